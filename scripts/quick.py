@@ -1,8 +1,8 @@
 """Checks and tests near a change: quick.py [--base COMMIT] [--dry-run] [PATH ...]
 
-Takes the files that differ from a commit (default: HEAD), or the given paths, and runs formatting, lints and
-the tests of their rooms, with few generated cases. `make quick` has built the extension module before, if Rust
-changed. The everyday loop; `make test` runs everything.
+Takes the files that differ from a commit (default: HEAD), or the given paths. Runs formatting, lints
+and the tests of their rooms, with few generated cases. `make quick` builds the extension module first
+if Rust changed. This is the everyday loop; `make test` runs everything.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5.
 
-Names and meanings are those of zarr-python 3.
+Names and meanings follow zarr-python 3.
 
 >>> import hyperslab as hs
 >>> z = hs.create_array(hs.MemoryStore(), shape=(100, 200), chunks=(10, 100), dtype="f4")
@@ -22,7 +22,7 @@ from hyperslab._compute.map import BlockInfo, map_chunks
 from hyperslab._compute.pyramid import pyramid
 from hyperslab._compute.statistics import Statistics, statistics
 from hyperslab._copy.copy import CopyReport, copy
-from hyperslab._copy.copy.together import copy_all, copy_store
+from hyperslab._copy.together import copy_all, copy_store
 from hyperslab._core.array import Array
 from hyperslab._core.attrs import Attributes
 from hyperslab._core.cache import Cache, CacheLike
@@ -72,9 +72,8 @@ if _TYPE_CHECKING:
     from hyperslab._copy.plan import CopyPlan, plan_copy
     from hyperslab._copy.run import CopyRun
 
-# What a writer could not store when it was dropped is stored by threads, which end with the
-# process.
-# The last is called first: writers may write into archives.
+# Background threads store what a dropped writer still held, and they end with the process. Finish
+# the writers first: they may write into archives. `atexit` runs the last registered function first.
 _atexit.register(_native.finish_archives)
 _atexit.register(_native.finish_writers)
 
@@ -168,13 +167,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """What few programs need is imported when it is first asked for."""
+    """Import rarely used names on first access."""
     if name in ("AsyncArray", "AsyncGroup", "open_async"):
         from hyperslab._aio import nodes
 
         return getattr(nodes, name)
     if name in ("CopyPlan", "plan_copy"):
-        from hyperslab._copy.copy import plan
+        from hyperslab._copy import plan
 
         return getattr(plan, name)
     if name == "CopyRun":
@@ -185,5 +184,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The names that users import. Modules that this package is made of are left out."""
+    """Return the names that users import, without the modules of the package."""
     return sorted({*(name for name in globals() if name.startswith("__")), *__all__})

@@ -1,4 +1,4 @@
-"""``python -m hyperslab`` is ``hyperslab``."""
+"""Makes ``python -m hyperslab`` the same as ``hyperslab``."""
 
 from hyperslab._cli.main import main
 

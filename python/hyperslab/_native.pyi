@@ -1,4 +1,4 @@
-"""The engine, in Rust. Everything here is internal, other than what `hyperslab.Array` inherits."""
+"""The engine, in Rust. Everything here is internal, except what `hyperslab.Array` inherits."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -332,18 +332,18 @@ class CacheBase:
     def __new__(cls, limit: int) -> Self: ...
     @property
     def limit(self) -> int:
-        """The most bytes that it keeps."""
+        """Maximum bytes to keep."""
     @property
     def nbytes(self) -> int:
         """Bytes kept now."""
     @property
     def hits(self) -> int:
-        """How often a chunk was found in it, unchanged."""
+        """Number of lookups that found the chunk unchanged."""
     @property
     def misses(self) -> int:
-        """How often a chunk was not found, or had changed."""
+        """Number of lookups that found no chunk, or a changed one."""
     def clear(self) -> None:
-        """Drop all chunks; the counts stay."""
+        """Drop all chunks. The counts stay."""
 
 _Meaning = Literal["orthogonal", "points", "coordinates", "mask", "blocks"]
 
@@ -363,7 +363,7 @@ class ArrayBase:
     def _handle(self) -> ArrayHandle: ...
     @property
     def read_only(self) -> bool:
-        """Whether changes are refused."""
+        """True if changes are refused."""
     @property
     def path(self) -> str:
         """The path in the store; empty for the root."""
@@ -381,25 +381,25 @@ class ArrayBase:
         """The element type."""
     @property
     def _largest_chunk(self) -> tuple[int, ...]:
-        """Elements of a chunk per axis; of chunks of different shapes, of the longest along each axis."""
+        """Chunk length per axis in elements; if chunks differ, the longest along each axis."""
     def _chunk_lengths(self) -> list[list[int]] | None:
-        """Lengths of chunks along each axis; ``None``: all chunks have one shape."""
+        """Return the lengths of chunks along each axis; ``None`` if all have one shape."""
     def _object_lengths(self) -> list[list[int]] | None:
-        """Lengths of objects along each axis; ``None``: all objects have one shape."""
+        """Return the lengths of objects along each axis; ``None`` if all have one shape."""
     @property
     def _object_counts(self) -> tuple[int, ...]:
-        """Number of objects per axis, stored or not: shards, or chunks where there are none."""
+        """Number of objects per axis, stored or not: shards, or chunks without shards."""
     @property
     def _largest_shard(self) -> tuple[int, ...] | None:
-        """Elements of a shard per axis; of shards of different shapes, of the longest along each axis."""
+        """Shard length per axis in elements; if shards differ, the longest along each axis."""
     def _chunks_stored(self) -> int:
-        """How many chunks the stored objects have in all."""
+        """Return the number of chunks in all stored objects."""
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Elements of a chunk per axis."""
+        """Chunk length per axis in elements."""
     @property
     def shards(self) -> tuple[int, ...] | None:
-        """Elements of a shard per axis; ``None``: the array has no shards."""
+        """Shard length per axis in elements; ``None`` without shards."""
     @property
     def cdata_shape(self) -> tuple[int, ...]:
         """Number of chunks per axis."""
@@ -466,8 +466,9 @@ class ArrayBase:
         *,
         masked: bool = False,
     ) -> npt.NDArray[Any]:
-        """Read a selection, by default everything, into a new array or into ``out``; ``masked``: a masked
-        array.
+        """Read a selection (default: everything) into a new array or into ``out``.
+
+        ``masked``: return a masked array.
         """
     def read_ragged(
         self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
@@ -480,7 +481,7 @@ class ArrayBase:
         threads: int | None = None,
         write_empty_chunks: bool | None = None,
     ) -> None:
-        """``array[selection] = value``, with options; ``selection`` ``None``: everything."""
+        """Write ``array[selection] = value`` with options; ``selection`` ``None``: everything."""
     def _get(self, meaning: _Meaning, selection: Any, out: Any = None, threads: int | None = None) -> Any: ...
     def _set(self, meaning: _Meaning, selection: Any, value: Any, threads: int | None = None) -> None: ...
     def __getitem__(self, selection: Any, /) -> Any: ...
@@ -490,7 +491,7 @@ class ArrayBase:
 
 @final
 class Stream:
-    """Pairs of an index and what is there, along one axis. Made by `Array.stream`."""
+    """Pairs of an index along one axis and the elements there. Made by `Array.stream`."""
 
     def __new__(
         cls,
@@ -506,13 +507,13 @@ class Stream:
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[int, Any]: ...
     def __length_hint__(self) -> int:
-        """How many rows are still to come."""
+        """Return the number of remaining rows."""
     def close(self) -> None:
-        """Stop reading ahead; there are no further rows."""
+        """Stop reading ahead. No further rows follow."""
 
 @final
 class Writer:
-    """Writes that return before they are done. Made by `Array.writer`."""
+    """Writes that return before the data are stored. Made by `Array.writer`."""
 
     def __new__(
         cls,
@@ -525,7 +526,7 @@ class Writer:
     def flush(self) -> None:
         """Wait until everything written so far is stored."""
     def close(self) -> None:
-        """`flush`, and take no more."""
+        """Flush, and accept no further writes."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -548,7 +549,7 @@ class GroupBase:
     def _handle(self) -> GroupHandle: ...
     @property
     def read_only(self) -> bool:
-        """Whether changes are refused."""
+        """True if changes are refused."""
     @property
     def path(self) -> str:
         """The path in the store; empty for the root."""
@@ -660,28 +661,32 @@ class DatatypeHandle:
     def _file_attributes(self) -> list[AttributeHandle]: ...
 
 class Reference:
-    """A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is the
-    object.
+    """A reference to an object in an HDF5 file.
+
+    It is false if it leads nowhere. ``file[reference]`` returns the object.
     """
 
     def __bool__(self) -> bool: ...
     @property
     def name(self) -> str | None:
-        """The path of the object from the root; ``None``: it leads nowhere, into another file, or no link
-        leads to it.
+        """The path of the object from the root.
+
+        ``None`` if the reference leads nowhere or into another file, or if no link leads to the
+        object.
         """
     @property
     def filename(self) -> str | None:
-        """The other file that it leads into, as it is called there."""
+        """The other file that the reference leads into, by its name in the reference."""
     @property
     def attribute(self) -> str | None:
-        """The attribute that it leads to."""
+        """The attribute that the reference leads to."""
     def _open(self) -> Any: ...
 
 @final
 class RegionReference(Reference):
-    """A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset,
-    ``dataset[reference]`` the elements.
+    """A reference to elements of a dataset in an HDF5 file.
+
+    ``file[reference]`` returns the dataset, ``dataset[reference]`` the elements.
     """
 
     def _selection(self) -> tuple[Any, ...]: ...

@@ -1,9 +1,9 @@
-"""Codecs: how the elements of a chunk become its stored bytes.
+"""Codecs: they convert the elements of a chunk to its stored bytes.
 
-They are given to `hyperslab.create_array` as ``filters``, ``serializer`` and ``compressors``. What they are
-called in metadata differs between Zarr v2 and v3; `Codec.to_dict` gives either. zarr-python's class names
-(``ZstdCodec`` …) are here too. Everywhere a codec is expected, a metadata dictionary of either format, a
-codec of zarr-python or one of numcodecs will do, or one of your own: `register_codec`.
+Pass them to `hyperslab.create_array` as ``filters``, ``serializer`` and ``compressors``. Their
+names in metadata differ between Zarr v2 and v3; `Codec.to_dict` returns either form. zarr-python's
+class names (``ZstdCodec`` …) work too. A codec argument can also be a metadata dictionary of either
+format, a codec of zarr-python or numcodecs, or your own: `register_codec`.
 
 Examples
 --------
@@ -120,23 +120,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Sharding(Codec):
-    """Cuts a chunk (now a shard) into inner chunks, and stores an index of where each lies (Zarr v3's
-    ``sharding_indexed``).
+    """Splits a chunk, which becomes a shard, into inner chunks with an index.
 
-    Usually ``shards=`` of `hyperslab.create_array` is enough. This, as ``serializer``, is for what that
-    cannot say: shards within shards, an index in other codecs, codecs for the shard as a whole. The argument
-    ``chunks`` is then the shape of the shards.
+    Zarr v3's ``sharding_indexed``. Usually ``shards=`` of `hyperslab.create_array` is enough. Use
+    this class as ``serializer`` for more: shards within shards, other codecs for the index, or
+    codecs for the shard as a whole. The argument ``chunks`` is then the shape of the shards.
 
     Parameters
     ----------
     chunk_shape : sequence of int
-        Elements of an inner chunk per axis, as the axes are after the filters; divides the shards.
+        Inner chunk length per axis in elements, for the axes after the filters; must divide the
+        shards.
     codecs : sequence of codecs, default (Bytes(),)
-        What inner chunks go through; may end in another `Sharding`.
+        Codecs for inner chunks. The last may be another `Sharding`.
     index_codecs : sequence of codecs, default (Bytes(), Crc32c())
-        What the index goes through; its size must stay fixed.
+        Codecs for the index. They must keep its size fixed.
     index_location : {"end", "start"}, default "end"
-        Where in the shard the index is.
+        Position of the index in the shard.
 
     Examples
     --------
@@ -212,17 +212,17 @@ class _HasConfig(Protocol):
 
 @runtime_checkable
 class _HasEncode(Protocol):
-    """A codec of a user's own."""
+    """A user's own codec."""
 
     def encode(self, buf: Any) -> Any: ...
     def decode(self, buf: Any) -> Any: ...
 
 
 CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig | _HasEncode
-"""A codec of ours, of zarr-python, of numcodecs or of your own, or its metadata."""
+"""A codec of hyperslab, zarr-python, numcodecs or your own, or its metadata."""
 
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
-"""A codec, a list of codecs, or ``"auto"``; ``None``: none."""
+"""A codec, a list of codecs, or ``"auto"``; ``None``: no codec."""
 
 _CLASSES: tuple[type[Codec], ...] = (
     Bytes,
@@ -261,14 +261,15 @@ _CLASSES: tuple[type[Codec], ...] = (
 
 
 def _metadata(codec: CodecLike) -> dict[str, Any]:
-    """The metadata of a foreign codec, in whichever format it has."""
+    """Return the metadata of a foreign codec, in its own format."""
     if isinstance(codec, Mapping):
         return dict(codec)
     if isinstance(codec, _HasConfig):
         return dict(codec.get_config())
     if isinstance(codec, _HasToDict):
         found = dict(codec.to_dict())
-        # zarr-python fills these in when the codec meets its array; until then they mean nothing.
+        # zarr-python sets these only when the codec is used for an array. Their defaults mean
+        # nothing.
         open_settings = getattr(codec, "_tunable_attrs", ())
         if open_settings and isinstance(found.get("configuration"), Mapping):
             configuration = dict(found["configuration"])
@@ -282,7 +283,7 @@ def _metadata(codec: CodecLike) -> dict[str, Any]:
     )
 
 
-# Those that make bytes of objects, and what objects they are for.
+# Codecs that turn objects into bytes, with the kind of the objects.
 _OBJECT_CODECS: dict[str, Kind] = {
     "vlen-utf8": "text",
     "vlen-bytes": "bytes",
@@ -294,8 +295,10 @@ _OBJECT_CODECS: dict[str, Kind] = {
 
 
 def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None] | None:
-    """The data type of the elements of variable length that a codec makes bytes of, and its metadata where
-    the type does not say all; ``None``: it is another codec.
+    """Return the data type of the variable-length elements that a codec turns into bytes.
+
+    Also returns the codec's metadata if the type does not determine it. Returns ``None`` for other
+    codecs.
     """
     if isinstance(codec, Codec):
         if not isinstance(codec, Categorize):
@@ -309,7 +312,7 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
     item = found.get("dtype", (found.get("configuration") or {}).get("dtype"))
     kind = _OBJECT_CODECS[name]
     if name == "categorize":
-        # Of text of fixed length it is a filter like others.
+        # For text of fixed length, it is an ordinary filter.
         return (type_of(kind), found) if item in ("|O", "O", "object") else None
     if kind in OBJECTS:
         return type_of(kind), found
@@ -319,15 +322,15 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
 
 
 def makes_objects(codecs: Iterable[Any]) -> bool:
-    """Whether a codec among these is for any objects: ``json2`` or ``msgpack2``."""
+    """Return True if a codec among these is for any objects: ``json2`` or ``msgpack2``."""
     found = [object_codec(codec) for codec in codecs if codec is not None]
     return any(said is not None and kind_of(said[0])[0] in OBJECTS for said in found)
 
 
 def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
-    """The metadata of a codec of any origin in the given format.
+    """Return the metadata of a codec of any origin in the given format.
 
-    What is not known here is passed on as it is, for the engine to refuse.
+    Unknown codecs are passed on unchanged, and the engine refuses them.
     """
     if isinstance(codec, Codec):
         return codec.to_dict(zarr_format)
@@ -349,7 +352,7 @@ def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
 
 
 def codecs_metadata(codecs: CodecsLike, zarr_format: ZarrFormat) -> list[dict[str, Any]] | None:
-    """The metadata of a codec argument; ``None`` for ``"auto"``."""
+    """Return the metadata of a codec argument; ``None`` for ``"auto"``."""
     if isinstance(codecs, str):
         if codecs == "auto":
             return None
@@ -362,8 +365,9 @@ def codecs_metadata(codecs: CodecsLike, zarr_format: ZarrFormat) -> list[dict[st
 
 
 def parse_codec(metadata: Mapping[str, Any]) -> Any:
-    """The codec of metadata of either format, ours or a user's; ``None`` where there is no such class, or it
-    has no such setting.
+    """Return the codec for metadata of either format, ours or a user's.
+
+    Returns ``None`` for an unknown codec or an unknown setting.
     """
     known = _parse(metadata)
     name = metadata.get("id", metadata.get("name"))
@@ -374,13 +378,13 @@ def parse_codec(metadata: Mapping[str, Any]) -> Any:
 
 
 def _parse(metadata: Mapping[str, Any]) -> Codec | None:
-    """The codec of ours."""
+    """Return hyperslab's codec for metadata, or ``None``."""
     v2 = "id" in metadata
     name = metadata["id"] if v2 else metadata.get("name")
     settings = dict(metadata if v2 else metadata.get("configuration") or {})
     settings.pop("id", None)
     if isinstance(name, str) and name.startswith("numcodecs."):
-        # zarr-python's names for numcodecs' codecs: configured as in v2.
+        # zarr-python's names for numcodecs' codecs. Their settings are as in v2.
         name, v2 = name.removeprefix("numcodecs."), True
     for kind in _CLASSES:
         if name == kind._v2 if v2 else name in (kind._v3, *kind._aliases):

@@ -1,9 +1,10 @@
-"""Arrays of dask from arrays, and into arrays.
+"""Dask arrays: made from arrays of hyperslab, and written to them.
 
-``dask.array.from_array(array)`` works without this module. `from_array` never cuts a shard into parts, and
-takes arrays of text and of chunks of different lengths, too; `store` writes each shard in one task.
+``dask.array.from_array(array)`` works without this module. `from_array` here never splits a shard,
+and also takes arrays of text and chunks of different lengths. `store` writes each shard in one
+task.
 
-Dask must be installed; hyperslab does not install it.
+dask must be installed separately.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def from_array(
     inline_array: bool = True,
     threads: int | None = None,
 ) -> da.Array:
-    """An array of dask, made from the metadata alone: nothing is read before it is computed.
+    """Make a dask array from the metadata alone. Nothing is read until it is computed.
 
     Parameters
     ----------
@@ -54,18 +55,18 @@ def from_array(
     chunks : int, str, tuple or mapping, default "auto"
         The blocks:
 
-        - ``"auto"``: so many whole shards (chunks, where there are no shards) as fit into dask's setting
-          ``array.chunk-size``, at least one.
-        - ``"shards"``: one for each shard (chunk, where there are no shards).
-        - ``"chunks"``: one for each chunk, also in shards.
-        - Anything else: as dask takes it.
+        - ``"auto"``: as many whole shards (or chunks) as fit dask's setting ``array.chunk-size``,
+          at least one.
+        - ``"shards"``: one block per shard (or chunk).
+        - ``"chunks"``: one block per chunk, including inner chunks.
+        - Anything else: as in dask.
     name : str or bool, optional
         As in `dask.array.from_array`.
     inline_array : bool, default True
-        Whether each task holds the array (some hundred bytes), rather than depend on a task that is the
-        array. Dask orders tasks better so.
+        Whether each task holds the array (some hundred bytes) instead of depending on a task that
+        holds it. Dask orders tasks better this way.
     threads : int, optional
-        How many threads of the engine may work on one block. Default: ``config.threads`` of the process that
+        Maximum threads of the engine per block. Default: ``config.threads`` of the process that
         computes it.
 
     Examples
@@ -90,7 +91,7 @@ def from_array(
 
 
 class _Read:
-    """Reads a block with so many threads."""
+    """Reads a block with a given number of threads."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -103,7 +104,7 @@ class _Read:
 
 
 def _lengths(array: AnyArray, *, objects: bool) -> Lengths:
-    """Lengths along each axis of objects (shards, or chunks where there are none) or of chunks."""
+    """Return the lengths along each axis of objects (shards or unsharded chunks) or of chunks."""
     several = array._object_lengths() if objects else array._chunk_lengths()
     if several is None:
         shape = (objects and array._largest_shard) or array._largest_chunk
@@ -113,21 +114,21 @@ def _lengths(array: AnyArray, *, objects: bool) -> Lengths:
 
 
 def _blocks(array: AnyArray, chunks: Any) -> Any:
-    """The chunks of the dask array."""
+    """Return the chunks of the dask array."""
     if isinstance(chunks, str) and chunks in ("shards", "chunks"):
         return _lengths(array, objects=chunks == "shards")
     if not (isinstance(chunks, str) and chunks == "auto"):
         return chunks
     objects = _lengths(array, objects=True)
-    # dask refuses to count the bytes of objects and strings.
+    # dask refuses to count the bytes of objects and strings, so pass a type of the same size.
     counted = np.dtype(f"V{max(array.dtype.itemsize, 1)}")
     found = normalize_chunks("auto", array.shape, dtype=counted, previous_chunks=objects)
-    # It cuts objects that are larger than its limit.
+    # dask splits objects that are larger than its limit. Keep them whole.
     return tuple(a if _ends(a) <= _ends(b) else b for a, b in zip(found, objects, strict=True))
 
 
 def _ends(lengths: Sequence[int]) -> set[int]:
-    """Where blocks end along an axis."""
+    """Return where blocks end along an axis."""
     return set(itertools.accumulate(lengths))
 
 
@@ -144,54 +145,55 @@ def store(
     threads: int | None = None,
     **options: Any,
 ) -> Any:
-    """Write an array of dask: each shard by one task, so that no two tasks read, change and write the same
-    object at the same time.
+    """Write a dask array, each shard in one task.
+
+    No two tasks then read, change and write the same object at the same time.
 
     Parameters
     ----------
     x : dask.array.Array
     target : Array
-        In a store that all workers reach: a directory, a server.
+        The array to write, in a store that all workers can reach: a directory or a server.
     region : slice or tuple of slices, optional
-        Where to, as in ``target[region] = x``: of step 1. ``None``: everything. At its edges, shards may be
-        written in part.
+        Where to write, as in ``target[region] = x``, with slices of step 1. ``None``: everything.
+        Shards at its edges may be written in part.
     compute : bool, default True
-        If not, what is returned writes when it is computed.
+        Whether to write now. If false, the returned object writes when it is computed.
     align : {"rechunk", "serialize"}, default "rechunk"
-        What to do with blocks that share a shard (a chunk, where there are no shards).
+        How to handle blocks that share a shard (or a chunk, without shards).
 
-        - ``"rechunk"``: move their edges to the edges of shards. Workers exchange some of the elements.
-        - ``"serialize"``: write them one after the other. Nothing is exchanged, and such shards are written
-          several times.
+        - ``"rechunk"``: move their edges to the edges of shards. Workers exchange some elements.
+        - ``"serialize"``: write them one after the other. Nothing is exchanged, and shared shards
+          are written several times.
     threads : int, optional
-        How many threads of the engine may work on one block. Default: ``config.threads`` of the process that
+        Maximum threads of the engine per block. Default: ``config.threads`` of the process that
         writes it.
     **options
-        For ``compute``, such as ``scheduler``.
+        Options for ``compute``, such as ``scheduler``.
 
     Returns
     -------
-    None, or what is to be computed
+    None, or an object to compute
 
     Raises
     ------
     ArrayShapeError
-        Where ``x`` has not the shape of the region.
+        If ``x`` does not have the shape of the region.
     ReadOnlyError
-        Where the target was opened for reading.
+        If the target was opened for reading.
     InvalidArgumentError
-        Where a block reads elements of the target that another task writes, and there are more than 32 MiB
+        If blocks read elements of the target that other tasks write, and these are more than 32 MiB
         (or ``compute=False``).
 
     Notes
     -----
-    ``x`` may be made of the target: a block that reads only the elements that it replaces (``x + 1``) is
-    computed and written as others are. Other blocks, up to 32 MiB of them, are computed before the first
-    write.
+    ``x`` may be derived from the target. A block that reads only the elements that it replaces
+    (``x + 1``) is computed and written normally. Other blocks are computed before the first write,
+    up to 32 MiB in total.
 
-    A task that is done again, because its worker died, writes the same elements once more; if it reads the
-    elements that it replaces, it may read what it wrote. A shard is old or new at any time, never torn. This
-    holds for shards at the edges of regions, too, which two calls of `store` share.
+    A task that is repeated because its worker died writes the same elements again. If it reads the
+    elements that it replaces, it may read its own output. A shard is old or new at any time, never
+    torn, also at the edges of regions, where two calls of `store` share it.
 
     Examples
     --------
@@ -220,27 +222,28 @@ def store(
 
 
 class _Placed(NamedTuple):
-    """An array of dask, and where it goes."""
+    """A dask array and its destination."""
 
     x: Any
     target: Array
-    # Where the region begins.
+    # Start of the region.
     first: tuple[int, ...]
-    # Where objects end along each axis, as x counts.
+    # Ends of objects along each axis, relative to the region.
     ends: list[list[int]]
 
 
 def _store_all(
     stored: Iterable[tuple[da.Array, Array, Any]],
 ) -> Delayed:
-    """What writes several arrays, each to a target and a region, when it is computed. What they have in
-    common is computed once.
+    """Return an object that writes several arrays, each to a target and a region, when computed.
+
+    Shared inputs are computed once.
     """
     return _writing([_placed(x, target, region, "rechunk") for x, target, region in stored], None)
 
 
 def _placed(x: da.Array, target: Array, region: Any, align: Literal["rechunk", "serialize"]) -> _Placed:
-    """An array of dask, cut as it is written, and its place in a target."""
+    """Return a dask array, chunked for writing, with its place in a target."""
     target._check_writable()
     blocks: Any = x
     first = _first(x, target, region)
@@ -251,7 +254,7 @@ def _placed(x: da.Array, target: Array, region: Any, align: Literal["rechunk", "
 
 
 def _first(x: da.Array, target: Array, region: Any) -> tuple[int, ...]:
-    """Where the region begins."""
+    """Return the start of the region."""
     if any(np.isnan(n) for n in x.shape):
         raise InvalidArgumentError("x has blocks of unknown lengths: call x.compute_chunk_sizes() before")
     given = () if region is None else region if isinstance(region, tuple) else (region,)
@@ -271,7 +274,7 @@ def _first(x: da.Array, target: Array, region: Any) -> tuple[int, ...]:
 
 
 def _object_ends(target: Array, first: Sequence[int], shape: Sequence[int]) -> list[list[int]]:
-    """Where objects end along each axis, as x counts; the last end is that of x."""
+    """Return the ends of objects along each axis relative to x; the last end is the end of x."""
     ends = []
     for lengths, start, n in zip(_lengths(target, objects=True), first, shape, strict=True):
         inside = (end - start for end in itertools.accumulate(lengths))
@@ -280,7 +283,7 @@ def _object_ends(target: Array, first: Sequence[int], shape: Sequence[int]) -> l
 
 
 def _aligned(chunks: Lengths, ends: Sequence[Sequence[int]]) -> Lengths:
-    """Blocks whose ends are ends of objects: the next ones behind those of x."""
+    """Return blocks that end where objects end, by moving each end of x to the next one."""
     result = []
     for lengths, allowed in zip(chunks, ends, strict=True):
         moved = {allowed[bisect_left(allowed, end)] for end in itertools.accumulate(lengths)}
@@ -290,7 +293,7 @@ def _aligned(chunks: Lengths, ends: Sequence[Sequence[int]]) -> Lengths:
 
 
 def _writing(placed: Sequence[_Placed], threads: int | None) -> Delayed:
-    """One task for each block, which waits for those before it that share an object with it."""
+    """Make one task per block. It waits for earlier tasks that share an object with it."""
     tasks: dict[Any, Any] = {}
     names = []
     for x, target, first, ends in placed:
@@ -312,8 +315,8 @@ def _writing(placed: Sequence[_Placed], threads: int | None) -> Delayed:
             tasks[key] = (_write, holder, place, (x.name, *number), threads, before)
     name = names[0] if len(names) == 1 else f"hyperslab-store-all-{tokenize(*names)}"
     tasks[name] = (_done, [key for key in tasks if isinstance(key, tuple)])
-    # Tasks of arrays are fused here: those of a `Delayed` are not. All at once, so that what several arrays
-    # need is not fused into each.
+    # Fuse the tasks of arrays here: dask does not fuse the tasks of a `Delayed`. Do it for all
+    # arrays at once, so that shared inputs are not fused into each of them.
     blocks = ensure_dict(
         da.Array.__dask_optimize__(
             HighLevelGraph.merge(*(each.x.__dask_graph__() for each in placed)),
@@ -326,7 +329,7 @@ def _writing(placed: Sequence[_Placed], threads: int | None) -> Delayed:
 
 
 def _shared_objects(spans: Sequence[tuple[int, int]], ends: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Numbers of the objects that a block touches; none, where it is of whole objects."""
+    """Return the numbers of the objects that a block shares; none if it covers whole objects."""
     edges = [[0, *allowed] for allowed in ends]
     if all(_is_in(a, edge) and _is_in(b, edge) for (a, b), edge in zip(spans, edges, strict=True)):
         return []
@@ -338,7 +341,7 @@ def _shared_objects(spans: Sequence[tuple[int, int]], ends: Sequence[Sequence[in
 
 
 def _is_in(value: int, ascending: Sequence[int]) -> bool:
-    """Whether a value is in a sorted list, its largest included."""
+    """Return True if a value is in a sorted list that contains a value at least as large."""
     return ascending[bisect_left(ascending, value)] == value
 
 
@@ -347,7 +350,7 @@ def _write(target: Array, place: tuple[slice, ...], block: Any, threads: int | N
 
 
 def _done(_blocks: object) -> None:
-    """What is returned when everything is written."""
+    """Return None when everything is written."""
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,12 @@
-"""What can go wrong, as exceptions.
+"""The exceptions of hyperslab.
 
-Every exception that hyperslab raises on its own account is a :class:`HyperslabError`. Each is also the
-built-in exception that people already catch for such a case, and where zarr-python has an exception for it,
-has its name. Messages name the array, and where one is concerned, the chunk, its key and the cause.
+Every exception that hyperslab itself raises is a :class:`HyperslabError`. Each is also the built-in
+exception that people already catch for such a case. If zarr-python has an exception for the case,
+the name is the same. Messages name the array and, if a chunk is concerned, the chunk, its key and
+the cause.
 
-The classes of ``zarr.errors`` that are never raised here are here for ``except`` and for filters of warnings;
-each says so.
+Classes of ``zarr.errors`` that are never raised here exist for ``except`` clauses and filters of
+warnings. Their docstrings say so.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ __all__ = [
 
 
 class HyperslabError(Exception):
-    """Anything that hyperslab refuses or fails to do."""
+    """The base of all errors of hyperslab."""
 
     def __new__(cls, *args: Any) -> Self:
-        # Classes here have several bases. Whoever makes an exception without its class's call, as
-        # dask's workers do (tblib), would find the `__new__` of one that is not safe to use.
+        # Classes here have several bases. Code that calls `__new__` directly, as dask's workers do
+        # (tblib), would find the `__new__` of a base that is not safe to use.
         base: Any = cls
         while base.__module__ != "builtins":
             base = base.__base__
@@ -81,7 +82,7 @@ class HyperslabError(Exception):
 
 
 class BaseZarrError(HyperslabError, ValueError):
-    """Base of the errors that have this base in zarr-python."""
+    """The base of errors that have this base in zarr-python."""
 
 
 class NodeNotFoundError(BaseZarrError, FileNotFoundError):
@@ -97,15 +98,15 @@ class GroupNotFoundError(NodeNotFoundError):
 
 
 class ContainsArrayError(BaseZarrError, FileExistsError):
-    """There is an array at this path where none may be."""
+    """There is an array at a path where none is allowed."""
 
 
 class ContainsGroupError(BaseZarrError, FileExistsError):
-    """There is a group at this path where none may be."""
+    """There is a group at a path where none is allowed."""
 
 
 class ContainsArrayAndGroupError(BaseZarrError):
-    """Never raised: of a path with documents of both, the array is opened."""
+    """Never raised: if a path has documents of both, the array is opened."""
 
 
 class MetadataValidationError(BaseZarrError):
@@ -113,18 +114,18 @@ class MetadataValidationError(BaseZarrError):
 
 
 class NodeTypeValidationError(MetadataValidationError):
-    """A group where an array is wanted."""
+    """There is a group where an array is expected."""
 
 
 class UnsupportedError(HyperslabError, NotImplementedError, ValueError):
-    """Something valid that hyperslab cannot do. The message names what is missing."""
+    """Valid input that hyperslab does not support. The message names the missing feature."""
 
 
 class NoChunkShapeError(UnsupportedError, AttributeError):
     """``chunks`` or ``shards`` of an array whose chunks or shards have different shapes.
 
-    Also an `AttributeError`: libraries such as dask, which ask whether there is such an attribute, take the
-    array as one without.
+    Also an `AttributeError`: libraries such as dask, which check for the attribute, then treat the
+    array as having none.
     """
 
 
@@ -133,31 +134,31 @@ class UnknownCodecError(UnsupportedError, BaseZarrError):
 
 
 class PickleCodecDisabledError(UnknownCodecError):
-    """Chunks hold pickled objects. To read them would run whatever code is in them: they never are."""
+    """Chunks hold pickled objects. They are never read: unpickling would run the code in them."""
 
 
 class DataTypeValidationError(HyperslabError, ValueError):
-    """No element type, or none that hyperslab has: `DataTypeError`."""
+    """A type that is not an element type, or that hyperslab does not support: `DataTypeError`."""
 
 
 class ConversionError(HyperslabError, OSError, TypeError, ValueError):
-    """HDF5 does not convert elements of this type to the other."""
+    """HDF5 does not convert elements between these types."""
 
 
 class DataTypeError(UnsupportedError, DataTypeValidationError, TypeError):
-    """An element type that hyperslab does not have."""
+    """An element type that hyperslab does not support."""
 
 
 class UnsupportedSelectionError(UnsupportedError, IndexError, TypeError):
-    """A way to index that hyperslab does not have."""
+    """A kind of index that hyperslab does not support."""
 
 
 class VindexInvalidSelectionError(HyperslabError, IndexError):
-    """Neither coordinates for all axes nor a mask of the array's shape."""
+    """An index that is neither coordinates for all axes nor a mask of the array's shape."""
 
 
 class BoundsCheckError(HyperslabError, IndexError, ValueError):
-    """An index outside the array, or too many of them."""
+    """An index outside the array, or too many indices."""
 
 
 class ArrayIndexError(HyperslabError, IndexError):
@@ -169,19 +170,19 @@ class NegativeStepError(HyperslabError, IndexError):
 
 
 class ArrayShapeError(HyperslabError, ValueError):
-    """Values, or memory for a result, that do not fit: another shape, another data type, not writable."""
+    """Values or result memory that do not fit: other shape, other data type, or not writable."""
 
 
 class InvalidArgumentError(HyperslabError, ValueError):
-    """An argument that no array or group can have."""
+    """An invalid argument."""
 
 
 class NumberRangeError(InvalidArgumentError, OverflowError):
-    """A number that the data type has no room for."""
+    """A number that does not fit the data type."""
 
 
 class ArgumentTypeError(InvalidArgumentError, TypeError):
-    """An argument of a type that it cannot have, or one with an unknown name."""
+    """An argument of an invalid type, or one with an unknown name."""
 
 
 class ClosedError(HyperslabError, ValueError):
@@ -189,14 +190,15 @@ class ClosedError(HyperslabError, ValueError):
 
 
 class ReadOnlyError(HyperslabError, PermissionError, ValueError):
-    """A change to something that was opened for reading."""
+    """A change to a node that was opened for reading."""
 
 
 class BusyError(HyperslabError, RuntimeError):
-    """This very thread is in the middle of changing what was to be changed.
+    """The same thread is already in the middle of changing this node.
 
-    Raised in signal handlers and finalizers, which Python runs in the middle of other work: waiting for that
-    work would never end. Let the handler set a flag, and make the change when the operation is over.
+    Raised in signal handlers and finalizers, which Python runs in the middle of other work: waiting
+    for that work would never end. In the handler, set a flag, and make the change after the
+    operation.
     """
 
 
@@ -209,21 +211,23 @@ class ChunkNotFoundError(BaseZarrError):
 
 
 class DestinationError(HyperslabError, FileExistsError, ValueError):
-    """A copy cannot be made there: usually because something is there already."""
+    """A copy cannot be made there, usually because something exists there already."""
 
 
 class SupersededError(DestinationError):
-    """A task or a run of a planned copy came too late: another client has resumed the copy, finished it, or
-    given it up. The late one changes nothing more.
+    """A task or run of a planned copy came too late.
+
+    Another client has resumed the copy, finished it, or given it up. The late one changes nothing
+    more.
     """
 
 
 class ExternalFileError(HyperslabError, PermissionError, ValueError):
-    """A file refers to another one that may not be read: see ``config.external_files``."""
+    """A file refers to another file that may not be read: see ``config.external_files``."""
 
 
 class DamagedFileError(MetadataValidationError, OSError):
-    """`hyperslab.File` cannot open a file: it is cut off, or damaged where it begins."""
+    """`hyperslab.File` cannot open a file: it is truncated, or its beginning is damaged."""
 
 
 class UnclosedFileError(HyperslabError, OSError, ValueError):
@@ -235,11 +239,11 @@ class UnknownFormatError(HyperslabError, NotADirectoryError, ValueError):
 
 
 class FileInTheWayError(UnknownFormatError, FileExistsError):
-    """There is a file where a directory is to be created."""
+    """There is a file where a directory should be created."""
 
 
 class VerificationError(HyperslabError, ValueError):
-    """A copy holds another value than its source."""
+    """A copy has a different value than its source."""
 
 
 class OutOfMemoryError(HyperslabError, MemoryError):
@@ -247,18 +251,18 @@ class OutOfMemoryError(HyperslabError, MemoryError):
 
 
 class StoreError(HyperslabError, OSError):
-    """The operating system refused.
+    """The operating system refused an operation.
 
-    ``errno`` says why; so does the built-in base where Python has one for it.
+    ``errno`` has the reason. If Python has a built-in exception for it, that is a base too.
     """
 
 
 class StorePermissionError(StoreError, PermissionError):
-    """No permission."""
+    """Permission was denied."""
 
 
 class StoreExistsError(StoreError, FileExistsError):
-    """Something is in the way."""
+    """Something exists already."""
 
 
 class StoreNotFoundError(StoreError, FileNotFoundError):
@@ -266,11 +270,11 @@ class StoreNotFoundError(StoreError, FileNotFoundError):
 
 
 class StoreNotADirectoryError(StoreError, NotADirectoryError):
-    """A file where a directory should be."""
+    """There is a file where a directory should be."""
 
 
 class StoreIsADirectoryError(StoreError, IsADirectoryError):
-    """A directory where a file should be."""
+    """There is a directory where a file should be."""
 
 
 class ZarrFutureWarning(FutureWarning):
@@ -278,15 +282,15 @@ class ZarrFutureWarning(FutureWarning):
 
 
 class UnstableSpecificationWarning(ZarrFutureWarning):
-    """Never raised: what Zarr does not specify yet is in the documentation."""
+    """Never raised: the documentation lists features that Zarr does not specify yet."""
 
 
 class ZarrDeprecationWarning(DeprecationWarning):
-    """A name that zarr-python is going to remove."""
+    """A name that zarr-python will remove."""
 
 
 class ZarrUserWarning(UserWarning):
-    """Something is probably not as the program wants it."""
+    """Something is probably not as the program intends."""
 
 
 class ZarrRuntimeWarning(RuntimeWarning):

@@ -1,4 +1,4 @@
-"""h5py's names: what a program for h5py finds here when it imports ``hyperslab.h5`` in its place.
+"""h5py's names: programs for h5py can import ``hyperslab.h5`` instead.
 
 >>> import hyperslab.h5 as h5py
 >>> h5py.check_string_dtype(h5py.string_dtype("ascii", 3))

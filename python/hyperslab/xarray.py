@@ -1,7 +1,7 @@
-"""xarray: ``xarray.open_dataset(path_or_url, engine="hyperslab")`` for Zarr, HDF5 and NetCDF.
+"""The xarray engine: ``xarray.open_dataset(path_or_url, engine="hyperslab")``.
 
-What a dataset looks like is the same as with xarray's engines "zarr", "netcdf4" and "h5netcdf": variables,
-attributes and encodings. Decoding is xarray's own.
+It opens Zarr, HDF5 and NetCDF. Datasets have the same variables, attributes and encodings as with
+xarray's engines "zarr", "netcdf4" and "h5netcdf". Decoding is xarray's own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["BackendEntrypoint", "to_zarr"]
 
 _MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _FILES = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5"})
-# What `open_dataset` takes. xarray finds it out by itself only for engines that have a name.
+# Parameters of `open_dataset`. xarray finds them itself only for engines that have a name.
 _PARAMETERS = (
     "filename_or_obj",
     "mask_and_scale",
@@ -59,9 +59,9 @@ _SCHEMES = frozenset({"file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", 
 
 
 class BackendEntrypoint(_XarrayEntrypoint):
-    """The engine "hyperslab" of xarray: Zarr v2 and v3, HDF5, NetCDF 3 and 4, here and on servers.
+    """The engine "hyperslab" of xarray: Zarr v2 and v3, HDF5, NetCDF 3 and 4, local and remote.
 
-    Where hyperslab is installed, ``engine="hyperslab"`` names this class.
+    If hyperslab is installed, ``engine="hyperslab"`` stands for this class.
 
     Examples
     --------
@@ -80,10 +80,10 @@ class BackendEntrypoint(_XarrayEntrypoint):
     open_dataset_parameters: ClassVar[tuple[str, ...] | None] = _PARAMETERS
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether xarray may choose this engine when no other is named.
+        """Return True if xarray may choose this engine when the user names none.
 
-        Of what is here, the first bytes or the metadata are looked at; of a URL, the name. What xarray's
-        engine "zarr" would open is left to it, where zarr-python is installed.
+        For local files, this checks the first bytes or the metadata; for URLs, the name. If
+        zarr-python is installed, files for xarray's engine "zarr" are left to it.
         """
         if isinstance(filename_or_obj, Store | AnyGroup):
             return True
@@ -121,12 +121,12 @@ class BackendEntrypoint(_XarrayEntrypoint):
         zarr_format: Any = None,
         use_zarr_fill_value_as_mask: bool | None = None,
     ) -> xr.Dataset:
-        """Open one group as a dataset: called by ``xarray.open_dataset``.
+        """Open one group as a dataset. Called by ``xarray.open_dataset``.
 
         Parameters
         ----------
         filename_or_obj : str, os.PathLike, hyperslab.Store, hyperslab.Group, bytes or memoryview
-            What `hyperslab.open_group` takes, or the contents of a file.
+            Anything that `hyperslab.open_group` takes, or the contents of a file.
         mask_and_scale, decode_times, concat_characters, decode_coords
             As in ``xarray.open_dataset``.
         drop_variables, use_cftime, decode_timedelta
@@ -136,9 +136,11 @@ class BackendEntrypoint(_XarrayEntrypoint):
         storage_options, zarr_format
             As in `hyperslab.open`.
         consolidated : bool, optional
-            ``True``: only with consolidated metadata; ``False``: without; by default, if there is any.
+            ``True``: require consolidated metadata; ``False``: ignore it. Default: use it if there
+            is any.
         use_zarr_fill_value_as_mask : bool, optional
-            Whether elements that are the fill value of a Zarr array are missing. Default: in Zarr v2.
+            Whether elements equal to a Zarr array's fill value are missing. Default: only in Zarr
+            v2.
         """
         place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
         reader = place.reader(group, _names(drop_variables), use_zarr_fill_value_as_mask)
@@ -154,7 +156,10 @@ class BackendEntrypoint(_XarrayEntrypoint):
         )
 
     def open_datatree(self, filename_or_obj: Any, **kwargs: Any) -> xr.DataTree:
-        """Open all groups as a tree: called by ``xarray.open_datatree``. Arguments as in `open_dataset`."""
+        """Open all groups as a tree. Called by ``xarray.open_datatree``.
+
+        Takes the arguments of `open_dataset`.
+        """
         return datatree_from_dict_with_io_cleanup(self.open_groups_as_dict(filename_or_obj, **kwargs))
 
     def open_groups_as_dict(
@@ -174,7 +179,10 @@ class BackendEntrypoint(_XarrayEntrypoint):
         zarr_format: Any = None,
         use_zarr_fill_value_as_mask: bool | None = None,
     ) -> dict[str, xr.Dataset]:
-        """Open all groups as datasets: called by ``xarray.open_groups``. Arguments as in `open_dataset`."""
+        """Open all groups as datasets. Called by ``xarray.open_groups``.
+
+        Takes the arguments of `open_dataset`.
+        """
         place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
         readers = place.readers(group, _names(drop_variables), use_zarr_fill_value_as_mask)
         return {
@@ -193,7 +201,7 @@ class BackendEntrypoint(_XarrayEntrypoint):
 
 
 class _Place:
-    """What is to be opened, and how."""
+    """The place to open, with options."""
 
     def __init__(
         self,
@@ -202,10 +210,10 @@ class _Place:
         consolidated: bool | None,
         zarr_format: Any,
     ) -> None:
-        # The contents of a file, as xarray's own engines take them.
+        # Bytes are the contents of a file, as in xarray's own engines.
         self._given = io.BytesIO(given) if isinstance(given, bytes | memoryview) else _normalize_path(given)
         self._storage_options = storage_options
-        # As xarray has it: what such a store says counts.
+        # As in xarray, the store's own attribute takes precedence.
         known = getattr(given, "supports_consolidated_metadata", True)
         self._consolidated = consolidated if known else False
         self._zarr_format = zarr_format
@@ -228,23 +236,23 @@ class _Place:
         )
 
     def _found(self, path: str) -> Group | FileGroup:
-        """The root of a file, or the Zarr group at a path."""
+        """Return the root of a file, or the Zarr group at a path."""
         try:
             root = self._root(None)
         except NodeNotFoundError:
-            # A group of Zarr may be there without one above it.
+            # A Zarr group may exist without a group above it.
             if not path.strip("/"):
                 raise
             return self._root(path)  # type: ignore[no-any-return]
         if isinstance(root, FileGroup) or not path.strip("/"):
             return root  # type: ignore[no-any-return]
-        # By way of the root, which may have consolidated metadata.
+        # Open it through the root, which may have consolidated metadata.
         return root.get_group(path.strip("/"))  # type: ignore[no-any-return]
 
     def reader(
         self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
     ) -> AbstractDataStore:
-        """What reads the group at a path."""
+        """Return the reader of the group at a path."""
         start = _absolute(path)
         found = self._found(path or "/")
         if isinstance(found, FileGroup):
@@ -254,7 +262,7 @@ class _Place:
     def readers(
         self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
     ) -> Iterator[tuple[str, AbstractDataStore]]:
-        """What reads the group at a path and all groups below it, with their paths as keys of a tree."""
+        """Yield a reader for the group at a path and all groups below, with their tree paths."""
         start = _absolute(path)
         found = self._found(path or "/")
         if isinstance(found, FileGroup):
@@ -269,13 +277,13 @@ class _Place:
 
 def _absolute(path: str | None) -> str:
     if not isinstance(path, str | None):
-        # The error of xarray's own engines for files.
+        # This is the error that xarray's own engines for files raise.
         raise ValueError(f"group must be a string or None, found {path!r}")
     return "/" + "/".join(part for part in (path or "").split("/") if part)
 
 
 def _key(path: str, start: str) -> str:
-    """The path of a group in the tree: as in xarray, ``/a/b`` from the root, ``b`` from another group."""
+    """Return a group's path in the tree: as in xarray, ``/a/b`` from the root, otherwise ``b``."""
     if start == "/":
         return path
     return path.removeprefix(start).lstrip("/") or "."
@@ -294,7 +302,7 @@ def _dataset(reader: AbstractDataStore, **decoding: Any) -> xr.Dataset:
 
 
 def _is_readable(path: Path) -> bool:
-    """Whether a file begins as HDF5 and NetCDF do, or a directory holds the metadata of a group of Zarr."""
+    """Return True for files that begin like HDF5 or NetCDF, and for directories of Zarr groups."""
     try:
         if path.is_dir():
             document = path / "zarr.json"

@@ -1,6 +1,4 @@
-"""zarr-python on this engine: a codec pipeline for its arrays, a store that it reads, and a parser for
-VirtualiZarr.
-"""
+"""zarr-python on this engine: a codec pipeline, a store, and a parser for VirtualiZarr."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_kill_before_the_exchange_shows_nothing_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees the replaced array in between. A resumed copy is seen."""
-    from hyperslab._copy.copy import place as copy_place
+    from hyperslab._copy import place as copy_place
 
     old, new, place = source(tmp_path / "old", "i4"), source(tmp_path / "new", "f4", 6), tmp_path / "q.zarr"
     hs.copy(old, place)

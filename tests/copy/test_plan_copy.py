@@ -20,7 +20,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._copy.copy import run as copy_run
+from hyperslab._copy import run as copy_run
 from numcodecs.abc import Codec
 from object_server_client import Server
 from support import assert_same, examples, scratch

@@ -15,7 +15,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._copy.copy import place as copy_place
+from hyperslab._copy import place as copy_place
 from numcodecs.abc import Codec
 from object_server_client import Server
 from support import assert_same

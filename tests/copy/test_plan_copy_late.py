@@ -13,8 +13,8 @@ from typing import Any
 import hyperslab as hs
 import pytest
 from hyperslab import _native
-from hyperslab._copy.copy import place as copy_place
-from hyperslab._copy.copy import run as copy_run
+from hyperslab._copy import place as copy_place
+from hyperslab._copy import run as copy_run
 from object_server_client import Server
 from support import assert_same
 from test_plan_copy import Stopped, data, files, planned, stop_after, undisturbed

@@ -356,9 +356,10 @@ def text() -> str:
     lines = [
         "# Who reads what",
         "",
-        f"What hyperslab writes, read by hyperslab, {versions}. “yes”: the same values; “–”: an error.",
-        "Made by `python tests/lib/support_table.py`; a test compares it with what it finds. What the names mean",
-        "is in [formats](formats.md). zarr-python reads `zfpy` with the package zfpy, which was missing.",
+        f"hyperslab writes; hyperslab, {versions} read. “yes”: the same values; “–”: an error.",
+        "`python tests/lib/support_table.py` makes this page, and a test compares it with what it finds.",
+        "[Formats](formats.md) explains the names. zarr-python reads `zfpy` with the package zfpy, which",
+        "was missing.",
     ]
     for title, rows in TABLES.items():
         lines += ["", f"## {title}", "", f"| | {' | '.join(READERS)} |", "|---" * (len(READERS) + 1) + "|"]

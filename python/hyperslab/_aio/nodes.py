@@ -1,4 +1,4 @@
-"""Arrays and groups for asyncio: the same nodes, whose calls are awaited."""
+"""Arrays and groups for asyncio: the same nodes with awaitable calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from hyperslab._base.awaiting import awaited, awaited_of
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
-from hyperslab._core.arguments import open as opening
+from hyperslab._create import open as opening
 
 if TYPE_CHECKING:
     from hyperslab._stores.store import StoreLike
@@ -18,7 +18,7 @@ __all__ = ["AsyncArray", "AsyncGroup", "open_async"]
 
 
 async def open_async(store: StoreLike | None = None, **options: Any) -> AsyncArray | AsyncGroup:
-    """`hyperslab.open`, awaited: an `AsyncArray` or an `AsyncGroup`.
+    """Awaitable `hyperslab.open`. Returns an `AsyncArray` or an `AsyncGroup`.
 
     Examples
     --------
@@ -36,19 +36,19 @@ async def open_async(store: StoreLike | None = None, **options: Any) -> AsyncArr
 
 
 def _front(node: Any) -> Any:
-    """A node as those here show it."""
+    """Wrap a node for asyncio."""
     if isinstance(node, Array):
         return AsyncArray(node)
     return AsyncGroup(node) if isinstance(node, Group) else node
 
 
 def _fact(name: str) -> Any:
-    """What is known without asking the store."""
+    """Make a property that needs no access to the store."""
     return property(lambda self: getattr(self._node, name), doc=f"As `hyperslab.Array.{name}`.")
 
 
 class _Front:
-    """A node whose calls are awaited."""
+    """A node with awaitable calls."""
 
     __slots__ = ("_node",)
 
@@ -64,7 +64,7 @@ class _Front:
     info: Any = _fact("info")
 
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        """A method of the node, on a thread."""
+        """Call a method of the node on a thread."""
         method = getattr(self._node, name)
         return awaited_of(self._node, partial(method, **options) if options else method, *args)
 
@@ -73,7 +73,7 @@ class _Front:
         return self
 
     async def info_complete(self) -> Any:
-        """`info`, and what is stored."""
+        """Return `info` plus facts about the stored objects."""
         return await self._call("info_complete")
 
     async def update_attributes(self, new_attributes: Mapping[str, Any]) -> Self:
@@ -97,12 +97,13 @@ class _Front:
 
 
 class AsyncArray(_Front):
-    """An array whose reads and writes are awaited. Made by `hyperslab.open_async`, from an `Array`, and by an
-    `AsyncGroup`.
+    """An array with awaitable reads and writes.
 
-    What is asked for at the same time is done by a bounded number of threads, with the requests that a server
-    may get at once; the results are those of the `Array`. Cancelling an ``await`` stops its call within
-    100 ms or one chunk: chunks that were written stay.
+    Made by `hyperslab.open_async`, from an `Array`, and by an `AsyncGroup`.
+
+    Concurrent calls share a bounded number of threads, with as many requests at once as the server
+    may get. Results are the same as with `Array`. Cancelling an ``await`` stops its call within 100
+    ms or one chunk; chunks already written stay.
 
     Examples
     --------
@@ -121,12 +122,12 @@ class AsyncArray(_Front):
 
     @property
     def array(self) -> Array:
-        """The array itself."""
+        """The underlying `Array`."""
         return cast(Array, self._node)
 
     @classmethod
     async def open(cls, store: StoreLike, **options: Any) -> AsyncArray:
-        """`hyperslab.open_array`, of an array that is there."""
+        """Open an existing array, as `hyperslab.open_array` does."""
         return cls(await awaited(lambda: opening.open_array(store, **options)))
 
     shape: tuple[int, ...] = _fact("shape")
@@ -152,78 +153,78 @@ class AsyncArray(_Front):
     # ---- reading and writing
 
     async def getitem(self, selection: Any) -> Any:
-        """``array[selection]``"""
+        """Awaitable ``array[selection]``."""
         return await self._call("__getitem__", selection)
 
     async def setitem(self, selection: Any, value: Any) -> None:
-        """``array[selection] = value``"""
+        """Awaitable ``array[selection] = value``."""
         await self._call("__setitem__", selection, value)
 
     async def read(self, selection: Any = None, out: Any = None, **options: Any) -> Any:
-        """`Array.read`"""
+        """Awaitable `Array.read`."""
         return await self._call("read", selection, out, **options)
 
     async def write(self, selection: Any, value: Any, **options: Any) -> None:
-        """`Array.write`"""
+        """Awaitable `Array.write`."""
         await self._call("write", selection, value, **options)
 
     async def read_ragged(self, selection: Any = None, **options: Any) -> Any:
-        """`Array.read_ragged`"""
+        """Awaitable `Array.read_ragged`."""
         return await self._call("read_ragged", selection, **options)
 
     async def read_arrow(self, selection: Any = None, **options: Any) -> Any:
-        """`Array.read_arrow`"""
+        """Awaitable `Array.read_arrow`."""
         return await self._call("read_arrow", selection, **options)
 
     async def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: Any = None) -> Any:
-        """`Array.get_basic_selection`"""
+        """Awaitable `Array.get_basic_selection`."""
         return await self._call("get_basic_selection", selection, out=out, fields=fields)
 
     async def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: Any = None) -> Any:
-        """`Array.get_orthogonal_selection`"""
+        """Awaitable `Array.get_orthogonal_selection`."""
         return await self._call("get_orthogonal_selection", selection, out=out, fields=fields)
 
     async def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: Any = None) -> Any:
-        """`Array.get_coordinate_selection`"""
+        """Awaitable `Array.get_coordinate_selection`."""
         return await self._call("get_coordinate_selection", selection, out=out, fields=fields)
 
     async def get_mask_selection(self, mask: Any, *, out: Any = None, fields: Any = None) -> Any:
-        """`Array.get_mask_selection`"""
+        """Awaitable `Array.get_mask_selection`."""
         return await self._call("get_mask_selection", mask, out=out, fields=fields)
 
     async def get_block_selection(self, selection: Any, *, out: Any = None, fields: Any = None) -> Any:
-        """`Array.get_block_selection`"""
+        """Awaitable `Array.get_block_selection`."""
         return await self._call("get_block_selection", selection, out=out, fields=fields)
 
     @property
     def oindex(self) -> AsyncIndex:
-        """As `Array.oindex`: ``await array.oindex.getitem(selection)``."""
+        """Like `Array.oindex`: ``await array.oindex.getitem(selection)``."""
         return AsyncIndex(self.array, "oindex")
 
     @property
     def vindex(self) -> AsyncIndex:
-        """As `Array.vindex`: ``await array.vindex.getitem(selection)``."""
+        """Like `Array.vindex`: ``await array.vindex.getitem(selection)``."""
         return AsyncIndex(self.array, "vindex")
 
     @property
     def blocks(self) -> AsyncIndex:
-        """As `Array.blocks`: ``await array.blocks.getitem(selection)``."""
+        """Like `Array.blocks`: ``await array.blocks.getitem(selection)``."""
         return AsyncIndex(self.array, "blocks")
 
     # ---- changing
 
     async def resize(self, new_shape: Any) -> None:
-        """`Array.resize`"""
+        """Awaitable `Array.resize`."""
         await self._call("resize", new_shape)
 
     async def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """`Array.append`"""
+        """Awaitable `Array.append`."""
         return cast(tuple[int, ...], await self._call("append", data, axis))
 
-    # ---- what is stored
+    # ---- stored data
 
     async def nchunks_initialized(self) -> int:
-        """Number of chunks that are stored. Lists the store."""
+        """Number of stored chunks. Lists the store."""
         return cast(int, await awaited_of(self._node, lambda: self._node.nchunks_initialized))
 
     async def nbytes_stored(self) -> int:
@@ -231,12 +232,12 @@ class AsyncArray(_Front):
         return cast(int, await self._call("nbytes_stored"))
 
     def with_config(self, config: Mapping[str, Any]) -> AsyncArray:
-        """The same array with settings of its own; see `Array.with_config`."""
+        """Return the same array with its own settings; see `Array.with_config`."""
         return AsyncArray(self.array.with_config(config))
 
 
 class AsyncIndex:
-    """An array, indexed in another way."""
+    """Another way to index an array: ``oindex``, ``vindex`` or ``blocks``."""
 
     __slots__ = ("_array", "_kind")
 
@@ -244,17 +245,19 @@ class AsyncIndex:
         self._array, self._kind = array, kind
 
     async def getitem(self, selection: Any) -> Any:
-        """What such an index selects."""
+        """Read a selection."""
         return await awaited_of(self._array, getattr(self._array, self._kind).__getitem__, selection)
 
     async def setitem(self, selection: Any, value: Any) -> None:
-        """Assigns to what such an index selects."""
+        """Write to a selection."""
         await awaited_of(self._array, getattr(self._array, self._kind).__setitem__, selection, value)
 
 
 class AsyncGroup(_Front):
-    """A group whose calls are awaited. Made by `hyperslab.open_async`, from a `Group`, and by an
-    `AsyncGroup`. Members are `AsyncArray` and `AsyncGroup`.
+    """A group with awaitable calls.
+
+    Made by `hyperslab.open_async`, from a `Group`, and by an `AsyncGroup`. Members are `AsyncArray`
+    and `AsyncGroup`.
 
     Examples
     --------
@@ -274,12 +277,12 @@ class AsyncGroup(_Front):
 
     @property
     def group(self) -> Group:
-        """The group itself."""
+        """The underlying `Group`."""
         return cast(Group, self._node)
 
     @classmethod
     async def open(cls, store: StoreLike, **options: Any) -> AsyncGroup:
-        """`hyperslab.open_group`, of a group that is there."""
+        """Open an existing group, as `hyperslab.open_group` does."""
         return cls(await awaited(lambda: opening.open_group(store, **{"mode": "r+", **options})))
 
     zarr_format: Any = _fact("zarr_format")
@@ -288,7 +291,7 @@ class AsyncGroup(_Front):
         return _front(await self._call(name, *args, **options))
 
     async def _each(self, name: str, **options: Any) -> AsyncGenerator[Any, None]:
-        """What the node iterates over; it is listed by one call."""
+        """Yield what the node's iterator yields. One call lists everything."""
         method = getattr(self._node, name)
         for item in await awaited_of(self._node, lambda: list(method(**options))):
             yield (item[0], _front(item[1])) if isinstance(item, tuple) else _front(item)
@@ -296,101 +299,101 @@ class AsyncGroup(_Front):
     # ---- members
 
     async def getitem(self, path: str) -> AsyncArray | AsyncGroup:
-        """``group[path]``"""
+        """Awaitable ``group[path]``."""
         return cast("AsyncArray | AsyncGroup", await self._made("__getitem__", path))
 
     async def setitem(self, path: str, value: Any) -> None:
-        """``group[path] = value``"""
+        """Awaitable ``group[path] = value``."""
         await self._call("__setitem__", path, value)
 
     async def delitem(self, path: str) -> None:
-        """``del group[path]``"""
+        """Awaitable ``del group[path]``."""
         await self._call("__delitem__", path)
 
     async def contains(self, path: str) -> bool:
-        """``path in group``"""
+        """Awaitable ``path in group``."""
         return cast(bool, await self._call("__contains__", path))
 
     async def get(self, path: str, default: Any = None) -> Any:
-        """`Group.get`"""
+        """Awaitable `Group.get`."""
         return await self._made("get", path, default)
 
     async def get_array(self, path: str) -> AsyncArray:
-        """`Group.get_array`"""
+        """Awaitable `Group.get_array`."""
         return cast(AsyncArray, await self._made("get_array", path))
 
     async def get_group(self, path: str) -> AsyncGroup:
-        """`Group.get_group`"""
+        """Awaitable `Group.get_group`."""
         return cast(AsyncGroup, await self._made("get_group", path))
 
     async def nmembers(self, max_depth: int | None = 0) -> int:
-        """`Group.nmembers`"""
+        """Awaitable `Group.nmembers`."""
         return cast(int, await self._call("nmembers", max_depth))
 
     def members(
         self, max_depth: int | None = 0, **options: Any
     ) -> AsyncGenerator[tuple[str, AsyncArray | AsyncGroup], None]:
-        """`Group.members`, one after the other."""
+        """Async iterator over `Group.members`."""
         return self._each("members", max_depth=max_depth, **options)
 
     def keys(self) -> AsyncGenerator[str, None]:
-        """Names of all members."""
+        """Async iterator over the names of all members."""
         return self._each("keys")
 
     def arrays(self) -> AsyncGenerator[tuple[str, AsyncArray], None]:
-        """`Group.arrays`"""
+        """Async iterator over `Group.arrays`."""
         return self._each("arrays")
 
     def groups(self) -> AsyncGenerator[tuple[str, AsyncGroup], None]:
-        """`Group.groups`"""
+        """Async iterator over `Group.groups`."""
         return self._each("groups")
 
     def array_keys(self) -> AsyncGenerator[str, None]:
-        """`Group.array_keys`"""
+        """Async iterator over `Group.array_keys`."""
         return self._each("array_keys")
 
     def group_keys(self) -> AsyncGenerator[str, None]:
-        """`Group.group_keys`"""
+        """Async iterator over `Group.group_keys`."""
         return self._each("group_keys")
 
     def array_values(self) -> AsyncGenerator[AsyncArray, None]:
-        """`Group.array_values`"""
+        """Async iterator over `Group.array_values`."""
         return self._each("array_values")
 
     def group_values(self) -> AsyncGenerator[AsyncGroup, None]:
-        """`Group.group_values`"""
+        """Async iterator over `Group.group_values`."""
         return self._each("group_values")
 
     async def tree(self, **options: Any) -> Any:
-        """`Group.tree`"""
+        """Awaitable `Group.tree`."""
         return await self._call("tree", **options)
 
     # ---- changing
 
     async def create_array(self, name: str, **options: Any) -> AsyncArray:
-        """`Group.create_array`"""
+        """Awaitable `Group.create_array`."""
         return cast(AsyncArray, await self._made("create_array", name, **options))
 
     async def create_group(self, name: str, **options: Any) -> AsyncGroup:
-        """`Group.create_group`"""
+        """Awaitable `Group.create_group`."""
         return cast(AsyncGroup, await self._made("create_group", name, **options))
 
     async def require_array(self, name: str, **options: Any) -> AsyncArray:
-        """`Group.require_array`"""
+        """Awaitable `Group.require_array`."""
         return cast(AsyncArray, await self._made("require_array", name, **options))
 
     async def require_group(self, name: str, **options: Any) -> AsyncGroup:
-        """`Group.require_group`"""
+        """Awaitable `Group.require_group`."""
         return cast(AsyncGroup, await self._made("require_group", name, **options))
 
     async def require_groups(self, *names: str) -> tuple[AsyncGroup, ...]:
-        """`Group.require_groups`"""
+        """Awaitable `Group.require_groups`."""
         return tuple(_front(group) for group in await self._call("require_groups", *names))
 
     async def move(self, source: str, dest: str) -> None:
-        """`Group.move`"""
+        """Awaitable `Group.move`."""
         await self._call("move", source, dest)
 
     async def consolidate(self) -> AsyncGroup:
-        """`Group.consolidate`"""
+        """Awaitable `Group.consolidate`."""
         return await self._same("consolidate")

@@ -1,7 +1,7 @@
-"""Calls of the engine that an event loop awaits.
+"""Runs calls of the engine on threads, for event loops to await.
 
-A call runs on a thread, of which there is a bounded number. What a loop asks for in one tick is handed over
-together, and what comes back within one tick wakes the loop once.
+The number of threads is bounded. Calls that a loop makes in one tick are handed over together.
+Results that arrive within one tick wake the loop once.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["FAR", "awaited", "awaited_of"]
 
 T = TypeVar("T")
 
-# Threads that wait for a server: as many as its store makes requests at once, which is this by
-# default, and at most. (``in_all`` of the settings in the crate ``remote``.)
+# Default and maximum number of threads that wait for one server: one per concurrent request of its
+# store. (``in_all`` of the settings in the crate ``remote``.)
 FAR, _MOST_FAR = 340, 1024
-# Calls that one thread does before another may take the rest. Handing over costs as much as reading
-# some small chunks.
+# Maximum number of calls that one thread takes at a time. Handing over calls costs as much as
+# reading some small chunks.
 _TOGETHER = 32
 
 
 class _Job:
-    """A call, and the future for what comes of it."""
+    """A call, and the future for its result."""
 
     __slots__ = ("args", "call", "ended", "error", "future", "is_over", "is_started", "result", "stopper")
 
@@ -45,11 +45,11 @@ class _Job:
         self.result: Any = None
         self.error: BaseException | None = None
         self.is_started = self.is_over = False
-        # Who was cancelled, and waits until the thread is done.
+        # Set by a cancelled caller that waits until the thread is done.
         self.ended: asyncio.Future[None] | None = None
 
     def run(self) -> None:
-        """On a thread of the pool."""
+        """Run the call. Called on a thread of the pool."""
         self.is_started = True
         if self.stopper.is_stopped:
             return
@@ -59,7 +59,7 @@ class _Job:
             self.error = error
 
     def deliver(self) -> None:
-        """On the thread of the event loop."""
+        """Hand the result to the future. Called on the thread of the event loop."""
         self.is_over = True
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
@@ -73,10 +73,10 @@ class _Job:
 
 
 class _Lane:
-    """What goes from one event loop to the threads, and back."""
+    """Carries calls from one event loop to the threads, and results back."""
 
     def __init__(self, threads: ThreadPoolExecutor, together: int) -> None:
-        # A lane lives as long as its loop, and so must not hold it.
+        # A lane lives as long as its loop, so it must not hold a reference to the loop.
         self.threads, self.together = threads, together
         self.asked: list[_Job] = []
         self.done: deque[_Job] = deque()
@@ -88,24 +88,24 @@ class _Lane:
             job.future.get_loop().call_soon(self.start)
 
     def start(self) -> None:
-        """Hands over what was asked in this tick."""
+        """Hand over the calls of this tick."""
         jobs, self.asked = self.asked, []
         step = max(min(self.together, math.ceil(len(jobs) / self.threads._max_workers)), 1)
         for at in range(0, len(jobs), step):
             self.threads.submit(self.work, jobs[at : at + step])
 
     def work(self, jobs: Sequence[_Job]) -> None:
-        """On a thread of the pool."""
+        """Run jobs. Called on a thread of the pool."""
         for job in jobs:
             job.run()
             self.done.append(job)
-            # The loop takes what is done after it has unset the flag: nothing is forgotten.
+            # `deliver` clears the flag before it empties `done`, so no job is missed.
             if not self.is_woken:
                 self.is_woken = True
                 try:
                     job.future.get_loop().call_soon_threadsafe(self.deliver)
                 except RuntimeError:
-                    # The loop was closed: nobody waits any more.
+                    # The loop was closed: nobody waits for results.
                     return
 
     def deliver(self) -> None:
@@ -119,7 +119,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        # By the number of requests that stores make at once; 0: those that are near.
+        # Keyed by the number of requests that a store makes at once; 0: stores that are not remote.
         self.threads: dict[int, ThreadPoolExecutor] = {}
         self.lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Lane]] = WeakKeyDictionary()
 
@@ -146,10 +146,11 @@ def _this_process() -> _Process:
 
 
 async def awaited(call: Callable[..., T], *args: Any, requests: int = FAR) -> T:
-    """``call(*args)`` on a thread, of which there are as many as requests at once; 0: as cores.
+    """Run ``call(*args)`` on a thread.
 
-    Cancelling stops the call. This returns when the thread is done with it, so that memory of the caller is
-    not written to any more.
+    There are as many threads as ``requests``; with 0, as many as cores. Cancelling stops the call.
+    The cancelled ``await`` returns only when the thread is done, so nothing writes to the caller's
+    memory afterwards.
     """
     loop = asyncio.get_running_loop()
     job = _Job(call, args, loop.create_future())
@@ -165,12 +166,12 @@ async def awaited(call: Callable[..., T], *args: Any, requests: int = FAR) -> T:
 
 
 def awaited_of(node: Node, call: Callable[..., T], *args: Any) -> Any:
-    """`awaited`, of a call that reads or writes what belongs to a node."""
+    """`awaited` for a call that reads or writes data of a node."""
     return awaited(call, *args, requests=_requests(node.store) if node.store._native.is_far() else 0)
 
 
 def _requests(store: Store) -> int:
-    """How many requests a store makes at once."""
+    """Return how many requests a store makes at once."""
     options: list[tuple[str, str]] = getattr(store, "_options", [])
     given = next((value for name, value in options if name in ("concurrency", "max_concurrency")), FAR)
     return min(max(int(given), 1), _MOST_FAR)

@@ -1,62 +1,67 @@
-"""Settings, all in one place.
+"""All settings of hyperslab.
 
 ``threads`` (environment variable ``HYPERSLAB_THREADS``)
-    Threads that work on one request, the caller's included. ``None`` (also ``0`` and ``auto``), the default:
-    one per core.
+    Threads per request, including the caller's. ``None`` (also ``0`` and ``auto``): one per core.
+    Default: ``None``.
 ``recycler_bytes`` (``HYPERSLAB_RECYCLER``)
-    The most bytes of memory kept for results to come; also as text, ``"64 MiB"``. ``0``: none. Default: 256
-    MiB.
+    Maximum bytes of memory kept for later results; also as text, ``"64 MiB"``. ``0``: none.
+    Default: 256 MiB.
 ``verify_checksums`` (``HYPERSLAB_VERIFY_CHECKSUMS``)
-    Whether checksums of chunks are verified on reading. Default: yes.
+    Verify checksums of chunks on reading. Default: yes.
 ``write_empty_chunks`` (``HYPERSLAB_WRITE_EMPTY_CHUNKS``)
-    Whether chunks of nothing but fill value are stored. For arrays opened from now on. Default: no.
+    Store chunks that hold only the fill value. For arrays opened from now on. Default: no.
 ``decodes_in_flight`` (``HYPERSLAB_DECODES_IN_FLIGHT``)
-    How many chunks of shards are decoded at a time, each in memory of its own: bounds the memory of a read.
-    Default: 8.
+    Maximum number of inner chunks decoded at once, each into its own memory. Bounds the memory of a
+    read. Default: 8.
 ``partial_reads`` (``HYPERSLAB_PARTIAL_READS``)
-    Whether of a shard only the wanted chunks are read, not all of it. Default: yes.
+    Read only the wanted chunks of a shard instead of the whole shard. Default: yes.
 ``partial_decode`` (``HYPERSLAB_PARTIAL_DECODE``)
-    Whether a chunk is decoded only as far as it is wanted. Default: yes.
+    Decode only the wanted part of a chunk. Default: yes.
 ``shard_index_bound`` (``HYPERSLAB_SHARD_INDEX_BOUND``)
-    The most bytes of memory for indexes of shards that are kept; also as text, ``"64 MiB"``. ``0``: none.
+    Maximum bytes of memory for cached shard indexes; also as text, ``"64 MiB"``. ``0``: none.
     Default: 64 MiB.
 ``vlen_chunk_bound`` (``HYPERSLAB_VLEN_CHUNK_BOUND``)
-    Bytes to which a chunk of text, bytes or arrays of variable length may decode whatever its stored size is;
-    also as text. What decodes to at most 1032 times its stored bytes is read in any case. Default: 256 MiB.
+    Maximum decoded bytes of a chunk of text, bytes or arrays of variable length; also as text. A
+    chunk that decodes to at most 1032 times its stored bytes is read in any case. Default: 256 MiB.
 ``external_files`` (``HYPERSLAB_EXTERNAL_FILES``)
-    Which other files an HDF5 file may lead to, by external links, external data, or as sources of virtual
-    datasets, and a document of references: those in its own directory or below (``"same-directory"``, the
-    default), any (``"anywhere"``), or none (``"refuse"``). For files that are opened from now on.
+    Other files that an HDF5 file or a document of references may refer to: by external links, by
+    external data, or as sources of virtual datasets. Files in the same directory or below
+    (``"same-directory"``, the default), any file (``"anywhere"``), or none (``"refuse"``). For
+    files opened from now on.
 ``fsync`` (``HYPERSLAB_FSYNC``)
-    Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
+    Flush every write to the disk before it returns. For local stores opened from now on. Default:
+    no.
 ``file_locks`` (``HYPERSLAB_FILE_LOCKS``)
-    Whether local stores opened from now on lock files (``flock``) against other processes where something is
-    read, changed and put back: parts of chunks and shards, metadata. Default: yes. Without it, processes that
-    change parts of one chunk at the same time lose each other's changes.
+    Lock files (``flock``) against other processes during read-modify-write: of parts of chunks and
+    shards, and of metadata. For local stores opened from now on. Default: yes. Without locks,
+    processes that change parts of one chunk at the same time lose each other's changes.
 ``default_zarr_format`` (``HYPERSLAB_ZARR_FORMAT``)
-    The format of new nodes where ``zarr_format`` is ``None``: 2 or 3. Default: 3.
+    The format of new nodes if ``zarr_format`` is ``None``: 2 or 3. Default: 3.
 ``order`` (``HYPERSLAB_ORDER``)
-    The order in memory of results: ``"C"``, last axis fastest, or ``"F"``. As in zarr-python, results of Zarr
-    v2 arrays have the order that the metadata says instead, and new Zarr v2 arrays get this one. For arrays
-    opened from now on. Default: C.
+    The memory order of results: ``"C"`` (last axis fastest) or ``"F"``. As in zarr-python, results
+    of Zarr v2 arrays have the order in their metadata instead, and new Zarr v2 arrays get this
+    order. For arrays opened from now on. Default: C.
 ``read_missing_chunks`` (``HYPERSLAB_READ_MISSING_CHUNKS``)
-    Whether chunks of Zarr arrays that are not stored are read as fill values; otherwise a
-    ``ChunkNotFoundError`` names the first. For arrays opened from now on. Default: yes.
+    Read absent chunks of Zarr arrays as fill values. If not, a ``ChunkNotFoundError`` names the
+    first absent chunk. For arrays opened from now on. Default: yes.
 ``pickle_credentials`` (``HYPERSLAB_PICKLE_CREDENTIALS``)
-    Whether a pickle of a remote store, and of what lies in it, contains the secrets that were passed to it.
-    Otherwise it is an error to pickle one that has any. Default: no.
+    Include secrets passed to a remote store in pickles of the store and of its nodes. If not,
+    pickling a store with secrets fails. Default: no.
 
-Environment variables are read when hyperslab is imported; one with a value that makes no sense is ignored
-with a warning. zarr-python's names ``array.order``, ``array.read_missing_chunks``,
-``array.write_empty_chunks`` and ``threading.max_workers`` are understood too, and so are its variables
-``ZARR_ARRAY__ORDER``, ``ZARR_ARRAY__READ_MISSING_CHUNKS``, ``ZARR_ARRAY__WRITE_EMPTY_CHUNKS``,
-``ZARR_DEFAULT_ZARR_FORMAT`` and ``ZARR_THREADING__MAX_WORKERS``, where hyperslab's own is not set. Those of
-its settings that decide about speed, and have no meaning here, are kept and have no effect: ``async.…``,
-``codec_pipeline.…``, ``array.sharding_coalesce_…``. So is ``array.rectilinear_chunks``. Others (``codecs.…``,
-``json_indent``, …) are a ``KeyError``. Options of a call win over settings.
+Environment variables are read when hyperslab is imported. A variable with an invalid value is
+ignored with a warning.
 
-As in zarr-python, an array object has the ``order``, ``write_empty_chunks`` and ``read_missing_chunks`` that
-were set when it was opened or created. All other settings hold from the moment they are set.
+zarr-python's names ``array.order``, ``array.read_missing_chunks``, ``array.write_empty_chunks`` and
+``threading.max_workers`` work too. Its variables ``ZARR_ARRAY__ORDER``,
+``ZARR_ARRAY__READ_MISSING_CHUNKS``, ``ZARR_ARRAY__WRITE_EMPTY_CHUNKS``,
+``ZARR_DEFAULT_ZARR_FORMAT`` and ``ZARR_THREADING__MAX_WORKERS`` count if hyperslab's own variable
+is not set. Its tuning settings ``async.…``, ``codec_pipeline.…`` and ``array.sharding_coalesce_…``,
+and ``array.rectilinear_chunks``, are kept but have no effect. Its other settings (``codecs.…``,
+``json_indent``, …) raise ``KeyError``. Options of a call override settings.
+
+As in zarr-python, an array object keeps the ``order``, ``write_empty_chunks`` and
+``read_missing_chunks`` that were set when it was opened or created. All other settings take effect
+immediately.
 
 Examples
 --------
@@ -93,7 +98,10 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 
 
 def parse_size(value: int | str) -> int:
-    """Bytes of ``4096``, ``"64 MiB"``, ``"1.5 GB"``. Raises `ValueError` or `TypeError` for anything else."""
+    """Return the bytes of ``4096``, ``"64 MiB"`` or ``"1.5 GB"``.
+
+    Raises `ValueError` or `TypeError` for anything else.
+    """
     if isinstance(value, str):
         found = _SIZE.fullmatch(value)
         if found is None:
@@ -221,14 +229,14 @@ _ENVIRONMENT = {
     "read_missing_chunks": "HYPERSLAB_READ_MISSING_CHUNKS",
     "pickle_credentials": "HYPERSLAB_PICKLE_CREDENTIALS",
 }
-# zarr-python's names.
+# zarr-python's names for settings.
 _ALIASES = {
     "array.order": "order",
     "array.read_missing_chunks": "read_missing_chunks",
     "array.write_empty_chunks": "write_empty_chunks",
     "threading.max_workers": "threads",
 }
-# zarr-python's settings that have no effect here, and their defaults there.
+# zarr-python's settings that have no effect here, with their defaults in zarr-python.
 _WITHOUT_EFFECT: dict[str, Any] = {
     "array.rectilinear_chunks": False,
     "array.sharding_coalesce_max_bytes": 16 << 20,
@@ -246,7 +254,7 @@ _ZARR_ENVIRONMENT = {
     "default_zarr_format": "ZARR_DEFAULT_ZARR_FORMAT",
     "threads": "ZARR_THREADING__MAX_WORKERS",
 }
-# Settings of the engine take effect in Rust; the others are looked up by this package.
+# Settings of the engine take effect in Rust. This package looks the others up.
 _APPLY: dict[str, Callable[[Any], None]] = {
     "threads": lambda value: _native.set_threads(value or 0),
     "recycler_bytes": _native.set_recycler_bound,
@@ -271,7 +279,7 @@ def _unknown(name: str) -> KeyError:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by dotted names: ``{"array": {"order": "F"}}`` is ``{"array.order": "F"}``."""
+    """Flatten settings to dotted names: ``{"a": {"b": 1}}`` is ``{"a.b": 1}``."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         inner = _flat(value) if isinstance(value, Mapping) else None
@@ -280,7 +288,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ConfigSet:
-    """The result of `Config.set`: a context manager that puts the old values back."""
+    """The result of `Config.set`: a context manager that restores the old values."""
 
     def __init__(self, config: Config, old: Mapping[str, Any]) -> None:
         self._config, self._old = config, dict(old)
@@ -296,10 +304,10 @@ class ConfigSet:
 
 
 class Config:
-    """All settings of hyperslab, for the whole process; see the module's text for what each means.
+    """All settings of hyperslab, for the whole process. The module's docstring explains each one.
 
-    Settings are attributes. ``config.set(...)`` changes several at once, and as a context manager for a
-    while.
+    Settings are attributes. ``config.set(...)`` changes several at once, also temporarily as a
+    context manager.
     """
 
     __slots__ = ("_values", "_without_effect")
@@ -314,7 +322,7 @@ class Config:
 
     @property
     def threads(self) -> int | None:
-        """Threads that work on one request, the caller's included; ``None``: one per core."""
+        """Threads per request, including the caller's; ``None``: one per core."""
         return cast("int | None", self._values["threads"])
 
     @threads.setter
@@ -323,7 +331,7 @@ class Config:
 
     @property
     def recycler_bytes(self) -> int:
-        """Most bytes of memory kept for results to come; 0 turns recycling off."""
+        """Maximum bytes of memory kept for later results; 0 turns recycling off."""
         return cast(int, self._values["recycler_bytes"])
 
     @recycler_bytes.setter
@@ -332,7 +340,7 @@ class Config:
 
     @property
     def verify_checksums(self) -> bool:
-        """Whether checksums of chunks are verified on reading."""
+        """True if checksums of chunks are verified on reading."""
         return cast(bool, self._values["verify_checksums"])
 
     @verify_checksums.setter
@@ -341,7 +349,7 @@ class Config:
 
     @property
     def write_empty_chunks(self) -> bool:
-        """Whether chunks of nothing but fill value are stored."""
+        """True if chunks that hold only the fill value are stored."""
         return cast(bool, self._values["write_empty_chunks"])
 
     @write_empty_chunks.setter
@@ -350,7 +358,7 @@ class Config:
 
     @property
     def decodes_in_flight(self) -> int:
-        """How many chunks of shards are decoded at a time; bounds the memory of a read."""
+        """Maximum number of inner chunks decoded at once; bounds the memory of a read."""
         return cast(int, self._values["decodes_in_flight"])
 
     @decodes_in_flight.setter
@@ -359,7 +367,7 @@ class Config:
 
     @property
     def partial_reads(self) -> bool:
-        """Whether of a shard only the wanted chunks are read, not all of it."""
+        """True if only the wanted chunks of a shard are read, instead of the whole shard."""
         return cast(bool, self._values["partial_reads"])
 
     @partial_reads.setter
@@ -368,7 +376,7 @@ class Config:
 
     @property
     def partial_decode(self) -> bool:
-        """Whether a chunk is decoded only as far as it is wanted."""
+        """True if only the wanted part of a chunk is decoded."""
         return cast(bool, self._values["partial_decode"])
 
     @partial_decode.setter
@@ -377,7 +385,7 @@ class Config:
 
     @property
     def shard_index_bound(self) -> int:
-        """Most bytes of memory for indexes of shards that are kept; 0 keeps none."""
+        """Maximum bytes of memory for cached shard indexes; 0 keeps none."""
         return cast(int, self._values["shard_index_bound"])
 
     @shard_index_bound.setter
@@ -386,7 +394,10 @@ class Config:
 
     @property
     def vlen_chunk_bound(self) -> int:
-        """Bytes to which a chunk of elements of variable length may decode whatever its stored size is."""
+        """Maximum decoded bytes of a chunk of variable-length elements.
+
+        A chunk that decodes to at most 1032 times its stored bytes is read in any case.
+        """
         return cast(int, self._values["vlen_chunk_bound"])
 
     @vlen_chunk_bound.setter
@@ -395,7 +406,7 @@ class Config:
 
     @property
     def external_files(self) -> Literal["same-directory", "anywhere", "refuse"]:
-        """Which other files an HDF5 file may lead to."""
+        """Other files that an HDF5 file may refer to."""
         return cast(Literal["same-directory", "anywhere", "refuse"], self._values["external_files"])
 
     @external_files.setter
@@ -404,7 +415,7 @@ class Config:
 
     @property
     def fsync(self) -> bool:
-        """Whether local stores opened from now on flush every write to the disk."""
+        """True if local stores opened from now on flush every write to the disk."""
         return cast(bool, self._values["fsync"])
 
     @fsync.setter
@@ -413,7 +424,7 @@ class Config:
 
     @property
     def file_locks(self) -> bool:
-        """Whether local stores opened from now on lock files against other processes."""
+        """True if local stores opened from now on lock files against other processes."""
         return cast(bool, self._values["file_locks"])
 
     @file_locks.setter
@@ -422,7 +433,7 @@ class Config:
 
     @property
     def default_zarr_format(self) -> Literal[2, 3]:
-        """The format of new nodes where none is asked for."""
+        """The format of new nodes if the caller gives none."""
         return cast(Literal[2, 3], self._values["default_zarr_format"])
 
     @default_zarr_format.setter
@@ -431,7 +442,7 @@ class Config:
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """The order in memory of results."""
+        """The memory order of results."""
         return cast(Literal["C", "F"], self._values["order"])
 
     @order.setter
@@ -440,7 +451,7 @@ class Config:
 
     @property
     def read_missing_chunks(self) -> bool:
-        """Whether chunks that are not stored are read as fill values."""
+        """True if absent chunks are read as fill values."""
         return cast(bool, self._values["read_missing_chunks"])
 
     @read_missing_chunks.setter
@@ -449,7 +460,7 @@ class Config:
 
     @property
     def pickle_credentials(self) -> bool:
-        """Whether pickles of remote stores contain the secrets that were passed to them."""
+        """True if pickles of remote stores include the secrets passed to them."""
         return cast(bool, self._values["pickle_credentials"])
 
     @pickle_credentials.setter
@@ -458,12 +469,13 @@ class Config:
 
     @property
     def defaults(self) -> list[dict[str, Any]]:
-        """The defaults of all settings, in a list as in zarr-python."""
+        """The defaults of all settings, as a list like in zarr-python."""
         return [dict(_DEFAULTS)]
 
     def get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
-        """The value of a setting by name. Where there is no such setting: ``default``, or without one, as in
-        zarr-python, a ``KeyError``.
+        """Return the value of a setting by name.
+
+        An unknown name gives ``default``; without a default, as in zarr-python, a ``KeyError``.
         """
         name = _ALIASES.get(key, key)
         for values in (self._values, self._without_effect):
@@ -477,24 +489,24 @@ class Config:
         return self.get(key)
 
     def set(self, arg: Mapping[str, Any] | None = None, **more: Any) -> ConfigSet:
-        """Change settings; all or, where one makes no sense, none.
+        """Change settings: all of them, or none if one is invalid.
 
         Parameters
         ----------
         arg, **more
-            Settings by name. In names of arguments ``__`` stands for a dot: ``array__order="F"``.
+            Settings by name. In keywords, ``__`` stands for a dot: ``array__order="F"``.
 
         Returns
         -------
         ConfigSet
-            Used in a ``with`` statement it puts the old values back at the end.
+            In a ``with`` statement, restores the old values at the end.
 
         Raises
         ------
         KeyError
             For an unknown setting.
         ValueError, TypeError
-            For a value that a setting cannot have.
+            For an invalid value.
         """
         given = _flat(arg or {}) | _flat({name.replace("__", "."): value for name, value in more.items()})
         new = {_ALIASES.get(name, name): value for name, value in given.items()}
@@ -504,20 +516,20 @@ class Config:
         return ConfigSet(self, old)
 
     def reset(self) -> None:
-        """Put every setting back to its default, or to what the environment says."""
+        """Reset every setting to its environment variable or default."""
         self._assign(_DEFAULTS | _WITHOUT_EFFECT)
         self._read_environment(os.environ)
 
     def refresh(self) -> None:
-        """As `reset`, as in zarr-python."""
+        """Same as `reset`, as in zarr-python."""
         self.reset()
 
     def pprint(self, *args: Any, **kwargs: Any) -> None:
-        """Print all settings. Arguments are those of `pprint.pprint`."""
+        """Print all settings. Takes the arguments of `pprint.pprint`."""
         pprint.pprint(self.to_dict(), *args, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings by name."""
+        """Return all settings by name."""
         return dict(self._values)
 
     def __repr__(self) -> str:
@@ -552,7 +564,7 @@ class Config:
             try:
                 self._assign({name: text})
             except (TypeError, ValueError) as error:
-                # A wrong variable must not make the package unusable.
+                # An invalid variable must not make the package unusable.
                 warnings.warn(f"environment variable {variable} is ignored: {error}", stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""What a report of a bug should say."""
+"""Information for bug reports."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hyperslab._native import __version__
 
 __all__ = ["print_debug_info"]
 
-# Packages whose objects meet ours.
+# Packages whose objects are used with hyperslab's.
 _PACKAGES = ("numpy", "ml_dtypes", "numcodecs", "zarr", "h5py", "dask", "xarray", "pyarrow")
 
 
 def print_debug_info() -> None:
-    """Print the versions of everything that matters in a report of a bug."""
+    """Print all versions that matter in a bug report."""
     print(f"platform: {platform.platform()}")
     print(f"python: {platform.python_version()}")
     print(f"hyperslab: {__version__}")

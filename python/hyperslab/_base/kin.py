@@ -1,4 +1,4 @@
-"""Objects that `hyperslab.h5.register` makes instances of h5py's classes to `isinstance`."""
+"""Makes objects instances of h5py's classes for `isinstance`, after `hyperslab.h5.register`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ __all__ = ["Kin"]
 
 
 class Kin:
-    """`isinstance` asks an object for its ``__class__`` where its type is not the one in question. After
-    `hyperslab.h5.register` that is the class of h5py that it stands for.
+    """An object that `isinstance` takes for one of h5py.
+
+    If the type does not match, `isinstance` checks the object's ``__class__``. After
+    `hyperslab.h5.register`, this is the corresponding class of h5py.
     """
 
     _kin: ClassVar[type | None] = None
 
     def _as_kin(self) -> Self:
-        """Itself, which tells h5netcdf that it is of h5py: by the module of its class."""
+        """Return the object, marked as h5py's by ``__module__``, which h5netcdf checks."""
         if type(self)._kin is not None:
             self.__dict__["__module__"] = type(self)._kin.__module__
         return self
 
-    # Apart from classes whose methods use `super()`: the compiler gives the name a meaning there.
+    # In a class of its own: in classes whose methods use `super()`, the compiler treats the name
+    # `__class__` specially.
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return type(self)._kin or type(self)

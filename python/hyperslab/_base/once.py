@@ -1,4 +1,4 @@
-"""A property that is worked out once."""
+"""A property that is computed once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A property that is worked out when it is first asked for, and kept.
+    """A property that is computed on first access and kept.
 
-    `functools.cached_property` has a lock before Python 3.12. A process that is forked while another thread
-    holds it would wait for it forever. Without one, two threads may both work it out, to the same.
+    `functools.cached_property` has a lock before Python 3.12. A process that is forked while
+    another thread holds the lock would wait for it forever. Without a lock, two threads may both
+    compute the property, with the same result.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:
@@ -28,6 +29,6 @@ class Once(Generic[T]):
         if instance is None:
             return self  # type: ignore[return-value]
         found = self._make(instance)
-        # From now on the instance's own attribute is found first.
+        # From now on, Python finds the instance's own attribute first.
         instance.__dict__[self._name] = found
         return found

@@ -1,4 +1,4 @@
-"""Progress bars, for whoever asks with ``progress=True``."""
+"""Progress bars for ``progress=True``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Any, Final
 __all__ = ["bytes_text", "shown"]
 
 _WIDTH: Final = 24
-# A bar that is drawn more often costs more than it tells.
+# Minimum time between two drawings. More frequent drawing costs more than it tells.
 _SECONDS: Final = 0.1
 
 
 @contextmanager
 def shown(progress: bool | Callable[..., object] | None, *, stays: bool = True) -> Iterator[Any]:
-    """What to call with the phase, the bytes that are done, and those in all; ``None`` where nobody wants to
-    know. ``True`` draws a bar on standard error, which also notebooks show. ``stays``: whether its last state
-    remains.
+    """Yield the function to call with the phase, the bytes done, and the bytes in all.
+
+    Yields ``None`` if the caller wants no progress. ``True`` draws a bar on standard error, which
+    notebooks also show. ``stays``: leave the bar's last state on the screen.
     """
     if progress is None or progress is False:
         yield None
@@ -34,7 +35,7 @@ def shown(progress: bool | Callable[..., object] | None, *, stays: bool = True) 
 
 
 class _Bar:
-    """``copy [########                ] 33 %, 1.2 GiB of 3.6 GiB, 410.0 MiB/s``"""
+    """A bar: ``copy [########                ] 33 %, 1.2 GiB of 3.6 GiB, 410.0 MiB/s``."""
 
     def __init__(self) -> None:
         self._begun = self._drawn = 0.0
@@ -68,7 +69,7 @@ class _Bar:
 
 
 def bytes_text(n: int) -> str:
-    """``1.5 GiB``."""
+    """Return a size as text, like ``1.5 GiB``."""
     value, units = float(n), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     while value >= 1024 and len(units) > 1:
         value, units = value / 1024, units[1:]

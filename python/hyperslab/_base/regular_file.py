@@ -1,4 +1,4 @@
-"""Opening files that a user names. None of them may keep the caller waiting."""
+"""Opens files that a user names, without ever blocking the caller."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["open_regular"]
 
 
 def open_regular(path: Path) -> io.FileIO:
-    """Opens a regular file to read it. A pipe, a device and the like is an ``OSError``.
+    """Open a regular file for reading. Pipes, devices and other files raise ``OSError``.
 
-    The file is opened without waiting. Reads of some files of the system give ``None`` then, where they would
-    wait for more.
+    The file is opened without blocking. Reads of some system files then return ``None`` instead of
+    waiting for data.
     """
     file = io.FileIO(path, opener=_open_without_waiting)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -1,11 +1,12 @@
-"""Runs idempotent tasks: in this process, on executors of `concurrent.futures`, on dask, on Ray.
+"""Runs idempotent tasks in this process, on executors of `concurrent.futures`, on dask, or on Ray.
 
-1. A few tasks more than there are workers are handed over. Of 10⁸ tasks there never are more futures.
-2. As one ends, its result goes to the caller, and the next task is handed over.
-3. A task that fails is handed over again, some times. So is one whose worker was lost, where the executor
-   goes on without that worker. One that was superseded is not: others do it.
-4. When the caller stops, or an error goes to him, tasks that have not begun are cancelled. Those that have
-   begun end by themselves: tasks are idempotent, so the next attempt may run beside them.
+1. A few more tasks than workers are handed over at a time. Even 10⁸ tasks never need more futures.
+2. When a task ends, its result goes to the caller, and the next task is handed over.
+3. A failed task is handed over again, a limited number of times. The same holds for a task whose
+   worker was lost, if the executor continues without that worker. A superseded task is not
+   repeated: another run does it.
+4. When the caller stops or gets an error, tasks that have not begun are cancelled. Running tasks
+   end on their own. Tasks are idempotent, so the next attempt may run beside them.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ R = TypeVar("R")
 
 Progress: TypeAlias = Callable[[int, int | None], object]
 
-# How long the number of a cluster's workers is believed, in seconds. Asking is a round trip.
+# How long the number of a cluster's workers is reused, in seconds. Asking costs a round trip.
 _BELIEVED = 5.0
 
-# How often a pool is asked whether it still exists while no task ends, in seconds.
+# How often to check that a pool still exists while no task ends, in seconds.
 _ASKED = 1.0
 
 
@@ -47,30 +48,31 @@ def run_tasks(
     in_flight: int | None = None,
     name: str = "hyperslab-task",
 ) -> Iterator[tuple[int, R]]:
-    """Call ``function(item)`` for each item; yield ``(index, result)`` as calls end, in any order.
+    """Call ``function(item)`` for each item. Yields ``(index, result)`` as calls end, in any order.
 
-    Nothing runs before the first result is asked for.
+    Nothing runs until the first result is requested.
 
     Parameters
     ----------
     function : callable
-        Must be idempotent: after a lost worker it may run twice, even at the same time. Where tasks run in
-        other processes it is pickled: a function of a module, or a `functools.partial` of one.
+        Must be idempotent: after a lost worker it may run twice, even at the same time. For other
+        processes it is pickled: pass a module-level function, or a `functools.partial` of one.
     items : iterable
-        Taken one by one as there is room: it may be a generator of very many.
+        Items are taken one at a time as there is room, so a generator of very many works.
     executor : executor, optional
-        Where tasks run: ``None``, in this process one after the other; an executor of `concurrent.futures`;
-        a `distributed.Client`; the module ``ray``; anything with ``submit(function, item)`` that returns
-        futures with ``add_done_callback`` and ``result``.
+        Runs the tasks. ``None``: this process, one task at a time. Otherwise an executor of
+        `concurrent.futures`; a `distributed.Client`; the module ``ray``; or anything with
+        ``submit(function, item)`` that returns futures with ``add_done_callback`` and ``result``.
     retries : int, default 2
-        How many times a task that fails is run again, before its error is raised.
+        How many times to rerun a failed task before its error is raised.
     progress : callable, optional
-        Called as ``progress(tasks_done, tasks_in_all)``; the latter is ``None`` where ``items`` has no
+        Called as ``progress(tasks_done, tasks_in_all)``. The latter is ``None`` if ``items`` has no
         length.
     in_flight : int, optional
-        The most tasks that are handed over at a time. Default: twice the workers, so that none waits.
+        Maximum number of tasks handed over at a time. Default: twice the workers, so that none
+        waits.
     name : str
-        What a dashboard calls the tasks.
+        The name of the tasks on a dashboard.
 
     Examples
     --------
@@ -91,7 +93,7 @@ def run_tasks(
 
 
 def workers(executor: Any) -> int:
-    """How many tasks an executor runs at a time; 1 for ``None``."""
+    """Return how many tasks an executor runs at a time; 1 for ``None``."""
     return 1 if executor is None else _pool(executor, "").workers()
 
 
@@ -143,8 +145,8 @@ def _elsewhere(
             try:
                 result = pool.result(future)
             except _LostError as lost:
-                # dask cancels what a scheduler that was restarted does not know. A caller who cancels tasks
-                # on purpose closes the client, too: then `submit` fails.
+                # dask cancels tasks that a restarted scheduler does not know, so try again. A
+                # caller who cancels tasks on purpose also closes the client: then `submit` fails.
                 if attempt == retries:
                     raise BrokenExecutor(f"task {index} was lost {attempt + 1} times: {lost}") from lost
                 submit(index, item, attempt + 1)
@@ -168,7 +170,7 @@ def _elsewhere(
 
 
 def _next(ended: queue.SimpleQueue[Any], pool: _Pool) -> Any:
-    """The next future that has ended. A pool that is gone ends none: ask it from time to time."""
+    """Return the next future that has ended. Checks regularly that the pool still exists."""
     while True:
         try:
             return ended.get(timeout=_ASKED)
@@ -185,20 +187,20 @@ def _noted(error: Exception, index: int, times: int) -> Exception:
 
 
 class _Pool(Protocol):
-    """Something that runs tasks. ``submit`` gets a name for each that no other has."""
+    """A backend that runs tasks. ``submit`` gets a unique name for each task."""
 
     def workers(self) -> int: ...
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any: ...
     def result(self, future: Any) -> Any:
-        """The result of a task. Raises the task's own error, or `_LostError`."""
+        """Return the result of a task. Raises the task's own error, or `_LostError`."""
 
     def cancel(self, futures: list[Any]) -> None: ...
     def check(self) -> None:
-        """Raises what is to be raised where tasks end no more."""
+        """Raise an error if no more tasks will end."""
 
 
 class _LostError(Exception):
-    """The executor has no result of a task, although the task did not fail."""
+    """The executor has no result for a task, although the task did not fail."""
 
 
 def _pool(executor: Any, name: str) -> _Pool:
@@ -216,7 +218,7 @@ def _pool(executor: Any, name: str) -> _Pool:
 
 
 class _Futures:
-    """An executor of `concurrent.futures`, or another that has the same methods."""
+    """An executor of `concurrent.futures`, or an object with the same methods."""
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
@@ -235,31 +237,31 @@ class _Futures:
             future.cancel()
 
     def check(self) -> None:
-        """Its futures always end."""
+        """Do nothing: these futures always end."""
 
 
 class _Dask:
-    """A client of `distributed`. The scheduler itself hands tasks of lost workers to others.
+    """A client of `distributed`. The scheduler itself reassigns tasks of lost workers.
 
-    A scheduler that is away shows in errors of many kinds, by the step that meets it first. The client
-    cannot connect, waits too long, is closed, or cancels its requests.
+    A lost scheduler shows up in many kinds of errors, depending on the step that meets it first.
+    The client cannot connect, times out, is closed, or cancels its requests.
     """
 
     def __init__(self, client: Any, name: str) -> None:
         self._client, self._name, self._last = client, f"{name}-{uuid.uuid4().hex}", 0
         closed = getattr(sys.modules.get("distributed.client"), "ClosedClientError", CancelledError)
-        # `CommClosedError` and `TimeoutError` are kinds of `OSError`.
+        # `CommClosedError` and `TimeoutError` are subclasses of `OSError`.
         self._away = (OSError, CancelledError, asyncio.CancelledError, closed)
 
     def workers(self) -> int:
         try:
             self._last = int(sum(self._client.nthreads().values()))
         except (Exception, asyncio.CancelledError) as error:
-            # The client looks for its scheduler. If it gives up, `check` says so.
+            # The client looks for its scheduler. If it gives up, `check` raises an error.
             self.check()
             if not isinstance(error, self._away):
                 raise
-        # While workers are on their way, a few tasks wait for them.
+        # While workers are starting, let a few tasks wait for them.
         return max(self._last, 4)
 
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
@@ -275,13 +277,14 @@ class _Dask:
         try:
             return future.result()
         except (Exception, asyncio.CancelledError) as error:
-            # A task that failed has the status "error". A task's own `OSError` is no lost scheduler.
+            # A failed task has the status "error". A task's own `OSError` does not mean a lost
+            # scheduler.
             if future.status == "error":
                 raise
             raise _LostError(_SCHEDULER_AWAY) from error
 
     def cancel(self, futures: list[Any]) -> None:
-        # Tasks are cancelled where the caller stops, mostly by an error: that error is what he has to see.
+        # Tasks are usually cancelled because of an error. The caller must see that error.
         with contextlib.suppress(Exception, asyncio.CancelledError):
             if futures and self._client.status == "running":
                 self._client.cancel(futures, force=True)
@@ -302,11 +305,11 @@ def _call(function: Callable[[T], R], item: T) -> R:
 
 
 class _Ray:
-    """Ray, given as its module. It runs tasks of lost workers again."""
+    """Ray, given as its module. It reruns tasks of lost workers."""
 
     def __init__(self, ray: Any, name: str) -> None:
         self._ray, self._name = ray, name
-        # Ray takes functions only, and no other callables, which our tasks are.
+        # Ray takes only functions, and our tasks are other callables.
         self._call = ray.remote(_call)
         self._references: dict[Any, Any] = {}
 
@@ -333,4 +336,4 @@ class _Ray:
                 self._ray.cancel(reference)
 
     def check(self) -> None:
-        """Its futures always end."""
+        """Do nothing: these futures always end."""

@@ -11,8 +11,9 @@ __all__ = ["warn_unused"]
 
 
 def warn_unused(**arguments: Any) -> None:
-    """Warns of each argument that is not ``None``, as zarr-python does. Called by the function that users
-    call, so that the warning shows their line.
+    """Warn of each argument that is not ``None``, as zarr-python does.
+
+    Must be called by the function that users call, so that the warning shows their line.
     """
     for name, value in arguments.items():
         if value is not None:

@@ -1,4 +1,4 @@
-"""``hyperslab copy`` with ``--resume`` or ``--scheduler``."""
+"""Implements ``hyperslab copy`` with ``--resume`` or ``--scheduler``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["copy"]
 
 
 def copy(wanted: dict[str, Any]) -> int:
-    """Make the copy; return the exit code. Prints what the user is to see."""
+    """Make the copy, print the messages for the user, and return the exit code."""
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
         _copy(wanted)
@@ -33,7 +33,7 @@ def copy(wanted: dict[str, Any]) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        # Names from outside may hold anything; a message stays one line.
+        # Names from outside may hold any character. Keep the message on one line.
         text = _in_options(" ".join([str(error) or repr(error), *getattr(error, "__notes__", ())]))
         _tell("error: " + "".join(c if c.isprintable() else " " for c in text))
         return (
@@ -44,7 +44,7 @@ def copy(wanted: dict[str, Any]) -> int:
     return 0
 
 
-# Words of Python that only plans have, and the same for the command line.
+# Python terms in messages of plans, and their replacements for the command line.
 _WORDS = (
     (r"^target_region: ", "--target-region: "),
     (r"^dest: ", "DST: "),
@@ -89,7 +89,7 @@ def _copy(wanted: dict[str, Any]) -> None:
     for name in ("region", "target_region"):
         wanted[name] = _slices(wanted[name])
     if wanted["target_region"] is not None:
-        # The array that exists has its own.
+        # The existing array has its own format.
         wanted["zarr_format"] = None
     with nullcontext() if scheduler is None else _client(scheduler) as client:
         plan = plan_copy(source, destination, workers=workers(client), **wanted)
@@ -113,7 +113,7 @@ def _client(address: str) -> Any:
 
 
 def _slices(region: list[Any] | None) -> Any:
-    """A region of the command line, as `plan_copy` takes it."""
+    """Return a region from the command line as `plan_copy` takes it."""
     if region and isinstance(region[0][0], str):
         return {name: slice(*bounds) for name, bounds in region}
     return None if region is None else tuple(slice(*bounds) for bounds in region)

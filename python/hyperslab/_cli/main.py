@@ -8,7 +8,7 @@ from hyperslab import _native, _start
 
 
 def main() -> None:
-    """Run ``hyperslab`` with the arguments of this process, and end it."""
+    """Run ``hyperslab`` with the arguments of this process, then exit."""
     args = ["hyperslab", *sys.argv[1:]]
     try:
         _start.restore_interrupts()
@@ -20,6 +20,6 @@ def main() -> None:
 
             code = copy(planned)
     except KeyboardInterrupt:
-        # Before the command has begun, or after its end.
+        # Ctrl-C before the command started or after it ended.
         code = 130
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""What all codecs have in common."""
+"""The base of all codecs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _C = TypeVar("_C", bound="Codec")
 
 
 class Codec:
-    """What all codecs have in common. Codecs are immutable, and equal where their settings are."""
+    """The base of all codecs. Codecs are immutable, and equal if their settings are equal."""
 
     _v2: ClassVar[str | None] = None
     _v3: ClassVar[str | None] = None
@@ -27,11 +27,11 @@ class Codec:
 
     @classmethod
     def _parse(cls, settings: dict[str, Any], v2: bool) -> Codec:
-        """The codec of the settings of metadata. ``v2``: they are as numcodecs has them."""
+        """Make a codec from settings in metadata. ``v2``: the settings follow numcodecs."""
         return cls(**settings)
 
     def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
-        """The metadata of this codec.
+        """Return the metadata of this codec.
 
         Parameters
         ----------
@@ -40,7 +40,7 @@ class Codec:
         Raises
         ------
         InvalidArgumentError
-            Where the format has no such codec.
+            If the format has no such codec.
         """
         name = self._v3 if zarr_format == 3 else self._v2
         if name is None:
@@ -48,31 +48,31 @@ class Codec:
         settings = self._settings(zarr_format)
         if zarr_format == 2:
             return {"id": name, **settings}
-        # zarr-python wants the configuration of numcodecs' codecs, also where it is empty.
+        # zarr-python requires the configuration of numcodecs codecs even if it is empty.
         has_settings = bool(settings) or name.startswith("numcodecs.")
         return {"name": name, "configuration": settings} if has_settings else {"name": name}
 
     def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
-        """The settings as metadata has them. Other than None: that is for the engine to choose."""
+        """Return the settings for the metadata, without None: the engine chooses those."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
-    # ---- as numcodecs' codecs are used
+    # ---- the interface of numcodecs' codecs
 
     @property
     def codec_id(self) -> str:
-        """Its name in Zarr v2, which is numcodecs' name."""
+        """The codec's name in Zarr v2, which is numcodecs' name."""
         return str(self.get_config()["id"])
 
     def get_config(self) -> dict[str, Any]:
-        """Its metadata in Zarr v2. numcodecs makes a codec of that, and compares codecs by it."""
+        """Return the Zarr v2 metadata. numcodecs makes and compares codecs by it."""
         return self.to_dict(2)
 
     def encode(self, buf: Any) -> Any:
-        """Encode some bytes, with numcodecs, which must be installed. (Arrays need no numcodecs.)"""
+        """Encode bytes with numcodecs, which must be installed. (Arrays do not need numcodecs.)"""
         return self._of_numcodecs().encode(buf)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
-        """Decode some bytes, with numcodecs, which must be installed. (Arrays need no numcodecs.)"""
+        """Decode bytes with numcodecs, which must be installed. (Arrays do not need numcodecs.)"""
         return self._of_numcodecs().decode(buf, out)
 
     def _of_numcodecs(self) -> Any:
@@ -80,13 +80,13 @@ class Codec:
 
 
 def check_range(codec: str, name: str, value: Any, least: int, most: int) -> None:
-    """Refuses a setting of a new codec that its library would replace by the nearest it has."""
+    """Refuse a setting of a new codec that the codec's library would clamp."""
     if isinstance(value, (int, np.integer)) and not least <= value <= most:
         raise InvalidArgumentError(f"{codec}: {name} must be {least} to {most}, found {value}")
 
 
 def as_stored(kind: type[_C], settings: Mapping[str, Any]) -> _C:
-    """A codec of metadata, which may have settings that a new codec is refused."""
+    """Make a codec from metadata, allowing settings that are refused for a new codec."""
     names = [field.name for field in dataclasses.fields(cast(Any, kind))]
     unknown = set(settings) - set(names)
     if unknown:
@@ -98,7 +98,7 @@ def as_stored(kind: type[_C], settings: Mapping[str, Any]) -> _C:
 
 
 def plain(value: Any) -> Any:
-    """Metadata as JSON has it: enumerations as their values, tuples as lists."""
+    """Return metadata as plain JSON values: enumerations as their values, tuples as lists."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Codecs of numcodecs. In Zarr v3 their names are ``numcodecs.…``, as in zarr-python."""
+"""Codecs of numcodecs. Their Zarr v3 names are ``numcodecs.…``, as in zarr-python."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LZ4(Codec):
     Parameters
     ----------
     acceleration : int, default 1
-        1 to 65537: larger is faster and compresses less.
+        1 to 65537. Larger is faster and compresses less.
     """
 
     acceleration: int = 1
@@ -78,7 +78,7 @@ class BZ2(Codec):
     Parameters
     ----------
     level : int, default 1
-        Hundreds of kilobytes per block, 1 to 9.
+        Block size in hundreds of kilobytes, 1 to 9.
     """
 
     level: int = 1
@@ -88,20 +88,20 @@ class BZ2(Codec):
 
 @dataclass(frozen=True)
 class LZMA(Codec):
-    """LZMA in the containers of Python's `lzma`: small, and slow to write and to read.
+    """LZMA in the containers of Python's `lzma`: small, but slow to write and to read.
 
-    The numbers are those of the constants in `lzma`.
+    Numbers are the values of the constants in `lzma`.
 
     Parameters
     ----------
     format : int, default 1
         1 (xz), 2 (alone) or 3 (raw, which needs ``filters``).
     check : int, default -1
-        The checksum of an xz stream: 0 (none), 1 (CRC-32), 4 (CRC-64) or 10 (SHA-256); -1 is CRC-64.
+        Checksum of an xz stream: 0 (none), 1 (CRC-32), 4 (CRC-64) or 10 (SHA-256); -1 is CRC-64.
     preset : int, optional
         0 (fastest) to 9 (smallest); ``None``: 6.
     filters : sequence of dict, optional
-        A chain of filters and their options instead of a preset.
+        A chain of filters with their options, instead of a preset.
 
     Examples
     --------
@@ -137,24 +137,25 @@ class LZMA(Codec):
 
 @dataclass(frozen=True)
 class PCodec(Codec):
-    """pco: compresses integers and floats of 2, 4 and 8 bytes, lossless.
+    """pco: lossless compression of integers and floats of 2, 4 and 8 bytes.
 
-    In Zarr v3 it is a ``serializer``, in v2 a compressor.
+    A ``serializer`` in Zarr v3, a compressor in v2.
 
     Parameters
     ----------
     level : int, default 8
         0 (fastest) to 12 (smallest).
     mode_spec : {"auto", "classic"}, default "auto"
-        Whether a structure of the numbers, such as multiples of 0.1, is looked for.
+        ``auto`` looks for a structure in the numbers, such as multiples of 0.1.
     delta_spec : {"auto", "no_op", "none", "try_consecutive", "try_lookback"}, default "auto"
-        Which differences are stored instead of the numbers. ``none`` is an old name of ``no_op``.
+        The differences to store instead of the numbers. ``none`` is an old name of ``no_op``.
     paging_spec : {"equal_pages_up_to"}, default "equal_pages_up_to"
-        How a chunk is cut into pages.
+        How to cut a chunk into pages.
     delta_encoding_order : int, optional
-        How often differences are taken of differences, 0 to 7, for ``try_consecutive`` and ``auto``.
+        Order of differences, 0 to 7, for ``try_consecutive`` and ``auto``: 2 takes differences of
+        differences.
     equal_pages_up_to : int, default 262144
-        The most numbers of a page.
+        Maximum numbers per page.
 
     Examples
     --------
@@ -180,19 +181,19 @@ class PCodec(Codec):
 class ZFPY(Codec):
     """zfp in numcodecs' frame: for signed integers and floats of 4 and 8 bytes.
 
-    In Zarr v3 it is a ``serializer``, in v2 a compressor. Chunks have up to four axes.
+    A ``serializer`` in Zarr v3, a compressor in v2. Chunks have up to four axes.
 
     Parameters
     ----------
     mode : int, default 4
-        2 (fixed rate), 3 (fixed precision) or 4 (fixed accuracy). Without the parameter of the mode:
-        lossless.
+        2 (fixed rate), 3 (fixed precision) or 4 (fixed accuracy). Lossless without the parameter of
+        the mode.
     tolerance : float, default -1
-        The largest error, for mode 4.
+        Maximum error, for mode 4.
     rate : float, default -1
-        Bits of an element, for mode 2.
+        Bits per element, for mode 2.
     precision : int, default -1
-        Bits of each of zfp's coefficients, for mode 3.
+        Bits per zfp coefficient, for mode 3.
     """
 
     mode: int = 4
@@ -209,12 +210,12 @@ class ZFPY(Codec):
 
 @dataclass(frozen=True)
 class Shuffle(Codec):
-    """The first bytes of all elements, then the second bytes, and so on: compressors after it find more.
+    """Stores the first bytes of all elements, then the second bytes, …, to help later compressors.
 
     Parameters
     ----------
     elementsize : int, default 4
-        Bytes of an element; chunks must be a multiple of it.
+        Bytes per element. The chunk must be a multiple of it.
     """
 
     elementsize: int = 4
@@ -224,12 +225,12 @@ class Shuffle(Codec):
 
 @dataclass(frozen=True)
 class CRC32(Codec):
-    """A checksum, CRC-32 as in gzip.
+    """A CRC-32 checksum, as in gzip.
 
     Parameters
     ----------
     location : {"start", "end"}, default "start"
-        Where in the chunk it stands.
+        Position of the checksum in the chunk.
     """
 
     location: Literal["start", "end"] = "start"
@@ -239,12 +240,12 @@ class CRC32(Codec):
 
 @dataclass(frozen=True)
 class Adler32(Codec):
-    """A checksum, Adler-32 as in zlib.
+    """An Adler-32 checksum, as in zlib.
 
     Parameters
     ----------
     location : {"start", "end"}, default "start"
-        Where in the chunk it stands.
+        Position of the checksum in the chunk.
     """
 
     location: Literal["start", "end"] = "start"
@@ -254,26 +255,27 @@ class Adler32(Codec):
 
 @dataclass(frozen=True)
 class Fletcher32(Codec):
-    """A checksum, that of HDF5."""
+    """HDF5's Fletcher-32 checksum."""
 
     _v2, _v3 = "fletcher32", "numcodecs.fletcher32"
 
 
 def _numpy_name(dtype: npt.DTypeLike) -> str:
-    """NumPy's type string of a data type, as numcodecs writes it."""
+    """Return NumPy's type string of a data type, as numcodecs writes it."""
     return np.dtype(dtype).str
 
 
 class _Typed(Codec):
-    """Codecs of numcodecs that name the type of the array's elements, ``dtype``, and of the stored ones,
-    ``astype``. Where ``dtype`` is None, it is for the engine to choose: that of the array.
+    """Codecs of numcodecs that name the array's element type and the stored type.
+
+    These are ``dtype`` and ``astype``. If ``dtype`` is None, the engine uses the array's type.
     """
 
     dtype: str | None
     astype: str | None
 
     def _set_types(self, dtype: npt.DTypeLike | None, astype: npt.DTypeLike | None) -> None:
-        # NumPy takes None for float64.
+        # Pass no None to NumPy: np.dtype(None) is float64.
         name = None if dtype is None else _numpy_name(dtype)
         object.__setattr__(self, "dtype", name)
         object.__setattr__(self, "astype", name if astype is None else _numpy_name(astype))
@@ -281,14 +283,14 @@ class _Typed(Codec):
 
 @dataclass(frozen=True)
 class Delta(_Typed):
-    """Of each element, the difference from the one before it. (numcodecs' ``delta``.)
+    """Differences between consecutive elements. (numcodecs' ``delta``.)
 
     Parameters
     ----------
     dtype : dtype, optional
-        The type of the elements; default: that of the array.
+        Type of the elements. Default: the array's.
     astype : dtype, optional
-        The type of the differences; default: ``dtype``. What it cannot hold is lost.
+        Type of the differences. Default: ``dtype``. Values that do not fit are lost.
 
     Examples
     --------
@@ -309,16 +311,18 @@ class Delta(_Typed):
 
 @dataclass(frozen=True)
 class FixedScaleOffset(_Typed):
-    """``(element - offset) * scale``, rounded, as another type. (numcodecs' ``fixedscaleoffset``.)
+    """``(element - offset) * scale``, rounded, stored as another type.
+
+    (numcodecs' ``fixedscaleoffset``.)
 
     Parameters
     ----------
     offset, scale : int or float
-        What is subtracted, and what the rest is multiplied with.
+        The offset to subtract first, and the factor to multiply by.
     dtype : dtype, optional
-        The type of the elements; default: that of the array.
+        Type of the elements. Default: the array's.
     astype : dtype, optional
-        The type of what is stored; default: ``dtype``. What it cannot hold is lost.
+        Type of the stored elements. Default: ``dtype``. Values that do not fit are lost.
 
     Examples
     --------
@@ -350,16 +354,18 @@ class FixedScaleOffset(_Typed):
 
 @dataclass(frozen=True)
 class Quantize(_Typed):
-    """Floats rounded to some decimal digits, by a power of two. (numcodecs' ``quantize``.)
+    """Floats rounded to a number of decimal digits, in steps of a power of two.
+
+    (numcodecs' ``quantize``.)
 
     Parameters
     ----------
     digits : int
-        Decimal digits to keep behind the point.
+        Decimal digits to keep after the point.
     dtype : dtype, optional
-        The type of the elements; default: that of the array.
+        Type of the elements. Default: the array's.
     astype : dtype, optional
-        The type of what is stored; default: ``dtype``.
+        Type of the stored elements. Default: ``dtype``.
 
     Examples
     --------
@@ -384,14 +390,14 @@ class Quantize(_Typed):
 
 @dataclass(frozen=True)
 class AsType(Codec):
-    """Elements stored as another type, with NumPy's conversions. (numcodecs' ``astype``.)
+    """Elements stored as another type, converted as NumPy does. (numcodecs' ``astype``.)
 
     Parameters
     ----------
     encode_dtype : dtype
-        The type of what is stored. What it cannot hold is lost.
+        Type of the stored elements. Values that do not fit are lost.
     decode_dtype : dtype, optional
-        The type of the elements; default: that of the array.
+        Type of the elements. Default: the array's.
 
     Examples
     --------
@@ -413,15 +419,15 @@ class AsType(Codec):
 
 @dataclass(frozen=True)
 class BitRound(Codec):
-    """Floats rounded to some bits of their mantissa, so that they compress better.
+    """Floats with their mantissa rounded to fewer bits, so that they compress better.
 
     Parameters
     ----------
     keepbits : int
-        Bits to keep: of the mantissa, or of an integer from the highest that is set.
+        Bits to keep: of the mantissa, or for integers from the highest bit set.
     numcodecs : bool, default True
-        Whether the name in Zarr v3 is ``numcodecs.bitround``, which zarr-python reads, or ``bitround``, that
-        of zarr-extensions.
+        True: the Zarr v3 name is ``numcodecs.bitround``, which zarr-python reads. False: it is
+        ``bitround``, from zarr-extensions.
 
     Examples
     --------
@@ -449,7 +455,7 @@ class BitRound(Codec):
 
 @dataclass(frozen=True)
 class PackBits(Codec):
-    """Eight bools in a byte. (numcodecs' ``packbits``.)
+    """Bools packed eight to a byte. (numcodecs' ``packbits``.)
 
     Examples
     --------
@@ -464,19 +470,20 @@ class PackBits(Codec):
 
 @dataclass(frozen=True)
 class Categorize(Codec):
-    """Text out of a list of labels, stored as their numbers (Zarr v2).
+    """Text from a list of labels, stored as label numbers (Zarr v2).
 
-    Text that is none of the labels, other than ``""``, cannot be written. (numcodecs writes it as ``""``.)
+    Writing text that is not a label fails, except for ``""``. (numcodecs writes such text as
+    ``""``.)
 
     Parameters
     ----------
     labels : sequence of str
-        At most as many as ``astype`` has numbers, without 0.
+        Labels. ``astype`` limits their number: each needs a number other than 0.
     dtype : dtype, optional
-        Of the text; default: the array's, which then has text of fixed length. ``object``: text of any
-        length, of an array of ``dtype=object`` without another codec of objects.
+        Type of the text. Default: the array's, which then has fixed-length text. ``object``: text
+        of any length, for an array of ``dtype=object`` without another object codec.
     astype : dtype, default "u1"
-        Integers that are stored.
+        Integer type to store.
 
     Examples
     --------
@@ -507,22 +514,22 @@ class Categorize(Codec):
 
 @dataclass(frozen=True)
 class Base64(Codec):
-    """Bytes as text of 64 characters (Zarr v2)."""
+    """Bytes as Base64 text (Zarr v2)."""
 
     _v2 = "base64"
 
 
 @dataclass(frozen=True)
 class JenkinsLookup3(Codec):
-    """A checksum, Bob Jenkins' lookup3, that of HDF5's metadata.
+    """A Bob Jenkins lookup3 checksum, as in HDF5's metadata.
 
     Parameters
     ----------
     initval : int, default 0
-        What the sum starts with.
+        Initial value of the sum.
     prefix : bytes, optional
-        Bytes that are summed before those of the chunk, and not stored. numcodecs cannot write a prefix to
-        metadata: arrays that have one are read by hyperslab only.
+        Bytes to sum before the chunk's bytes. They are not stored. numcodecs cannot write a prefix
+        to metadata, so only hyperslab reads arrays that have one.
     """
 
     initval: int = 0

@@ -1,9 +1,9 @@
-"""Codecs that users bring: classes of their own, of numcodecs, of zarr-python; how they are found and called.
+"""Users' codecs: how classes of users, numcodecs and zarr-python are found and called.
 
-When an array is opened or created, the engine asks `find` for each codec whose name it does not know. It gets
-an object of `OfNumcodecs` or `OfZarr`, whose ``encode`` and ``decode`` take ``bytes`` and return ``bytes``.
+When an array is opened or created, the engine calls `find` for each unknown codec name. It gets an
+object of `OfNumcodecs` or `OfZarr`, whose ``encode`` and ``decode`` take and return ``bytes``.
 
-Nothing here imports numcodecs or zarr-python, unless an entry point leads there.
+Nothing here imports numcodecs or zarr-python, except through an entry point.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = [
 
 _SMALL: Final = _native.small_numbers()
 
-# Classes by their names in Zarr v2 and in Zarr v3. Changed in single steps: threads need no lock.
+# Classes by name in Zarr v2 and v3. Each change is a single operation, so threads need no lock.
 _by_id: dict[str, type] = {}
 _by_name: dict[str, type] = {}
 
-# Classes that codecs were made of, by names and formats (whether of Zarr v2).
+# Classes used to make codecs, by name and format (True: Zarr v2).
 _used: dict[tuple[str, bool], type] = {}
 
 _ABSTRACT: Final = {
@@ -52,14 +52,14 @@ _ABSTRACT: Final = {
 def register_codec(
     key: str | type, codec_cls: Any = None, *, codec_id: str | None = None, qualname: str | None = None
 ) -> None:
-    """Make a class of yours a codec that arrays can name.
+    """Make a class a codec that arrays can name.
 
-    Classes of entry points (``numcodecs.codecs``, ``zarr.codecs``), and those that are registered with
-    numcodecs or zarr-python when an array is opened, are found without this; so are the classes of codec
-    objects that are passed to `hyperslab.create_array`. A class that is registered again takes the place of
-    the old one, for arrays that are opened from then on.
+    Some classes need no registration: classes from entry points (``numcodecs.codecs``,
+    ``zarr.codecs``), classes registered with numcodecs or zarr-python when an array is opened, and
+    classes of codec objects passed to `hyperslab.create_array`. Registering a name again replaces
+    its class, for arrays opened from then on.
 
-    Such codecs run in Python, one thread at a time: arrays with them are read and written slowly.
+    These codecs run in Python, one thread at a time: reading and writing their arrays is slow.
 
     Parameters
     ----------
@@ -69,25 +69,25 @@ def register_codec(
     codec_cls : class, optional
         One of these:
 
-        - a subclass of numcodecs' ``Codec``, or any class with ``encode(buf)`` and ``decode(buf)``. In
-          Zarr v2, ``encode`` gets an array with the shape and data type of a chunk, or bytes if another
-          codec comes before; in Zarr v3, where its name is ``numcodecs.`` and the id, always bytes. It
-          returns bytes or an array, and ``decode`` gets these as bytes. ``get_config()`` and
-          ``from_config(settings)`` are used if they are there, otherwise public attributes and keyword
-          arguments.
-        - a subclass of zarr-python's ``ArrayArrayCodec``, ``ArrayBytesCodec`` or ``BytesBytesCodec``, for
-          Zarr v3.
+        - A subclass of numcodecs' ``Codec``, or any class with ``encode(buf)`` and ``decode(buf)``.
+          In Zarr v2, ``encode`` gets an array with the shape and data type of a chunk, or bytes if
+          another codec comes before. In Zarr v3, where the name is ``numcodecs.`` plus the id, it
+          always gets bytes. It returns bytes or an array, and ``decode`` gets these as bytes.
+          ``get_config()`` and ``from_config(settings)`` are used if the class has them. Otherwise
+          settings are public attributes, passed as keyword arguments.
+        - A subclass of zarr-python's ``ArrayArrayCodec``, ``ArrayBytesCodec`` or
+          ``BytesBytesCodec``, for Zarr v3.
     codec_id : str, optional
-        The name, if ``key`` is the class; default: the class's own ``codec_id``.
+        The name, if ``key`` is the class. Default: the class's own ``codec_id``.
     qualname : str, optional
-        Without effect.
+        Has no effect.
 
     Raises
     ------
     InvalidArgumentError
-        If the name belongs to a codec of hyperslab: those cannot be replaced.
+        If the name belongs to a codec of hyperslab. These cannot be replaced.
     ArgumentTypeError
-        If the class is no codec.
+        If the class is not a codec.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def register_codec(
     codec: Any = codec_cls
     name: Any = key
     if not isinstance(key, str):
-        # As numcodecs has them.
+        # Called with the arguments of numcodecs.
         codec, name = key, codec_cls if codec_id is None else codec_id
     if not isinstance(codec, type):
         raise ArgumentTypeError(f"expected the class of a codec, found {codec!r}")
@@ -125,18 +125,18 @@ def register_codec(
 
 
 def _kind(codec: type) -> str | None:
-    """The kind of a class that zarr-python's classes are the base of; ``None``: it is none."""
+    """Return the kind of a subclass of zarr-python's codec classes; ``None`` for other classes."""
     for base in codec.__mro__:
         if base.__module__ == "zarr.abc.codec" and base.__name__ in _ABSTRACT:
             return _ABSTRACT[base.__name__]
     return None
 
 
-# ---- which class has a name
+# ---- finding the class of a name
 
 
 def _class_of(name: str, v2: bool) -> type | None:
-    """The class of a name: what was registered here, with the other packages, or as an entry point."""
+    """Return the class registered for a name: here, with other packages, or as an entry point."""
     if _native.is_reserved_codec(name, v2):
         return None
     of_numcodecs = name if v2 else name.removeprefix("numcodecs.")
@@ -165,11 +165,11 @@ def _registered_with_zarr(name: str) -> type | None:
     try:
         found = registry.get_codec_class(name)
     except (KeyError, ValueError) as error:
-        # Which of the two, and whether zarr-python has this class, depends on its version.
+        # An unknown codec raises one of the two, depending on the version of zarr-python.
         if isinstance(error, KeyError) or type(error).__name__ == "UnknownCodecError":
             return None
         raise
-    # zarr-python's own wrappers of numcodecs' codecs, too.
+    # This includes zarr-python's own wrappers of numcodecs' codecs.
     return found if isinstance(found, type) and _kind(found) is not None else None
 
 
@@ -177,7 +177,7 @@ def _entry_point(group: str, name: str) -> type | None:
     every = entry_points()
     found: tuple[EntryPoint, ...] = (*every.select(group=group, name=name),)
     if group == "zarr.codecs":
-        # zarr-python has a group for each codec, too, for several classes of one name.
+        # zarr-python also has one group per codec, for several classes with the same name.
         found += (*every.select(group=f"{group}.{name}"),)
     if not found:
         return None
@@ -194,7 +194,7 @@ def _entry_point(group: str, name: str) -> type | None:
 
 
 def _made(found: type, name: str, settings: Mapping[str, Any] | None, of_zarr: bool) -> Any:
-    """The object of a class for settings as metadata has them."""
+    """Make an object of a class from settings in metadata."""
     if of_zarr:
         document: dict[str, Any] = {"name": name}
         if settings is not None:
@@ -206,19 +206,19 @@ def _made(found: type, name: str, settings: Mapping[str, Any] | None, of_zarr: b
 
 
 def _v2_metadata(codec: Any, codec_id: str | None = None) -> dict[str, Any]:
-    """The metadata of a codec with ``encode`` and ``decode`` in Zarr v2."""
+    """Return the Zarr v2 metadata of a codec with ``encode`` and ``decode``."""
     if callable(getattr(codec, "get_config", None)):
         config = dict(codec.get_config())
     else:
         config = {key: value for key, value in vars(codec).items() if not key.startswith("_")}
     if codec_id is not None or "id" not in config:
-        # numcodecs puts the id first, too.
+        # Put the id first, as numcodecs does.
         config = {"id": codec_id or codec.codec_id, **{k: v for k, v in config.items() if k != "id"}}
     return _checked(config, codec)
 
 
 def _v3_metadata(codec: Any) -> dict[str, Any]:
-    """The metadata of a codec of zarr-python."""
+    """Return the metadata of a zarr-python codec."""
     return _checked(dict(codec.to_dict()), codec)
 
 
@@ -232,7 +232,7 @@ def _checked(document: dict[str, Any], codec: Any) -> dict[str, Any]:
 
 
 def is_user_codec(codec: Any) -> bool:
-    """Whether an object is a codec of neither hyperslab nor its metadata; and registers its class."""
+    """Return True for a codec that is neither hyperslab's nor metadata, and register its class."""
     if isinstance(codec, (type, Mapping)):
         return False
     kind = type(codec)
@@ -242,7 +242,7 @@ def is_user_codec(codec: Any) -> bool:
     elif callable(getattr(codec, "encode", None)) and callable(getattr(codec, "decode", None)):
         name, v2 = getattr(codec, "codec_id", None), True
         if name is None:
-            # Registered under a name that the class does not know.
+            # The class may be registered under a name that it does not know itself.
             name = next((key for key, found in _by_id.items() if found is kind), None)
     else:
         return False
@@ -253,7 +253,7 @@ def is_user_codec(codec: Any) -> bool:
 
 
 def metadata_of(codec: Any, zarr_format: int) -> dict[str, Any]:
-    """The metadata of a user's codec."""
+    """Return the metadata of a user's codec."""
     kind = type(codec)
     if _kind(kind) is not None:
         if zarr_format == 2:
@@ -270,7 +270,7 @@ def metadata_of(codec: Any, zarr_format: int) -> dict[str, Any]:
 
 
 def parse(name: str, settings: Mapping[str, Any] | None, v2: bool) -> Any:
-    """The user's codec of metadata; ``None``: there is none."""
+    """Make a user's codec from metadata; ``None`` if there is no class for it."""
     found = _class_of(name, v2)
     if found is None:
         return None
@@ -281,7 +281,7 @@ def parse(name: str, settings: Mapping[str, Any] | None, v2: bool) -> Any:
 
 
 def brought_by(array: Any) -> tuple[tuple[str, type], ...]:
-    """The classes of an array's codecs that another process may not know."""
+    """Return the classes of an array's codecs that another process may not know."""
     if not _used:
         return ()
     v2 = array.zarr_format == 2
@@ -290,7 +290,7 @@ def brought_by(array: Any) -> tuple[tuple[str, type], ...]:
 
 
 def _names(document: Any) -> set[str]:
-    """All that codecs may be called in a metadata document."""
+    """Return all possible names of codecs in a metadata document."""
     if isinstance(document, dict):
         own = {document[key] for key in ("id", "name") if isinstance(document.get(key), str)}
         parts = ("codecs", "index_codecs", "configuration", "filters", "compressor")
@@ -303,7 +303,7 @@ def _is_importable(kind: type) -> bool:
 
 
 def take(codecs: Iterable[tuple[str, type]]) -> None:
-    """Registers classes that came with an array, unless their names are known."""
+    """Register classes that came with an array, unless their names are known."""
     for name, kind in codecs:
         if _class_of(name, _kind(kind) is None and not name.startswith("numcodecs.")) is None:
             register_codec(kind, name if _kind(kind) is not None else name.removeprefix("numcodecs."))
@@ -316,12 +316,12 @@ _numbers: weakref.WeakKeyDictionary[type, int] = weakref.WeakKeyDictionary()
 
 
 def _number(kind: type) -> int:
-    """A number that no other class ever has: what is cached was decoded by a class, not by its name."""
+    """Return a number unique to a class. Caches depend on the class that decoded, not its name."""
     return _numbers.setdefault(kind, next(_counted))
 
 
 def makes_bytes(name: str) -> bool:
-    """Whether the codec of a Zarr v3 name makes bytes of arrays."""
+    """Return True if the codec of a Zarr v3 name is an array-to-bytes codec."""
     found = _class_of(name, False)
     return found is not None and _kind(found) == "array-bytes"
 
@@ -335,8 +335,9 @@ def find(
     fortran: bool,
     fill: bytes,
 ) -> OfNumcodecs | OfZarr | None:
-    """The codec of a name and settings, which are JSON, for chunks of this type and shape; ``None``: there is
-    none. ``dtype`` is ``None`` if elements have variable length.
+    """Return the codec for a name and JSON settings, for chunks of this type and shape.
+
+    Returns ``None`` if there is none. ``dtype`` is ``None`` if elements have variable length.
     """
     found = _class_of(name, v2)
     if found is None:
@@ -353,17 +354,17 @@ def find(
 
 
 class _Chunk:
-    """Arrays that are encoded."""
+    """The type and shape of arrays to encode."""
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any, fill: bytes) -> None:
         self.dtype, self.shape, self.order, self.fill = dtype, shape, order, fill
 
     def array(self, src: bytes) -> np.ndarray[Any, Any]:
-        """A new array: what the codec does to it, or keeps of it, nobody else sees."""
+        """Return a new array, which the codec may change or keep."""
         return np.ndarray(self.shape, self.dtype, buffer=bytearray(src), order=self.order)
 
     def bytes(self, array: np.ndarray[Any, Any], who: str) -> bytes:
-        """The bytes of an array that is to be one of these."""
+        """Return the bytes of an array, after checking its type and shape."""
         if array.shape != self.shape or array.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
             raise TypeError(
                 f"{who}: expected an array of {self.dtype} of shape {self.shape}, "
@@ -373,7 +374,7 @@ class _Chunk:
 
 
 def _bytes_of(made: Any, who: str) -> bytes:
-    """What a codec returned, as bytes; arrays as they lie in memory."""
+    """Return a codec's result as bytes; arrays in their memory order."""
     if isinstance(made, bytes):
         return made
     if isinstance(made, np.ndarray):
@@ -390,7 +391,7 @@ def _bytes_of(made: Any, who: str) -> bytes:
 
 
 class OfNumcodecs:
-    """A codec with ``encode`` and ``decode``. Of Zarr v2 it takes arrays, or any bytes."""
+    """A codec with ``encode`` and ``decode``. In Zarr v2 it takes arrays, otherwise bytes."""
 
     encoded = None
 
@@ -412,7 +413,7 @@ class OfNumcodecs:
 
 
 class OfZarr:
-    """A codec of zarr-python's classes."""
+    """A codec of one of zarr-python's classes."""
 
     v2 = None
     bytes_bytes = None
@@ -422,7 +423,7 @@ class OfZarr:
         if chunk is None:
             if kind != "bytes-bytes":
                 raise TypeError(f"{name}: cannot encode elements of variable length")
-            # As zarr-python's compressors take them: one byte after the other.
+            # zarr-python's compressors take a 1-D array of bytes.
             chunk = _Chunk(np.dtype("u1"), (1,), "C", b"\0")
         self.name, self.kind, self.class_id = name, kind, _number(type(codec))
         self._chunk = chunk
@@ -436,7 +437,7 @@ class OfZarr:
             native = spec.dtype.to_native_dtype()
             fill = np.asarray(spec.fill_value).astype(native).tobytes()
             self._made = _Chunk(native, tuple(spec.shape), "C", fill)
-            # Types of the package ml_dtypes have their names; NumPy has none for them.
+            # Types of the package ml_dtypes have names there; NumPy has no type strings for them.
             small = _SMALL.get(native.name) if native.type.__module__ == "ml_dtypes" else None
             self.encoded = (small or native.str, self._made.shape, fill)
 
@@ -472,13 +473,13 @@ class OfZarr:
 
 
 def _spec(chunk: _Chunk) -> Any:
-    """zarr-python's description of a chunk. (It is imported: one of its classes is being used.)"""
+    """Return zarr-python's description of a chunk. (It is imported: its classes are in use.)"""
     from zarr.core.array_spec import ArrayConfig, ArraySpec
     from zarr.core.buffer import default_buffer_prototype
     from zarr.dtype import parse_dtype
 
     size = chunk.dtype.itemsize
-    # Arrays that are being created may have none yet.
+    # Arrays that are being created may have no fill value yet.
     filled = chunk.fill if len(chunk.fill) == size else bytes(size)
     fill = np.ndarray((), chunk.dtype, buffer=bytearray(filled))[()]
     return ArraySpec(
@@ -491,7 +492,7 @@ def _spec(chunk: _Chunk) -> Any:
 
 
 def _call(codec: Any, verb: str, given: Any, spec: Any) -> Any:
-    """Encodes or decodes one chunk."""
+    """Encode or decode one chunk."""
     at_once = getattr(codec, f"_{verb}_sync", None)
     if at_once is not None and getattr(codec, "_sync_capable", True):
         return at_once(given, spec)
@@ -499,10 +500,11 @@ def _call(codec: Any, verb: str, given: Any, spec: Any) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, Any], who: str) -> Any:
-    """Runs a coroutine to its end on this thread, without an event loop. Functions that it hands to other
-    threads (`asyncio.to_thread`) run here, at once.
+    """Run a coroutine to its end on this thread, without an event loop.
+
+    Functions that it passes to other threads (`asyncio.to_thread`) run here, at once.
     """
-    # Slow to import, and most programs have no such codec.
+    # Import only when needed: it is slow, and most programs have no such codec.
     import asyncio
 
     outer = asyncio._get_running_loop()
@@ -518,7 +520,7 @@ def _run(work: Coroutine[Any, Any, Any], who: str) -> Any:
 
 
 class _Done:
-    """A result that is there already, as something to await."""
+    """An awaitable that already has its result."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -529,7 +531,7 @@ class _Done:
 
 
 class _Here:
-    """What of an event loop is needed to run functions, on the thread that asks."""
+    """The part of an event loop that runs functions, on the calling thread."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
         return _Done(func(*args))

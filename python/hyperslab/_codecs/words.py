@@ -1,4 +1,4 @@
-"""Words that settings of codecs take, as enumerations: zarr-python's names. The text alone will do, too."""
+"""Enumerations for settings of codecs, named as in zarr-python. Plain text works too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BloscCname(StrEnum):
 
 
 class BloscShuffle(StrEnum):
-    """What Blosc shuffles."""
+    """Shuffle modes of Blosc."""
 
     noshuffle = "noshuffle"
     shuffle = "shuffle"
@@ -27,14 +27,14 @@ class BloscShuffle(StrEnum):
 
 
 class Endian(StrEnum):
-    """Orders of bytes."""
+    """Byte orders."""
 
     big = "big"
     little = "little"
 
 
 class ShardingCodecIndexLocation(StrEnum):
-    """Where in a shard its index is."""
+    """Position of the index in a shard."""
 
     start = "start"
     end = "end"

@@ -1,4 +1,4 @@
-"""Codecs of Zarr v3 and its extensions, other than shards."""
+"""Codecs of Zarr v3 and its extensions, except shards."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 @dataclass(frozen=True)
 class Bytes(Codec):
-    """Elements as they are in memory, in a stated byte order (Zarr v3's ``bytes``).
+    """Elements as in memory, in a given byte order (Zarr v3's ``bytes``).
 
     Parameters
     ----------
     endian : {"little", "big"} or None, default "little"
-        ``None`` for elements of one byte.
+        ``None`` for one-byte elements.
     """
 
     endian: Literal["little", "big"] | None = "little"
@@ -48,7 +48,7 @@ class Bytes(Codec):
 
 @dataclass(frozen=True)
 class Transpose(Codec):
-    """The axes of the stored chunk are those of the array in another order (Zarr v3's ``transpose``).
+    """Stores chunks with their axes in another order (Zarr v3's ``transpose``).
 
     Parameters
     ----------
@@ -83,20 +83,20 @@ class Gzip(Codec):
 
     @classmethod
     def _parse(cls, settings: dict[str, Any], v2: bool) -> Gzip:
-        # numcodecs has another default.
+        # The default level of numcodecs is 1.
         return cls(**({"level": 1, **settings} if v2 else settings))
 
 
 @dataclass(frozen=True)
 class Zstd(Codec):
-    """Zstandard: the default, fast to read and small.
+    """Zstandard, the default codec: fast to read and small.
 
     Parameters
     ----------
     level : int, default 0
-        -131072 (fastest) to 22 (smallest); 0 is the library's own default, 3.
+        -131072 (fastest) to 22 (smallest); 0 is the library's default, 3.
     checksum : bool, default False
-        Whether a checksum of the content is stored.
+        Store a checksum of the content.
     """
 
     level: int = 0
@@ -114,20 +114,20 @@ class Zstd(Codec):
 
 @dataclass(frozen=True)
 class Blosc(Codec):
-    """Blosc: shuffles bytes or bits of elements, then compresses block by block.
+    """Blosc: shuffles bytes or bits of elements, then compresses in blocks.
 
     Parameters
     ----------
     cname : {"zstd", "lz4", "lz4hc", "blosclz", "zlib"}, default "zstd"
-        The compressor inside. (Also ``snappy``, for reading.)
+        The inner compressor. (Also ``snappy``, for reading.)
     clevel : int, default 5
         0 (stored) to 9 (smallest).
     shuffle : {"noshuffle", "shuffle", "bitshuffle"}, optional
-        ``None``: by bytes, or by bits for elements of one byte.
+        ``None``: by bytes, or by bits for one-byte elements.
     typesize : int, optional
-        Bytes of one element; ``None``: what the array's elements have.
+        Bytes per element; ``None``: the size of the array's elements.
     blocksize : int, default 0
-        0 lets the encoder choose.
+        Bytes per block; 0 lets the encoder choose.
     """
 
     cname: str = "zstd"
@@ -147,7 +147,7 @@ class Blosc(Codec):
         return cls(**settings)
 
     def __post_init__(self) -> None:
-        # Members of an enumeration (zarr-python's) mean their values.
+        # Replace members of zarr-python's enumerations by their values.
         for name in ("cname", "shuffle"):
             object.__setattr__(self, name, getattr(getattr(self, name), "value", getattr(self, name)))
         if self.shuffle is not None and self.shuffle not in _SHUFFLES:
@@ -166,7 +166,7 @@ class Blosc(Codec):
 
 @dataclass(frozen=True)
 class Crc32c(Codec):
-    """A checksum: finds corrupt chunks on reading."""
+    """A CRC-32C checksum: detects corrupt chunks on reading."""
 
     _v2, _v3 = "crc32c", "crc32c"
 
@@ -179,20 +179,20 @@ class Crc32c(Codec):
 
 @dataclass(frozen=True)
 class Zfp(Codec):
-    """zfp: compresses integers and floats in blocks, lossy or lossless (Zarr v3's ``zfp``, a ``serializer``).
+    """zfp: lossy or lossless compression of integers and floats in blocks.
 
-    Chunks have up to four axes.
+    Zarr v3's ``zfp``, a ``serializer``. Chunks have up to four axes.
 
     Parameters
     ----------
     mode : {"reversible", "fixed_accuracy", "fixed_rate", "fixed_precision", "expert"}, default "reversible"
-        Each other than ``reversible`` has its parameters, and no others.
+        Each mode except ``reversible`` needs its own parameters, and takes no others.
     tolerance : float, optional
-        The largest error, for ``fixed_accuracy``.
+        Maximum error, for ``fixed_accuracy``.
     rate : float, optional
-        Bits of an element, for ``fixed_rate``.
+        Bits per element, for ``fixed_rate``.
     precision : int, optional
-        Bits of each of zfp's coefficients, for ``fixed_precision``.
+        Bits per zfp coefficient, for ``fixed_precision``.
     minbits, maxbits, maxprec, minexp : int, optional
         All four, for ``expert``.
 
@@ -217,15 +217,16 @@ class Zfp(Codec):
 
 @dataclass(frozen=True)
 class PackBitsCodec(Codec):
-    """Elements in as few bits as they have, or in some of their bits (zarr-extensions' ``packbits``): a
-    ``serializer``. The ``PackBits`` of numcodecs is another codec.
+    """Elements packed into as few bits as they need, or into some of their bits.
+
+    zarr-extensions' ``packbits``, a ``serializer``. Not the same codec as numcodecs' ``PackBits``.
 
     Parameters
     ----------
     padding_encoding : {"none", "first_byte", "last_byte"}, default "none"
-        Where the number of unused bits is stored.
+        Where to store the number of unused bits.
     first_bit, last_bit : int, optional
-        The bits of each number that are stored, counted from the lowest; default: all.
+        The bits of each number to store, counted from the lowest. Default: all.
 
     Examples
     --------
@@ -246,13 +247,13 @@ class PackBitsCodec(Codec):
 
 @dataclass(frozen=True)
 class Reshape(Codec):
-    """Another shape for the same elements, in the same order (zarr-extensions' ``reshape``).
+    """Gives chunks another shape without reordering elements (zarr-extensions' ``reshape``).
 
     Parameters
     ----------
     shape : sequence
-        The length of each new axis: a number, -1 for what the others leave, or a list of the axes that it is
-        made of.
+        One entry per new axis: its length; -1 for the rest; or a list of the old axes that it
+        combines.
 
     Examples
     --------
@@ -279,21 +280,23 @@ class Reshape(Codec):
 
 @dataclass(frozen=True)
 class Squeeze(Codec):
-    """Leaves axes of length 1 out of chunks (zarrs' ``zarrs.squeeze``)."""
+    """Removes axes of length 1 from chunks (zarrs' ``zarrs.squeeze``)."""
 
     _v3, _aliases = "zarrs.squeeze", ("squeeze",)
 
 
 @dataclass(frozen=True)
 class ScaleOffset(Codec):
-    """``(element - offset) * scale``, in the element's own type (zarr-extensions' ``scale_offset``).
+    """``(element - offset) * scale``, in the element's own type.
+
+    (zarr-extensions' ``scale_offset``.)
 
     Parameters
     ----------
     offset : int, float or str, default 0
-        What is subtracted.
+        The offset to subtract first.
     scale : int, float or str, default 1
-        What the rest is multiplied with.
+        The factor to multiply by.
 
     Examples
     --------
@@ -312,20 +315,20 @@ class ScaleOffset(Codec):
 
 @dataclass(frozen=True)
 class CastValue(Codec):
-    """Elements as numbers of another type (zarr-extensions' ``cast_value``).
+    """Elements stored as numbers of another type (zarr-extensions' ``cast_value``).
 
     Parameters
     ----------
     data_type : str
-        The type of what is stored, as in Zarr v3: ``"uint8"``.
+        Type of the stored elements, as in Zarr v3: ``"uint8"``.
     rounding : str, default "nearest-even"
-        How numbers are rounded: ``"nearest-even"`` (to the nearest, of two the even one), ``"nearest-away"``,
+        How to round: ``"nearest-even"`` (to nearest, ties to even), ``"nearest-away"``,
         ``"towards-zero"``, ``"towards-positive"`` or ``"towards-negative"``.
     out_of_range : {"clamp", "wrap"} or None, default None
-        What becomes of numbers that the type does not have. ``None``: an error.
+        How to store numbers that the type does not have. ``None``: raise an error.
     scalar_map : dict, optional
-        Numbers that become certain others: ``{"encode": {"NaN": 0}, "decode": {0: "NaN"}}``, or pairs in
-        lists.
+        Numbers to replace by others: ``{"encode": {"NaN": 0}, "decode": {0: "NaN"}}``, or lists of
+        pairs.
 
     Examples
     --------

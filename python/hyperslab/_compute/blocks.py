@@ -1,13 +1,14 @@
-"""The blocks of an array that work is done on, and threads that do it: several blocks at a time, so that
-while one is computed, others are read and written.
+"""Cuts an array into blocks, and runs work on several blocks at a time.
 
-1. A block owns whole objects of the target (shards, or chunks where there are none), so no two blocks write
-   one object.
-2. It is lengthened to whole chunks of the sources as far as memory allows: chunks that two blocks share are
-   decoded twice.
-3. Small blocks are lengthened to `SENSIBLE_BYTES`, along the last axis first, so that the cost of a block is
-   paid for many elements.
-4. As many blocks are at hand at a time as memory allows, at most one more than threads.
+While one block is computed, others are read and written.
+
+1. A block owns whole objects of the target (shards, or chunks if there are no shards), so no two
+   blocks write one object.
+2. It is lengthened to whole chunks of the sources as far as memory allows: two blocks that share a
+   chunk both decode it.
+3. Small blocks are lengthened to `SENSIBLE_BYTES`, along the last axis first, so that the cost per
+   block is spread over many elements.
+4. At most one block more than threads is in flight, and fewer if memory is short.
 """
 
 from __future__ import annotations
@@ -30,45 +31,46 @@ __all__ = ["Blocks", "Input", "Region", "plan_blocks", "run_blocks", "shown_regi
 
 Region = tuple[slice, ...]
 
-# Blocks that may be smaller are lengthened to about so many bytes of the target. Measured with np.sqrt on
-# zstd chunks of 1 MiB: 1 MiB costs 8 % more, 16 MiB 5 % more (results no longer fit the caches).
+# Small blocks are lengthened to about this many bytes of the target. Measured with np.sqrt on zstd
+# chunks of 1 MiB: 1 MiB costs 8 % more, 16 MiB 5 % more (results no longer fit the caches).
 SENSIBLE_BYTES = 4 << 20
-# A block of fewer workers must save so much decoding.
+# Use fewer workers only if that cuts the decoded bytes to less than this share.
 _WORTH_A_WORKER = 0.8
 
 
 @dataclass(frozen=True)
 class Input:
-    """What blocks read of one source."""
+    """How blocks read one source."""
 
     itemsize: int
     chunk: tuple[int, ...] | None
-    """Elements of a chunk per axis of the target; 0: all blocks read the same along it. ``None``: the source
-    has no chunks."""
+    """Elements of a chunk per axis of the target; ``None``: the source has no chunks.
+
+    0: all blocks read the same elements along the axis.
+    """
     reach: tuple[int, ...]
-    """Elements beyond the block that are read on each side, per axis."""
+    """Elements read beyond the block on each side, per axis."""
     scale: tuple[int, ...]
-    """Elements of the source for one of the target, per axis; 0: all blocks read the same, one element."""
+    """Source elements per target element, per axis; 0: all blocks read the same single element."""
 
     def bytes(self, lengths: Sequence[int]) -> int:
-        """Bytes that are read for a block of these lengths."""
+        """Return the bytes read for a block of these lengths."""
         axes = zip(lengths, self.scale, self.reach, strict=True)
         return self.itemsize * math.prod(n * scale + 2 * reach if scale else 1 for n, scale, reach in axes)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of a region of an array: where they are cut along each axis."""
+    """The blocks of a region of an array, given by the cuts along each axis."""
 
     cuts: tuple[Sequence[int], ...]
-    """Ends of blocks per axis, the start of the first before them."""
+    """The ends of the blocks along each axis, preceded by the start of the first block."""
     lengths: tuple[int, ...]
-    """Elements of the largest block per axis."""
+    """Elements of the largest block along each axis."""
     workers: int
-    """How many blocks are at hand at a time, at most."""
+    """Maximum number of blocks in flight."""
     block_bytes: int
-    """Bytes of one block: what is read for it, its result, and the same once more for what is being
-    written."""
+    """Bytes of one block: its inputs and twice its result (one more copy while it is written)."""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -79,7 +81,7 @@ class Blocks:
         return math.prod(self.counts)
 
     def index(self, number: int) -> tuple[int, ...]:
-        """Index per axis of a block by its number in C order."""
+        """Return the index per axis of a block, given its number in C order."""
         found = []
         for count in reversed(self.counts):
             number, at = divmod(number, count)
@@ -87,7 +89,7 @@ class Blocks:
         return tuple(reversed(found))
 
     def region(self, number: int) -> Region:
-        """Where a block lies."""
+        """Return the region of a block."""
         at = zip(self.cuts, self.index(number), strict=True)
         return tuple(slice(cuts[n], cuts[n + 1]) for cuts, n in at)
 
@@ -102,13 +104,14 @@ def plan_blocks(
 ) -> Blocks:
     """Cut a region of an array into blocks.
 
-    ``units``: per axis the length of the target's objects; or, where they differ, 0 and where each ends.
-    ``workers``: the most blocks at a time; by default one more than threads.
+    ``units``: per axis the length of the target's objects. If lengths differ along the axis: 0,
+    then the end of each object. ``workers``: the most blocks at a time; by default one more than
+    threads.
 
     Raises
     ------
     InvalidArgumentError
-        Where one block needs more memory.
+        If one block needs more than ``max_memory``.
     """
     spans = [max(axis.stop - axis.start, 0) for axis in region]
     least = [unit if isinstance(unit, int) else max(_longest(unit), 1) for unit in units]
@@ -128,7 +131,7 @@ def plan_blocks(
     most = workers or (config.threads or os.cpu_count() or 1) + 1
     lengths, workers = _aligned(least, spans, inputs, lambda n: max_memory // n, needed, most)
     room = max_memory // workers
-    # Blocks that give each worker something to do.
+    # Cap the size so that each worker gets at least two blocks, if possible.
     enough = max(math.prod(spans) * itemsize // (2 * workers), 1)
     for axis in reversed(range(len(lengths))):
         wanted = min(SENSIBLE_BYTES, enough) // max(itemsize * math.prod(inside(lengths)), 1)
@@ -150,7 +153,7 @@ def _aligned(
     needed: Callable[[Sequence[int]], int],
     most: int,
 ) -> tuple[list[int], int]:
-    """Lengths of blocks that make sources decode least, and for how many workers there is room."""
+    """Return the block lengths that decode the fewest source bytes, and how many workers fit."""
     choices = []
     for axis, (unit, span) in enumerate(zip(least, spans, strict=True)):
         lengths = {unit}
@@ -177,7 +180,7 @@ def _aligned(
 
 
 def _decoded(lengths: Sequence[int], spans: Sequence[int], inputs: Sequence[Input]) -> float:
-    """Bytes of the sources that blocks of these lengths decode, in all."""
+    """Return the total source bytes that blocks of these lengths decode."""
     total = 0.0
     for each in inputs:
         if each.chunk is None:
@@ -187,7 +190,7 @@ def _decoded(lengths: Sequence[int], spans: Sequence[int], inputs: Sequence[Inpu
             if chunk and span:
                 shared = math.lcm(n, chunk)
                 cuts = (span - 1) // n + (span - 1) // chunk - (span - 1) // shared + 1
-                # What is read beyond a block touches a further chunk on each side.
+                # The elements read beyond a block touch one more chunk on each side.
                 cuts += 2 * -(-reach // chunk) * ((span - 1) // n)
                 times *= cuts * min(chunk, span) / span
         total += times * each.itemsize * math.prod(spans)
@@ -195,7 +198,7 @@ def _decoded(lengths: Sequence[int], spans: Sequence[int], inputs: Sequence[Inpu
 
 
 def _cuts(axis: slice, unit: int | Sequence[int], length: int) -> Sequence[int]:
-    """Where blocks begin along an axis, and the end of the last."""
+    """Return where blocks begin along an axis, and the end of the last."""
     start, stop = axis.start, axis.stop
     if stop <= start:
         return (start,)
@@ -204,7 +207,7 @@ def _cuts(axis: slice, unit: int | Sequence[int], length: int) -> Sequence[int]:
         return (start, *range(first, stop, length), stop)
     found = [start]
     while found[-1] < stop:
-        # The last end within the length; an object that is longer is a block of its own.
+        # Take the last end within the length. A longer object is a block of its own.
         at = bisect_left(unit, found[-1] + length + 1) - 1
         end = unit[at] if at >= 0 and unit[at] > found[-1] else unit[bisect_left(unit, found[-1] + 1)]
         found.append(min(end, stop))
@@ -216,7 +219,7 @@ def _longest(ends: Sequence[int]) -> int:
 
 
 def shown_region(region: Region) -> str:
-    """``[0:2, 5:9]``"""
+    """Return a region as text, like ``[0:2, 5:9]``."""
     return "[" + ", ".join(f"{axis.start}:{axis.stop}" for axis in region) + "]"
 
 
@@ -227,10 +230,10 @@ def run_blocks(
     progress: Callable[[int], object] | None = None,
     numbers: range | None = None,
 ) -> None:
-    """Calls ``work(number)`` for each block, on as many threads as the plan says.
+    """Call ``work(number)`` for each block, on the number of threads that the plan gives.
 
-    ``progress`` is called on this thread, with what each call returned. The first error stops the others, and
-    is raised with a note that names the block; so does Ctrl-C.
+    ``progress`` is called on this thread with the result of each call. The first error stops the
+    other blocks and is raised with a note that names its block. Ctrl-C stops them too.
     """
     numbers = range(len(blocks)) if numbers is None else numbers
     workers = min(blocks.workers, len(numbers))
@@ -265,7 +268,7 @@ def run_blocks(
         finally:
             finished.put(None)
 
-    # NumPy's error state, for one, is a matter of the context.
+    # Threads run in a copy of the caller's context: it holds NumPy's error state, for example.
     threads = [
         threading.Thread(
             target=contextvars.copy_context().run, args=(worker,), name=f"hyperslab-{name}-{n}", daemon=True
@@ -292,7 +295,7 @@ def run_blocks(
 
 
 class _naming:
-    """Notes on an error which block it is of."""
+    """Adds a note to an error that names its block."""
 
     def __init__(self, blocks: Blocks, number: int, name: str) -> None:
         self.blocks, self.number, self.name = blocks, number, name

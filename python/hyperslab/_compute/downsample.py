@@ -1,7 +1,7 @@
-"""Fewer elements for many: each window of an array becomes one element.
+"""Downsampling: each window of an array becomes one element.
 
-Windows at the upper edges of an array may have fewer elements than the others: what counts is what is there.
-A window is walked by strided slices, one for each place in it, so that all windows are worked on at once.
+Windows at the upper edges of an array may have fewer elements. Only existing elements count. A
+window is walked by strided slices, one for each position in it, to process all windows at once.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ METHODS = ("mean", "nearest", "min", "max", "mode")
 
 # Element types that a method takes, as NumPy's kinds.
 _KINDS = {"mean": "iufc", "min": "biufmM", "max": "biufmM", "mode": "biufmM"}
-# Bytes of windows that `mode` looks at together: comparing all with all takes memory.
+# Bytes of windows that `mode` processes together. It compares all elements with each other, which
+# takes memory.
 _MODE_BYTES = 4 << 20
 
 
 def check_method(method: Method, dtype: np.dtype[Any]) -> None:
-    """Refuses element types that a method does not take."""
+    """Refuse element types that a method does not take."""
     if method != "nearest" and dtype.kind not in _KINDS[method]:
         raise DataTypeError(f"method {method!r} does not take elements of type {dtype}; 'nearest' does")
 
 
 @dataclass(frozen=True)
 class Downsampling:
-    """How blocks of stored elements become smaller ones."""
+    """The downsampling of blocks of stored elements."""
 
     steps: tuple[int, ...]
     method: Method
     stored: np.dtype[Any]
-    """The type that stored elements are read as, which has the size of theirs."""
+    """The type to read stored elements as. It has the same size as their own type."""
     missing: tuple[Any, ...]
-    """Elements that do not count; a window of nothing else becomes the first."""
+    """Elements that do not count. A window with only such elements becomes the first of them."""
 
     def __call__(self, block: Any) -> Any:
         dtype = block.dtype
@@ -61,10 +62,10 @@ class Downsampling:
 def downsample(
     values: Any, factors: Sequence[int], method: Method, missing: npt.NDArray[Any] | None = None
 ) -> Any:
-    """One element for each window of ``factors`` elements per axis.
+    """Return one element for each window of ``factors`` elements per axis.
 
-    ``missing``: a value, as an array without axes, that does not count, as not-a-number, not-a-time and what
-    is masked; a window of nothing else becomes it.
+    ``missing``: a value (as a 0-d array) that does not count, like not-a-number, not-a-time and
+    masked elements. A window in which nothing counts becomes this value.
     """
     if method == "nearest":
         return _nearest(values, factors)
@@ -86,14 +87,14 @@ def downsample(
 
 
 def _nothing(dtype: np.dtype[Any]) -> Any:
-    """What a window of nothing becomes."""
+    """Return the result for a window in which no element counts."""
     return np.array("NaT", dtype) if dtype.kind in "mM" else np.nan
 
 
 def _valid(
     data: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None, missing: npt.NDArray[Any] | None
 ) -> npt.NDArray[np.bool_] | None:
-    """Which elements count; ``None``: all."""
+    """Return which elements count; ``None``: all."""
     valid = None
     if data.dtype.kind in "fcmM":
         valid = data == data
@@ -114,7 +115,7 @@ def _shape(shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:
 def _places(
     shape: Sequence[int], factors: Sequence[int]
 ) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """For each place in a window: where it is in the windows, and the windows that have it."""
+    """Yield for each position in a window its slices, and the windows that reach that position."""
     for place in itertools.product(*map(range, factors)):
         source = tuple(slice(at, None, factor) for at, factor in zip(place, factors, strict=True))
         axes = zip(shape, place, factors, strict=True)
@@ -122,7 +123,7 @@ def _places(
 
 
 def _nearest(values: Any, factors: Sequence[int]) -> Any:
-    """The element in the middle of each window, the one before where there are two."""
+    """Return the middle element of each window, the lower one if there are two."""
     chosen = (
         np.minimum(np.arange(-(-n // factor)) * factor + (factor - 1) // 2, n - 1)
         for n, factor in zip(values.shape, factors, strict=True)
@@ -133,7 +134,7 @@ def _nearest(values: Any, factors: Sequence[int]) -> Any:
 def _count(
     shape: Sequence[int], valid: npt.NDArray[np.bool_] | None, factors: Sequence[int]
 ) -> npt.NDArray[np.int64]:
-    """How many elements of each window count."""
+    """Return how many elements of each window count."""
     count = np.zeros(_shape(shape, factors), np.int64)
     for source, windows in _places(shape, factors):
         count[windows] += 1 if valid is None else valid[source]
@@ -143,7 +144,7 @@ def _count(
 def _mean(
     data: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None, factors: Sequence[int]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """The mean. Of integers it is exact, and rounded to the nearest, halves to the even one."""
+    """Return the mean. For integers it is exact, rounded to nearest, ties to even."""
     count = _count(data.shape, valid, factors)
     least = np.maximum(count, 1)
     if data.dtype.kind in "fc":
@@ -153,7 +154,7 @@ def _mean(
             part = data[source]
             total[windows] += part if valid is None else np.where(valid[source], part, 0)
         return (total / least).astype(data.dtype), count
-    # Halves of 32 bits: their sums fit 64.
+    # Sum 64-bit integers as 32-bit halves, whose sums fit 64 bits.
     low = np.zeros(count.shape, np.int64)
     high = np.zeros(count.shape, np.int64) if data.dtype.itemsize == 8 else None
     for source, windows in _places(data.shape, factors):
@@ -172,7 +173,7 @@ def _mean(
         above = above << 32
     whole, rest = np.divmod(low, least)
     whole += (2 * rest > least) | ((2 * rest == least) & (whole % 2 == 1))
-    # Of unsigned numbers, the same bits.
+    # The cast keeps the bits of unsigned numbers.
     return (whole + above).astype(data.dtype), count
 
 
@@ -181,7 +182,7 @@ def _extreme(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     shape = _shape(data.shape, factors)
     if valid is None:
-        # The first place of a window is always there.
+        # Every window reaches its first position.
         result = data[tuple(slice(0, None, factor) for factor in factors)].copy()
         for source, windows in _places(data.shape, factors):
             choose(result[windows], data[source], out=result[windows])
@@ -199,7 +200,7 @@ def _extreme(
 def _mode(
     data: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None, factors: Sequence[int]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The value that is there most often; of several, the smallest."""
+    """Return the most frequent value, the smallest if there are several."""
     shape = _shape(data.shape, factors)
     result = np.zeros(shape, data.dtype)
     most = np.zeros(shape, np.int64)

@@ -1,4 +1,4 @@
-"""A function of NumPy over the blocks of arrays, into an array."""
+"""Applies a NumPy function to the blocks of arrays, and writes the results to an array."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ __all__ = ["BlockInfo", "map_chunks", "object_units", "parse_region", "run_elsew
 Boundary: TypeAlias = Literal["clip", "nearest", "reflect", "symmetric", "wrap"] | float
 Progress: TypeAlias = Callable[[Literal["map"], int, int], object]
 
-# Tasks for an executor, at most; with more blocks, each does several.
+# Maximum number of tasks for an executor. With more blocks, each task does several.
 _MOST_TASKS = 10_000
 
-# NumPy's names of what stands beyond the edges of an array.
+# NumPy's names for the padding modes at the edges of an array.
 _PADDED = {"nearest": "edge", "reflect": "reflect", "symmetric": "symmetric"}
 
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """Where a block lies."""
+    """The position of a block."""
 
     index: tuple[int, ...]
-    """The block's index per axis."""
+    """Index of the block along each axis."""
     counts: tuple[int, ...]
     """Number of blocks per axis."""
     region: Region
-    """The elements of the target that it becomes."""
+    """The target elements that the block becomes."""
     shape: tuple[int, ...]
-    """Elements of the target per axis."""
+    """Shape of the target."""
     halo: tuple[tuple[int, int], ...]
-    """Elements per axis that the function gets before and behind the region."""
+    """Halo elements that the function gets before and after the region, per axis."""
 
 
 def map_chunks(
@@ -67,53 +67,54 @@ def map_chunks(
     progress: Progress | bool | None = None,
     **create: Any,
 ) -> Array:
-    """Run a function of NumPy over the blocks of one or several arrays, and write what it returns.
+    """Apply a NumPy function to the blocks of one or several arrays, and write the results.
 
-    Blocks are whole shards (chunks, where there are none) of the target, and where that is for nothing also
-    whole chunks of the sources. Several are at hand at a time: while one is computed, others are read and
-    written. So memory is bounded, whatever the size of the arrays.
+    Blocks are whole shards (or chunks) of the target. As far as memory allows, they are lengthened
+    to whole chunks of the sources. Several blocks are in flight: while one is computed, others are
+    read and written. Memory is bounded, whatever the size of the arrays.
 
     Parameters
     ----------
     function : callable
-        Called as ``function(*blocks)`` with an array of NumPy for each source, which it may change; returns
-        an array of the shape of the block. If it has a parameter named ``block_info``, it gets a `BlockInfo`
-        by that name. It is called by several threads at a time.
+        Called as ``function(*blocks)`` with a NumPy array for each source, which it may change. It
+        returns an array of the block's shape. If it has a parameter named ``block_info``, it gets a
+        `BlockInfo` there. Several threads call it at a time.
     sources : array, or sequence of arrays
-        Arrays of hyperslab or NumPy, views, and all that has a shape and is indexed by slices. Their shapes
-        are broadcast to that of the target, as in NumPy.
+        Arrays of hyperslab or NumPy, views, and anything with a shape that slices can index. Their
+        shapes are broadcast to the target's, as in NumPy.
     target : Array, or store
-        An array, of which each element (of ``region``) is written; or where to create one, with the arguments
-        of `create_array` in ``create``. Shape and data type of a new one are those that the sources give when
-        they are broadcast, chunks and shards those of the first source of its shape.
+        An array to write, every element of it (or of ``region``). Or where to create an array, with
+        the arguments of `create_array` in ``create``. A new array has the shape and data type of
+        the broadcast sources, and the chunks and shards of the first source with its shape.
     region : slice or tuple of slices, optional
-        Which part of the target to compute, with slices of step 1, from the same part of the sources.
-        ``None``: everything. At its edges, shards may be written in part.
+        The part of the target to compute, as slices of step 1, from the same part of the sources.
+        ``None``: everything. Shards at its edges may be written in part.
     halo : int, sequence of int, or mapping, optional
-        How many elements beyond the block the function gets on each side: for all axes, for each, or by axis.
-        It may return them, too: they are cut off.
+        Number of elements beyond the block that the function gets on each side: for all axes, for
+        each axis, or by axis. If the function returns them too, they are cut off.
     boundary : str, number, or mapping, default "clip"
-        What a halo has beyond the edges of the array; of each axis, or by axis.
+        The content of a halo beyond the edges of the array, for all axes or by axis.
 
-        - ``"clip"``: nothing. There blocks are shorter.
-        - ``"nearest"``: the last element. ``"reflect"``: the elements in reverse, without the last;
-          ``"symmetric"``: with it. ``"wrap"``: the elements of the other end.
-        - A number: that number.
+        - ``"clip"``: nothing. Blocks at the edges are shorter.
+        - ``"nearest"``: the last element. ``"reflect"``: the elements in reverse, without the last.
+          ``"symmetric"``: the same with the last. ``"wrap"``: the elements of the other end.
+        - A number: this number.
     casting : str, default "same_kind"
-        Which conversions to the target's data type are allowed, as in `numpy.can_cast`.
+        Conversions to the target's data type to allow, as in `numpy.can_cast`.
     max_memory : int or str, default "256 MiB"
-        The most bytes of blocks: what is read, what comes out, and the same once more for what is being
-        written. What the function makes for itself is not counted. With an ``executor``: of each task.
+        Maximum bytes of blocks: inputs, plus results twice (once more while they are written).
+        Memory that the function allocates itself is not counted. With an ``executor``, this is per
+        task.
     executor : executor, optional
-        What runs the blocks, in place of threads of this process: an executor of `concurrent.futures`, a
-        ``distributed.Client``, or the module ``ray``. Function, sources and target are pickled for other
-        processes: arrays of hyperslab as their place, those of NumPy with all elements. A block whose task
-        fails, or whose worker is lost, is done again.
+        Runs the blocks instead of threads of this process: an executor of `concurrent.futures`, a
+        ``distributed.Client``, or the module ``ray``. Function, sources and target are pickled for
+        other processes: arrays of hyperslab as their location, NumPy arrays with all elements. A
+        block is repeated if its task fails or its worker is lost.
     progress : callable, or True, optional
-        Called as ``progress("map", bytes_done, bytes_in_all)``, with bytes of the target. ``True``: a bar on
-        standard error.
+        Called as ``progress("map", bytes_done, bytes_in_all)``, in bytes of the target. ``True``
+        shows a bar on standard error.
     **create
-        Arguments of `create_array`, where ``target`` is not an array.
+        Arguments of `create_array`, if ``target`` is not an array.
 
     Returns
     -------
@@ -123,17 +124,17 @@ def map_chunks(
     Raises
     ------
     ArrayShapeError
-        Where sources do not broadcast to the target, or the function returns another shape or a data type
-        that is not cast. This and all errors of the function, of chunks and of stores have a note that names
-        the block.
+        If sources do not broadcast to the target, or the function returns another shape or a data
+        type that cannot be cast. This error, and all errors of the function, of chunks and of
+        stores, have a note that names the block.
     InvalidArgumentError
-        Where one block needs more than ``max_memory``; where a source with a halo is the target.
+        If one block needs more than ``max_memory``, or a source with a halo is the target.
 
     Notes
     -----
-    After an error, some blocks of the target are new and the others as they were; each chunk is complete.
-    With ``overwrite=True`` a new array takes the place of the old one when it is complete, but not with an
-    ``executor``.
+    After an error, some blocks of the target are new and the others are unchanged. Every chunk is
+    complete. With ``overwrite=True``, a new array replaces the old one when it is complete, except
+    with an ``executor``.
 
     Examples
     --------
@@ -224,7 +225,7 @@ def run_elsewhere(
     executor: Any,
     advance: Callable[[int], None],
 ) -> None:
-    """As `run_blocks`, with an executor."""
+    """Run blocks like `run_blocks`, on an executor."""
     count = len(blocks)
     step = max(-(-count // _MOST_TASKS), 1)
     items = [range(at, min(at + step, count)) for at in range(0, count, step)]
@@ -234,7 +235,7 @@ def run_elsewhere(
 
 @dataclass(frozen=True)
 class _Task:
-    """Does some blocks, one after the other; returns their bytes."""
+    """Runs some blocks in sequence and returns their bytes."""
 
     blocks: Blocks
     work: Callable[[int], int]
@@ -253,7 +254,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Mapping:
-    """What is done with one block."""
+    """The work on one block."""
 
     function: Callable[..., Any]
     sources: tuple[Any, ...]
@@ -265,7 +266,7 @@ class _Mapping:
     named: bool
 
     def __call__(self, number: int) -> int:
-        """Does one block; returns its bytes in the target."""
+        """Run one block; return its bytes in the target."""
         region = self.blocks.region(number)
         shape = self.target.shape
         found = [_read(source, shape, region, self.depths, self.edges) for source in self.sources]
@@ -295,7 +296,7 @@ class _Mapping:
             and len(blocks) == self.function.nin == self.function.nout == 1
         ):
             block = blocks[0]
-            # In its own memory, which is in the caches.
+            # Write the result over the block, which is in the CPU caches.
             if (
                 type(block) is np.ndarray
                 and self.function.resolve_dtypes((block.dtype, None))[1] == block.dtype
@@ -305,7 +306,7 @@ class _Mapping:
 
 
 def _trimmed(result: Any, region: Region, beyond: Sequence[tuple[int, int]]) -> Any:
-    """What is written of what the function returned."""
+    """Return the part of the function's result to write, without the halo."""
     if not isinstance(result, np.ndarray):
         result = np.asarray(result)
     wanted = tuple(axis.stop - axis.start for axis in region)
@@ -324,7 +325,7 @@ def _trimmed(result: Any, region: Region, beyond: Sequence[tuple[int, int]]) -> 
 def _read(
     source: Any, shape: Sequence[int], region: Region, depths: Sequence[int], edges: Sequence[Any]
 ) -> Any:
-    """What a block gets of a source."""
+    """Read the input of a block from a source."""
     own = tuple(source.shape)
     skipped = len(shape) - len(own)
     parts: list[list[slice]] = []
@@ -333,7 +334,7 @@ def _read(
     for axis, n in enumerate(own, skipped):
         depth, edge = depths[axis], edges[axis]
         if n == 1 and shape[axis] != 1:
-            # Broadcast: the same for all blocks.
+            # Broadcast axis: all blocks read the same element.
             parts.append([slice(0, 1)])
             padding.append((0, 0))
             modes.append("clip")
@@ -360,7 +361,7 @@ def _read(
 
 
 def _wrapped(start: int, stop: int, n: int) -> list[slice]:
-    """The elements ``start`` to ``stop`` of an axis that goes round."""
+    """Return the slices for ``start`` to ``stop`` of an axis that wraps around."""
     found = []
     while start < stop:
         at = start % n
@@ -371,14 +372,14 @@ def _wrapped(start: int, stop: int, n: int) -> list[slice]:
 
 
 def _joined(source: Any, parts: Sequence[Sequence[slice]], chosen: Region) -> Any:
-    """A selection that along some axes has several parts."""
+    """Read a selection that has several parts along some axes."""
     axis = len(chosen)
     if axis == len(parts):
         if isinstance(source, AnyArray):
             return source.read(chosen)
         if isinstance(source, View):
             return source[chosen].read()
-        # A copy, where the source is in memory: the function may change what it gets.
+        # Copy sources in memory: the function may change its input.
         return np.array(source[chosen])
     pieces = [_joined(source, parts, (*chosen, part)) for part in parts[axis]]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=axis)
@@ -403,7 +404,7 @@ def _sources(sources: Any) -> list[Any]:
 
 
 def _like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a new array: what is not given is as in the sources."""
+    """Return the arguments of a new array. Missing arguments are taken from the sources."""
     arguments = dict(given)
     if "data" in arguments:
         raise ArgumentTypeError("data: the function makes it")
@@ -426,7 +427,7 @@ def _like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grid(array: AnyArray, *, shards: bool) -> Any:
-    """Chunks or shards as `create_array` takes them."""
+    """Return chunks or shards as `create_array` takes them."""
     lengths = array._object_lengths() if shards or array._largest_shard is None else None
     if lengths is not None and all(lengths):
         return lengths
@@ -434,7 +435,7 @@ def _grid(array: AnyArray, *, shards: bool) -> Any:
 
 
 def parse_region(region: Any, shape: Sequence[int]) -> Region:
-    """A region of an array as slices with bounds."""
+    """Return a region of an array as slices with bounds."""
     given = () if region is None else region if isinstance(region, tuple) else (region,)
     if any(each is Ellipsis for each in given):
         at = next(n for n, each in enumerate(given) if each is Ellipsis)
@@ -449,7 +450,7 @@ def parse_region(region: Any, shape: Sequence[int]) -> Region:
 
 
 def _per_axis(what: str, given: Any, rank: int, usual: Any) -> tuple[Any, ...]:
-    """What is given for all axes, for each, or by axis."""
+    """Return a value per axis, from one value for all axes, a sequence, or a mapping by axis."""
     if given is None:
         return (usual,) * rank
     if isinstance(given, Mapping):
@@ -471,12 +472,12 @@ def _parameters(function: Callable[..., Any]) -> Iterable[str]:
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):
-        # Functions in C need not have one.
+        # C functions may have no signature.
         return ()
 
 
 def _check_source(target: Array, number: int, source: Any, *, has_halo: bool, again: bool) -> None:
-    """Refuses sources that do not fit, or that change while they are read."""
+    """Refuse sources that do not fit, or that change while they are read."""
     shape = tuple(source.shape)
     try:
         fits = np.broadcast_shapes(shape, target.shape) == target.shape
@@ -501,7 +502,7 @@ def _check_source(target: Array, number: int, source: Any, *, has_halo: bool, ag
 def _input(source: Any, rank: int, depths: Sequence[int]) -> Input:
     shape = (1,) * (rank - len(source.shape)) + tuple(source.shape)
     scale = tuple(0 if n == 1 else 1 for n in shape)
-    # Views and files need not have chunks.
+    # Views and files may have no chunks.
     chunks = chunk_hint(source) if isinstance(source, AnyArray) else getattr(source, "chunks", None)
     chunk: tuple[int, ...] | None = None
     if (
@@ -516,7 +517,7 @@ def _input(source: Any, rank: int, depths: Sequence[int]) -> Input:
 
 
 def object_units(target: Array) -> list[int | Sequence[int]]:
-    """Per axis the length of the target's objects, or where they end."""
+    """Return per axis the length of the target's objects, or their ends."""
     several = target._object_lengths()
     if several is None:
         return list(target._largest_shard or target._largest_chunk)

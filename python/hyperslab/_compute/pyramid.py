@@ -1,4 +1,4 @@
-"""Pyramids: an array at several resolutions, for viewers."""
+"""Pyramids: arrays at several resolutions, for viewers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = ["pyramid"]
 Progress: TypeAlias = Callable[[Literal["pyramid"], int, int], object]
 Metadata: TypeAlias = Literal["ome", "geozarr"]
 
-# Names of axes where an array has none, by their number: those of OME-Zarr.
+# Default names of axes by their number, as in OME-Zarr.
 _NAMES = {1: "x", 2: "yx", 3: "zyx", 4: "czyx", 5: "tczyx"}
 _TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel", "band": "channel"}
-# Of an array without chunks: how long an axis of the last level is at most.
+# Maximum length of an axis of the last level, for arrays without chunks.
 _FITS = 256
-# Names of methods in the convention of GeoZarr.
+# Names of methods in GeoZarr's convention.
 _RESAMPLING = {"mean": "average", "nearest": "nearest", "min": "min", "max": "max", "mode": "mode"}
-# The attribute of a level that is not complete.
+# Attribute that marks an incomplete level.
 _UNFINISHED = "hyperslab:unfinished"
 _CONVENTION = {
     "schema_url": "https://raw.githubusercontent.com/zarr-conventions/multiscales/refs/tags/v1/schema.json",
@@ -71,49 +71,54 @@ def pyramid(
     progress: Progress | bool | None = None,
     **create: Any,
 ) -> Group:
-    """Make an array at several resolutions, each level from the one before, with the metadata that viewers
-    look for.
+    """Make an array at several resolutions, with metadata for viewers.
+
+    Each level is made from the one before.
 
     Parameters
     ----------
     array : Array
-        Level 0. If it lies in ``target``, it stays as it is; otherwise it is copied there, as ``"0"``.
+        Level 0. A member of ``target`` stays as it is; any other array is copied there as ``"0"``.
     target : Group, or store
         A group, or where to create one. Levels are its members ``"0"``, ``"1"``, … .
     factors : int, sequence of int, or mapping, default 2
-        How many elements become one from level to level, per axis. A number is for axes named ``x``, ``y``
-        and ``z``; where none is named so, for the last two. A mapping is by axis or by name.
+        Number of elements that become one from level to level, per axis. A number applies to the
+        axes named ``x``, ``y`` and ``z``; if none has such a name, to the last two. A mapping is by
+        axis or by name.
     method : {"mean", "nearest", "min", "max", "mode"}, default "mean"
-        What an element is of those that it stands for. ``"mean"``: of integers exact, rounded to the nearest,
-        halves to the even one; of floats made with 64 bits. ``"nearest"``: the one in the middle (of two, the
-        first). ``"mode"``: the one that is there most often, of several the smallest: for labels. At the
-        upper edges, elements stand for fewer others.
+        How to combine elements into one. ``"mean"``: exact for integers, rounded to nearest with
+        ties to even; in 64 bits for floats. ``"nearest"``: the middle element (of two, the first).
+        ``"mode"``: the most frequent element (the smallest if there are several), for labels. At
+        the upper edges, fewer elements are combined.
     levels : int, optional
-        How many, with level 0. Default: until a level fits one chunk along all axes with a factor.
+        Number of levels, including level 0. Default: until a level fits one chunk along all axes
+        with a factor.
     missing : scalar or sequence of scalar, optional
-        Stored values that do not count (but for ``"nearest"``), as not-a-number, not-a-time and elements that
-        may be missing and are. An element that stands for nothing else becomes the first. Default: the values
-        of the attributes ``_FillValue`` and ``missing_value``, as in `statistics`; ``()``: none.
+        Stored values that do not count, like not-a-number, not-a-time and missing elements. (With
+        ``"nearest"`` all count.) If no element counts, the result is the first of these values.
+        Default: the values of the attributes ``_FillValue`` and ``missing_value``, as in
+        `statistics`; ``()``: none.
     metadata : "ome", "geozarr", or both, default "ome"
-        ``"ome"``: ``multiscales`` of OME-Zarr 0.5, in Zarr v2 of OME-Zarr 0.4, whose chunks have keys with
-        ``/``. ``"geozarr"``: the ``multiscales`` convention that GeoZarr uses.
+        ``"ome"``: ``multiscales`` of OME-Zarr 0.5, or in Zarr v2 of OME-Zarr 0.4, whose chunk keys
+        have ``/``. ``"geozarr"``: the ``multiscales`` convention that GeoZarr uses.
     axes : sequence of str or mapping, optional
-        Axes of OME-Zarr: names, or ``{"name": "x", "type": "space", "unit": "micrometer"}``. Default: the
-        array's dimension names; without, the last of ``tczyx``.
+        Axes of OME-Zarr: names, or ``{"name": "x", "type": "space", "unit": "micrometer"}``.
+        Default: the array's dimension names, otherwise the last letters of ``tczyx``.
     scale, translation : sequence of float, optional
-        Size of an element of level 0 per axis, and where the middle of the first is. Default: 1, and 0.
+        Size of an element of level 0 per axis, and position of the middle of the first element.
+        Default: 1, and 0.
     name : str, optional
         The image's name in the metadata.
     zarr_format : {2, 3}, optional
-        The format of a new group. Default: the format of the group that is given, or 3.
+        The format of a new group. Default: the format of the given group, or 3.
     max_memory, executor
         As in `map_chunks`.
     progress : callable, or True, optional
-        Called as ``progress("pyramid", bytes_done, bytes_in_all)``, with bytes of levels that are made.
-        ``True``: a bar on standard error.
+        Called as ``progress("pyramid", bytes_done, bytes_in_all)``, in bytes of the new levels.
+        ``True`` shows a bar on standard error.
     **create
-        Arguments of `create_array` for the levels. Default: chunks, shards, codecs, fill value and attributes
-        of level 0.
+        Arguments of `create_array` for the levels. Default: chunks, shards, codecs, fill value and
+        attributes of level 0.
 
     Returns
     -------
@@ -122,14 +127,14 @@ def pyramid(
     Raises
     ------
     DestinationError
-        Where a level is there already.
+        If a level exists already.
     DataTypeError
-        Where the method does not take such elements.
+        If the method does not take this element type.
 
     Notes
     -----
-    The metadata is written when all levels are complete. After an error, levels are deleted. What a killed
-    call leaves, the next one to the same place replaces.
+    The metadata is written when all levels are complete. After an error, the new levels are
+    deleted. If a call is killed, the next call to the same place replaces what it left.
 
     Examples
     --------
@@ -182,18 +187,18 @@ def pyramid(
             raise DestinationError(f"'{path}' is in {group.store.url}/{group.path} already")
     names: list[str] | None = [axis["name"] for axis in described]
     if group.zarr_format == 2 and array.dimension_names is None:
-        # To xarray, names would make the fill value a missing one.
+        # With names, xarray would treat the fill value as missing.
         names = None
     arguments = {"dimension_names": names, **create}
     if nested:
         arguments.setdefault("chunk_key_encoding", ("v2", "/"))
     if group.zarr_format == 2 and getattr(array, "zarr_format", None) != 2:
-        # In Zarr v2 the fill value is a missing one to xarray.
+        # xarray treats the fill value of Zarr v2 as missing.
         arguments.setdefault("fill_value", skipped[0] if skipped else None)
     given = dict(
         create.get("attributes") or json.loads(_native.carried_attributes(array._handle, group.zarr_format))
     )
-    # Of a call that was killed: the next one replaces these levels.
+    # Marks the levels as incomplete. If this call is killed, the next one replaces them.
     arguments["attributes"] = {**given, _UNFINISHED: "hyperslab.pyramid was interrupted: make it again"}
     arguments["overwrite"] = True
     total = sum(math.prod(shape) for shape in shapes[int(own) :]) * array.dtype.itemsize
@@ -255,8 +260,9 @@ def pyramid(
 
 
 def _undo(group: Group, paths: Sequence[str], made_group: bool) -> None:
-    """Deletes levels that are not complete, and the group that was made for them. Its own errors are
-    not told: the first one is.
+    """Delete incomplete levels, and the group that was made for them.
+
+    Suppresses its own errors, so that the first error is raised.
     """
     with contextlib.suppress(Exception):
         for path in paths:
@@ -293,7 +299,7 @@ def _shapes(
 
 
 def _is_in(array: Any, group: Group) -> bool:
-    """Whether an array is a member of a group."""
+    """Return True if an array is a member of a group."""
     if not isinstance(array, Array) or array.store != group.store or not array.path:
         return False
     return array.path.rpartition("/")[0] == group.path.strip("/")
@@ -302,7 +308,7 @@ def _is_in(array: Any, group: Group) -> bool:
 def _new(
     group: Group, path: str, like: AnyArray, shape: tuple[int, ...], arguments: Mapping[str, Any]
 ) -> Array:
-    """An empty level like another array."""
+    """Create an empty level like another array."""
     given: dict[str, Any] = {"dtype": like.dtype, "shape": shape, **arguments}
     stored: Any = like if isinstance(like, ZarrNode) else None
     if stored is not None:
@@ -342,7 +348,7 @@ def _fill(
 
 @dataclass(frozen=True)
 class _Level:
-    """What is done with one block of a level."""
+    """The work on one block of a level."""
 
     source: Any
     target: Array
@@ -350,7 +356,7 @@ class _Level:
     how: Downsampling
 
     def __call__(self, number: int) -> int:
-        """Does one block; returns its bytes in the target."""
+        """Make one block; return its bytes in the target."""
         region = self.blocks.region(number)
         axes = zip(region, self.how.steps, self.source.shape, strict=True)
         wanted = tuple(slice(axis.start * step, min(axis.stop * step, n)) for axis, step, n in axes)
@@ -362,7 +368,7 @@ class _Level:
 
 
 def _missing(array: AnyArray, dtype: np.dtype[Any], given: Any) -> tuple[np.dtype[Any], tuple[Any, ...]]:
-    """The type that stored elements are read as, and the elements that do not count."""
+    """Return the type to read stored elements as, and the elements that do not count."""
     stored, named = _native.packing(array._handle)
     read = dtype if is_optional(array.dtype) or array._is_vlen else np.dtype(stored).newbyteorder("=")
     if given is None:
@@ -372,7 +378,7 @@ def _missing(array: AnyArray, dtype: np.dtype[Any], given: Any) -> tuple[np.dtyp
 
 
 def _axes(array: Any, given: Any, *, strict: bool) -> list[dict[str, str]]:
-    """The axes as OME-Zarr describes them."""
+    """Return the axes as OME-Zarr describes them."""
     names = array.dimension_names
     if given is None and names is not None and all(names):
         given = names
@@ -432,7 +438,7 @@ def _numbers(what: str, given: Sequence[float] | None, rank: int, usual: float) 
 
 
 def _shift(step: int, method: Method) -> float:
-    """From the middle of the first element to that of the one that stands for it, in elements."""
+    """Return how far the middle of the first element moves at the next level, in elements."""
     return float((step - 1) // 2) if method == "nearest" else (step - 1) / 2
 
 
@@ -445,7 +451,7 @@ def _ome(
     translation: Sequence[float],
     name: str | None,
 ) -> dict[str, Any]:
-    """An image of ``multiscales``, as OME-Zarr 0.4 and 0.5 have it."""
+    """Return an image of ``multiscales``, as in OME-Zarr 0.4 and 0.5."""
     sizes, places, datasets = list(scale), list(translation), []
     for path in paths:
         transforms = [
@@ -462,7 +468,7 @@ def _ome(
 
 
 def _geozarr(paths: Sequence[str], steps: Sequence[int], method: Method) -> dict[str, Any]:
-    """The ``multiscales`` of the convention that GeoZarr uses."""
+    """Return the ``multiscales`` of the convention that GeoZarr uses."""
     layout: list[dict[str, Any]] = [{"asset": paths[0], "transform": {"scale": [1.0] * len(steps)}}]
     transform = {
         "scale": [float(step) for step in steps],

@@ -1,4 +1,4 @@
-"""Statistics of arrays: what `hyperslab stats` shows, for programs."""
+"""Statistics of arrays, as shown by `hyperslab stats`."""
 
 from __future__ import annotations
 
@@ -28,36 +28,45 @@ __all__ = ["Statistics", "statistics"]
 
 Progress: TypeAlias = Callable[[Literal["read"], int, int], object]
 
-# Tasks for an executor, at most; with more blocks, each does several.
+# Maximum number of tasks for an executor. With more blocks, each task does several.
 _MOST_TASKS = 1000
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What there is to know of the elements of an array; made by `hyperslab.statistics`."""
+    """Statistics of the elements of an array; made by `hyperslab.statistics`."""
 
     count: int
-    """Elements that are not missing."""
+    """Number of elements that are not missing."""
     missing: int
-    """Elements that are missing."""
+    """Number of missing elements."""
     min: Any
-    """The smallest, of the array's data type, or a ``float64`` of packed numbers; ``None`` where all are
-    missing."""
+    """The smallest element; ``None`` if all are missing.
+
+    It has the array's data type, or is a ``float64`` for packed numbers.
+    """
     max: Any
-    """The largest."""
+    """The largest element; see `min`."""
     sum: Any
-    """The sum: an `int` of integers and bools, a `float` of floats, a ``timedelta64`` of time differences (or
-    ``None`` where it is too large for that); ``None`` of dates."""
+    """The sum; ``None`` for dates.
+
+    An `int` for integers and bools, a `float` for floats. A ``timedelta64`` for time differences,
+    or ``None`` if it is too large for that.
+    """
     mean: Any
-    """The mean: a `float`; of dates and time differences one of these, rounded to their unit. ``None`` where
-    all are missing."""
+    """The mean; ``None`` if all elements are missing.
+
+    A `float`. For dates and time differences one of these, rounded to their unit.
+    """
     std: Any
-    """The standard deviation of all elements (NumPy's with ``ddof=0``): a `float`; of dates and time
-    differences a ``timedelta64``. ``None`` where all are missing."""
+    """The standard deviation of all elements; ``None`` if all are missing.
+
+    NumPy's with ``ddof=0``. A `float`. For dates and time differences a ``timedelta64``.
+    """
     histogram: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
-    """Elements in each bin, where bins were asked for."""
+    """Number of elements in each bin, if bins were requested."""
     bin_edges: npt.NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    """Where bins begin, and where the last ends. Dates and times count in their unit, from 1970."""
+    """Start of each bin and end of the last. Dates and times count in their unit, from 1970."""
 
 
 def statistics(
@@ -72,38 +81,41 @@ def statistics(
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Statistics:
-    """Count, smallest, largest, sum, mean, standard deviation and histogram of an array.
+    """Compute count, minimum, maximum, sum, mean, standard deviation and histogram of an array.
 
-    Attributes of CF are followed, as xarray does. Elements equal to ``_FillValue`` or ``missing_value`` are
-    missing. Others are multiplied by ``scale_factor``, then ``add_offset`` is added. ``_Unsigned`` tells the
-    sign of integers. The fill value of a Zarr v2 array that has dimension names counts as ``_FillValue``.
+    CF attributes are applied as in xarray. Elements equal to ``_FillValue`` or ``missing_value``
+    are missing. Others are multiplied by ``scale_factor``, then ``add_offset`` is added.
+    ``_Unsigned`` sets the sign of integers. The fill value of a Zarr v2 array with dimension names
+    counts as ``_FillValue``.
 
-    Chunks are read once, by all threads, and looked at while they are in the processor's caches: it takes
+    Each chunk is read once and processed while it is in the CPU caches, by all threads. This takes
     little longer than reading, and little memory.
 
     Parameters
     ----------
     array : Array
-        Of bools, integers, floats, dates or time differences; also with elements that may be missing.
+        Bools, integers, floats, dates or time differences. Elements may be missing.
     region : slice or tuple of slices, optional
-        Of which part, with slices of step 1. ``None``: of everything.
+        The part to use, as slices of step 1. ``None``: everything.
     missing : scalar, sequence of scalars, or "fill", default ()
-        Stored values that count as missing, too. ``"fill"`` is the fill value, which unwritten elements have.
-        Not-a-number and not-a-time are missing whatever is given. Elements of `hyperslab.optional_dtype` that
-        are missing count as missing, too.
+        More stored values that count as missing. ``"fill"`` is the fill value, which unwritten
+        elements have. Not-a-number, not-a-time, and missing elements of `hyperslab.optional_dtype`
+        always count as missing.
     raw : bool, default False
-        Whether stored numbers are told, whatever the attributes say of them.
+        Whether to use stored numbers as they are, ignoring the attributes.
     bins : int or sequence of float, optional
-        Bins of a histogram: how many equally wide ones, or their edges, as in `numpy.histogram`.
+        Bins of a histogram: the number of equally wide bins, or their edges, as in
+        `numpy.histogram`.
     range : (float, float), optional
-        Where equally wide bins begin and end. Without, that is the smallest and the largest element, and the
-        array is read twice.
+        Start and end of equally wide bins. Default: the smallest and the largest element, for which
+        the array is read twice.
     executor : executor, optional
-        What reads the blocks, in place of threads of this process; as in `map_chunks`.
+        Reads the blocks instead of threads of this process; as in `map_chunks`.
     threads : int, optional
         Default: ``config.threads``.
     progress : callable, or True, optional
-        Called as ``progress("read", bytes_done, bytes_in_all)``. ``True``: a bar on standard error.
+        Called as ``progress("read", bytes_done, bytes_in_all)``. ``True`` shows a bar on standard
+        error.
 
     Returns
     -------
@@ -112,16 +124,16 @@ def statistics(
     Raises
     ------
     DataTypeError
-        Of other elements: complex numbers have no order, text has no mean.
+        For other element types: complex numbers have no order, text has no mean.
     InvalidArgumentError
-        Where ``scale_factor`` or ``add_offset`` is no number; with ``raw`` they are not looked at.
+        If ``scale_factor`` or ``add_offset`` is not a number. (They are ignored with ``raw``.)
 
     Notes
     -----
-    Counts, smallest and largest, and sums of integers are exact. Of floats, pieces of 16384 elements are
-    added with 64 bits, and pieces with about 106 bits; deviations are those from the mean of their piece,
-    joined as Chan, Golub and LeVeque do. Pieces follow from the array's chunks: the result is the same with
-    any number of threads and with an executor.
+    Counts, minimum, maximum, and sums of integers are exact. Floats are added in pieces of 16384
+    elements: within a piece in 64 bits, pieces together in about 106 bits. Deviations are taken
+    from the mean of their piece, and combined as by Chan, Golub and LeVeque. Pieces follow from the
+    array's chunks, so the result is the same with any number of threads and with an executor.
 
     Examples
     --------
@@ -168,7 +180,7 @@ def statistics(
 
 @dataclass(frozen=True)
 class _Work:
-    """What is done with blocks."""
+    """The work on blocks."""
 
     array: Any
     region: list[tuple[int, int]]
@@ -188,7 +200,7 @@ class _Work:
 
 
 def _run(work: _Work, executor: Any, threads: int | None, progress: Progress | None) -> dict[str, Any]:
-    """What is known of all elements."""
+    """Return the facts about all elements."""
     total = (
         int(np.prod([stop - start for start, stop in work.region], dtype=object)) * work.array.dtype.itemsize
     )
@@ -208,7 +220,7 @@ def _run(work: _Work, executor: Any, threads: int | None, progress: Progress | N
     parts = []
     for index, part in run_tasks(work, items, executor, name="hyperslab-statistics"):
         parts.append((index, part))
-        # Blocks are about equally large.
+        # Blocks have about the same size.
         advance(
             total * (items[index][1] - items[index][0]) // count if len(parts) < len(items) else total - done
         )
@@ -216,12 +228,12 @@ def _run(work: _Work, executor: Any, threads: int | None, progress: Progress | N
 
 
 def _missing(given: Any, dtype: np.dtype[Any], array: AnyArray) -> list[bytes]:
-    """The bytes of values that count as missing. What no element can be is left out."""
+    """Return the bytes of values that count as missing. Leaves out values the type cannot hold."""
     if isinstance(given, str):
         if given != "fill":
             raise InvalidArgumentError(f"missing: expected values or 'fill', found {given!r}")
         fill = array._fill
-        # Missing elements have a byte of their own for that.
+        # Missing elements are marked by a byte of their own, so their fill value does not count.
         if fill is None or is_optional(array.dtype):
             return []
         values: Iterable[Any] = [np.frombuffer(fill, array.dtype)[0]]
@@ -237,14 +249,14 @@ def _missing(given: Any, dtype: np.dtype[Any], array: AnyArray) -> list[bytes]:
             raise InvalidArgumentError(f"missing: {value!r} is not of type {dtype}: {error}") from None
         if element.ndim:
             raise InvalidArgumentError(f"missing: expected scalars, found {value!r}")
-        # Of floats, the nearest there is.
+        # For floats, use the nearest value.
         if dtype.kind == "f" or element == value or bool(element != element):
             found.append(element.tobytes())
     return found
 
 
 def _edges(bins: Any, between: Any) -> list[float] | int | None:
-    """Edges of bins; how many, where the elements say where they are."""
+    """Return the edges of bins, or the number of bins if the elements determine the edges."""
     if bins is None:
         if between is not None:
             raise InvalidArgumentError("range: there are no bins")
@@ -267,7 +279,7 @@ def _edges(bins: Any, between: Any) -> list[float] | int | None:
 
 
 def _ends(found: dict[str, Any], dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Where equally wide bins begin and end, as in NumPy."""
+    """Return the start and end of equally wide bins, as in NumPy."""
     if not found["count"]:
         return 0.0, 1.0
     low, high = (found["min"], found["max"]) if dtype.kind == "f" else (found["min_int"], found["max_int"])
@@ -310,7 +322,7 @@ def _result(found: dict[str, Any], dtype: np.dtype[Any], edges: list[float] | No
 
 def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "mM":
-        # Of no elements the ends are no times.
+        # Without elements, minimum and maximum are not valid times.
         return np.array(value, "i8").view(dtype)[()] if -(2**63) <= value < 2**63 else None
     if dtype.kind == "f":
         return dtype.type(value)

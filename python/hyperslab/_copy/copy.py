@@ -28,7 +28,7 @@ RegionLike: TypeAlias = "slice | tuple[slice, ...] | Mapping[str, slice]"
 
 @dataclass(frozen=True)
 class CopyReport:
-    """What was copied."""
+    """The result of a copy."""
 
     groups: int
     """Number of groups."""
@@ -37,17 +37,17 @@ class CopyReport:
     bytes: int
     """Bytes of all elements in memory."""
     stored_before: int
-    """Bytes of the source's chunks; 0 where its store does not list them, as web servers do not."""
+    """Bytes of the source's chunks; 0 if the store cannot list them, like web servers."""
     stored_after: int
     """Bytes of the copy's chunks."""
     seconds: float
-    """How long copying took."""
+    """Time taken by copying."""
     seconds_verified: float | None
-    """How long verification took, if it was asked for."""
+    """Time taken by verification; ``None`` if the copy was not verified."""
     notes: tuple[str, ...]
-    """What differs from the source without having been asked for."""
+    """Differences from the source that the caller did not ask for."""
     skipped: tuple[tuple[str, str], ...] = ()
-    """What was left out because it cannot be copied: paths, and why."""
+    """Paths of nodes that could not be copied, each with the reason."""
 
 
 def copy(
@@ -71,63 +71,68 @@ def copy(
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
-    """Copy an array or a group with all below it; with other chunks, codecs, order, or in the other format.
+    """Copy an array or a group, optionally with other chunks, codecs, order or Zarr format.
 
-    A destination on disk is complete, or after an error, Ctrl-C or a kill, as it was before. With
-    ``overwrite`` the finished copy takes the place of the old one in one step: the destination is never
-    missing or half-written. (Readers that have opened the old one find the chunks of the new one from then
-    on.) Costs what is stored: of an array of 10⁹ chunks of which one is stored, one is copied.
+    A group is copied with everything below it.
 
+    A destination on disk is either complete or, after an error, Ctrl-C or a kill, as it was before.
+    With ``overwrite``, the finished copy replaces the old node in one step: the destination is
+    never missing or half-written. (Readers that opened the old node find the chunks of the new one
+    from then on.) The cost depends only on stored chunks. If one of 10⁹ chunks is stored, one is
+    copied.
     Parameters
     ----------
     source : Array, Group, or store
-        What to copy: a node, a path, a ``file://`` URL, a store.
+        The node to copy, or a path, a ``file://`` URL or a store.
     dest : Group, store, or Array
-        Where to: a path, a ``file://`` URL, a store, a group. With ``target_region`` an array that exists.
+        The destination: a path, a ``file://`` URL, a store or a group. With ``target_region``, an
+        existing array.
     name : str, optional
         Name of the copy in a group or store.
     region : slice, tuple of slices, or mapping of names to slices, optional
-        What is copied of an array, in its elements: ``np.s_[0:10, :50]``; or by names of dimensions, also of
-        a group: ``{"time": slice(0, 10)}``. Arrays without such a dimension are copied as they are. The copy
-        has the shape of the region; its chunks begin where the region does.
+        The part of an array to copy, in elements: ``np.s_[0:10, :50]``. For arrays and groups also
+        by dimension name: ``{"time": slice(0, 10)}``. Arrays without that dimension are copied
+        whole. The copy has the shape of the region, and its chunks begin where the region begins.
     target_region : slice, tuple of slices, or mapping of names to slices, optional
-        Where in an array that exists the elements go. It has the shape of what is copied; the array keeps its
-        chunks and codecs, so these cannot be given. It has to begin and end where chunks (or shards) do, or
-        at the array's end: what else is in a chunk, others may be writing. After an error some chunks are
-        new, the others as they were.
+        The part of an existing array to copy to. Its shape must be the shape of the copied
+        elements. The array keeps its chunks and codecs, so do not pass any. The region must begin
+        and end at chunk (or shard) boundaries or at the array's end, because others may be writing
+        the rest of a chunk. After an error, some chunks are new and the others are unchanged.
     chunks : sequence of int or None, optional
-        Chunk shape of arrays with as many axes (``None`` or -1: all of an axis). Others keep theirs.
+        Chunk shape for arrays with this number of axes (``None`` or -1: the whole axis). Other
+        arrays keep their chunks.
     shards : sequence of int or None, "keep", "auto" or None, default "keep"
-        Shard shape of arrays with as many axes, multiples of their chunks (an axis of ``None`` or -1: all of
-        it); ``"auto"``: chosen by size; ``None``: each chunk is an object of its own.
+        Shard shape for arrays with this number of axes, in multiples of their chunks (``None`` or
+        -1: the whole axis). ``"auto"``: chosen by size. ``None``: each chunk is its own object.
     compressors : codecs, default "keep"
-        As in `create_array`; also as text, ``"zstd:5"``, ``"blosc:lz4"``.
+        As in `create_array`, or as text: ``"zstd:5"``, ``"blosc:lz4"``.
     order : {"C", "F"}, optional
-        Order of elements in stored chunks; by default that of the source.
+        Order of elements in stored chunks. Default: as in the source.
     zarr_format : {2, 3}, optional
-        Default: that of the group copied to, else ``config.default_zarr_format``.
+        Default: the format of the destination group, otherwise ``config.default_zarr_format``.
     threads : int, optional
         Default: ``config.threads``.
     max_memory : int or str, default "256 MiB"
-        About how much memory to use.
+        Approximate memory to use.
     verify : bool, default False
         Whether to read the copy back and compare every bit.
     skip_unsupported : bool, default False
-        Whether arrays that Zarr cannot hold (of HDF5: compound elements, …), and arrays that cannot be read,
-        are left out, and told in the report; otherwise the first is an error, before anything is written.
+        Whether to leave out arrays that Zarr cannot hold (such as HDF5 compound elements) and
+        arrays that cannot be read, and list them in the report. If false, the first such array is
+        an error, before anything is written.
     consolidated : bool, default True
-        Whether the copy of a group gets consolidated metadata: the documents of all nodes below in one, which
-        saves requests where the store is far away. Groups above the copy that have it are consolidated again,
-        also with ``False``.
+        Whether to give the copy of a group consolidated metadata: one document for all nodes below
+        it, which saves requests to remote stores. Groups above the copy that have consolidated
+        metadata are always updated, also with ``False``.
     overwrite : bool, default False
-        Whether an array or group at a destination on disk or on a server is replaced. On a server the
-        metadata of the old one goes first, if there is more new data than 64 MiB.
+        Whether to replace an array or group at a destination on disk or on a server. On a server,
+        the old metadata is deleted first if there is more than 64 MiB of new data.
     progress : callable, or True, optional
-        Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True``: a bar on standard
-        error.
+        Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True`` shows a bar
+        on standard error.
     storage_options : mapping, optional
-        Options of the server, for ``source`` and ``dest`` where they are URLs of one (see `open`). Of two
-        servers with different options, open the source first.
+        Server options for ``source`` and ``dest`` if they are URLs of a server (see `open`). If the
+        two servers need different options, open the source first.
 
     Returns
     -------
@@ -136,9 +141,10 @@ def copy(
     Raises
     ------
     DestinationError
-        Where something is at the destination already (a ``FileExistsError``), or it cannot be copied to.
+        If something already exists at the destination (a ``FileExistsError``), or it cannot be
+        copied to.
     VerificationError
-        Where verification finds another value.
+        If verification finds a different value.
 
     Examples
     --------
@@ -183,14 +189,14 @@ def copy(
         return _report(facts)
     if isinstance(dest, Array):
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
-    # A destination in a store is flushed as the store says.
+    # The setting of a destination store decides about flushing.
     wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
     where, path = _destination(node, dest, name, storage_options)
     if overwrite and not isinstance(where, str) and (path or not where.is_far()):
         raise InvalidArgumentError(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
-    # The engine looks at groups of the store; on a server there may be others above it.
+    # The engine updates groups within the store. On a server there may be more groups above it.
     above = None
     if _is_remote(dest):
         above = groups_above(str(dest), path, storage_options, False)
@@ -207,7 +213,7 @@ def copy(
 def groups_above(
     location: str, path: str, options: Mapping[str, Any] | None, fsync: bool
 ) -> _native.GroupsAbove:
-    """The groups above a place that have consolidated metadata."""
+    """Return the groups above a location that have consolidated metadata."""
     from hyperslab._stores.remote import flat_options
 
     storage = flat_options(options) if _is_remote(location) else []
@@ -228,7 +234,7 @@ def wanted_copy(
     max_memory: int | str,
     region: RegionLike | None = None,
 ) -> CopySpec:
-    """What a copy is to be like, for the engine."""
+    """Return the wanted copy as the engine takes it."""
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
     return {
@@ -251,7 +257,7 @@ def wanted_copy(
 def check_into(
     chunks: Any, shards: Any, compressors: Any, order: Any, overwrite: bool, zarr_format: Any = None
 ) -> None:
-    """Refuses what would change an array that is copied into."""
+    """Refuse options that would change the existing array."""
     given = {
         "chunks": chunks is not None,
         "shards": shards != "keep",
@@ -268,7 +274,7 @@ def check_into(
 
 
 def existing(dest: Any, storage_options: Mapping[str, Any] | None) -> Array:
-    """The array that is copied into."""
+    """Return the existing array to copy to."""
     found = (
         dest
         if isinstance(dest, (Array, Group))
@@ -282,7 +288,7 @@ def existing(dest: Any, storage_options: Mapping[str, Any] | None) -> Array:
 
 
 def copy_region(region: RegionLike | None, what: str) -> CopyRegion | None:
-    """A region, for the engine."""
+    """Return a region as the engine takes it."""
 
     def bounds(one: Any) -> tuple[int | None, int | None]:
         if not isinstance(one, slice) or one.step not in (None, 1):
@@ -306,8 +312,9 @@ def _is_remote(place: Any) -> bool:
 def _destination(
     node: Array | Group, dest: Group | StoreLike, name: str | None, options: Mapping[str, Any] | None
 ) -> tuple[str | _native.StoreHandle, str]:
-    """Where a copy goes: to a directory of its own, which appears when it is complete, or to a path in a
-    store.
+    """Return where to copy to.
+
+    Either a new directory, which appears when the copy is complete, or a store and a path in it.
     """
     if isinstance(dest, (str, os.PathLike)) and name is None and not _is_remote(dest):
         return os.fspath(dest), ""
@@ -321,7 +328,7 @@ def _destination(
     if store.read_only:
         raise ReadOnlyError(f"store {store.url} was opened in read-only mode and does not support writing")
     path = "/".join(part for part in f"{base}/{name or ''}".split("/") if part)
-    # In a group that exists nothing but the copy is to be made.
+    # In an existing group, create nothing but the copy itself.
     if isinstance(store, LocalStore) and (not path or (isinstance(dest, Group) and "/" not in (name or ""))):
         return str(store.root / path), ""
     return store._native, path
@@ -349,7 +356,7 @@ def _shards(
 
 
 def _compressors(given: CodecsLike | str) -> str | None:
-    """Metadata or a short form (``"zstd:5"``); ``None``: those of the source."""
+    """Return metadata or a short form (``"zstd:5"``); ``None``: keep the source's compressors."""
     if given == "keep":
         return None
     if isinstance(given, str) and given != "auto":

@@ -1,20 +1,20 @@
-"""Where a copy lies while a plan makes it, and its journal: see `hyperslab._copy.run`.
+"""The place of a copy while a plan makes it, and its journal: see `hyperslab._copy.run`.
 
-**Whose copy it is.** Each run of a plan has a random number. The journal's object ``id`` holds the number of
-the plan, and the number of the run that makes the copy. A run that resumes writes its own number there. The
-run before it may still live: stopped, or on a machine that was cut off. That run finds another number, or no
-journal, and stops. Runs look before each task, before they delete temporary arrays, and before the copy takes
-its place.
+**Ownership.** Each run of a plan has a random number. The journal's object ``id`` holds the number
+of the plan and of the run that makes the copy. A run that resumes writes its own number there. The
+previous run may still be alive: stopped, or on a machine that was cut off. It then finds another
+number or no journal, and stops. Runs check ``id`` before each task, before they delete temporary
+arrays, and before they move the copy to its place.
 
-**The fence.** A run may be stopped in the middle of a task, behind its last look. Tasks therefore write to
-``writing``, a store with a fence (see ``fence.rs``). On disk a run makes its files in a folder of its own,
-``writing-…``, and renames them from there. A run that takes over, and one that finishes, deletes this folder,
-and no rename of the run before is done any more. On a server each write has a condition: the object is
-as it was when ``id`` still named the run.
+**Fence.** A run may be stopped in the middle of a task, after its last check. Tasks therefore write
+to ``writing``, a store with a fence (see ``fence.rs``). On disk, a run makes its files in its own
+folder ``writing-…`` and renames them from there. A run that takes over or finishes deletes this
+folder, so later renames by the old run fail. On a server, each write has a condition: the object
+must be as it was when ``id`` still named the run.
 
-**The lock.** On disk a run looks and then acts under a lock of the directory ``journal``, so that no other
-run comes in between. Some shared file systems and all servers have no such lock. There a run that is stopped
-exactly between the look and the act is not noticed.
+**Lock.** On disk, a run checks and acts under a lock of the directory ``journal``, so that no other
+run comes in between. Servers and some shared file systems have no such lock. There, a run that is
+stopped exactly between check and act goes unnoticed.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ __all__ = ["Place", "is_remote"]
 
 SUFFIX: Final = ".hyperslab-copy"
 
-# Names of documents that make an array or a group, and those beside them.
+# Names of the metadata documents of arrays and groups.
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
-# Requests at a time where metadata is written and what is stored is verified.
+# Concurrent requests for writing metadata and for verifying stored objects.
 _AT_ONCE: Final = 16
 
-# How long a run waits for another one that holds the lock, in seconds. The lock is held for some renames, and
-# at the end while files are deleted. A run that was stopped there holds it until somebody ends its process.
+# Seconds that a run waits for another run that holds the lock. The lock is held for a few renames,
+# and at the end while files are deleted. A run stopped there holds it until its process ends.
 _WAIT: Final = 10.0
 
-# The folders that runs make their files in.
+# Prefix of the folders in which runs make their files.
 _WRITING: Final = "writing-"
 
-# How often a folder is deleted in which a run that is ended makes files at the same time.
+# Attempts at deleting a folder in which an ended run still makes files.
 _ATTEMPTS: Final = 20
 
-# Options of a server that keep what was read. A run has to see what other runs write.
+# Server options that enable caches. A run must see what other runs write.
 _CACHES: Final = ("cache", "cache_size", "cache_check")
 
 
@@ -68,7 +68,10 @@ def is_remote(place: str) -> bool:
 
 
 class Place:
-    """A destination while the copy to it is made. ``run``: the number of the run; ``None``: of a new one."""
+    """A destination while the copy to it is made.
+
+    ``run``: the number of the run; ``None``: make a new number.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Place:
     ) -> None:
         self.run = secrets.token_hex(8) if run is None else run
         self._mark = f"{id} {self.run}".encode()
-        # The journal's ``id`` as `plan` found it.
+        # The journal's ``id`` when `plan` read it.
         self._seen: bytes | None = None
         self._local: Path | None = None
         self._is_into = is_into
@@ -93,15 +96,15 @@ class Place:
             self._local = Path(destination)
             self._root = self._local.with_name(f".{self._local.name}{SUFFIX}")
             if is_into:
-                # Chunks and journal in one store.
+                # Chunks and journal are in one store.
                 self.store = LocalStore(self._local.parent, fsync=fsync)
                 self._base, self._work = self._local.name, self._root.name
             else:
                 self.store = LocalStore(self._root, fsync=fsync)
-                # Of each plan its own: a worker that is late with a task of another one does no harm.
+                # Each plan has its own folder, so a late worker of another plan does no harm.
                 self._base, self._work = f"new-{id[:16]}", ""
         self._fsync = fsync
-        # The folder of this run. Only who begins or takes over makes it.
+        # The folder of this run. Made only by a run that begins or takes over.
         self._folder = self._root / f"{_WRITING}{self.run}" if self._local is not None else None
         # Tasks write to this store.
         self.writing = self.store._native.fenced(self._folder, self.journal("id"), self._mark)
@@ -122,7 +125,7 @@ class Place:
     # -- the journal
 
     def plan(self, wanted: CopyPlan) -> CopyPlan | None:
-        """The plan that is being executed, if it is for the same copy; another one is an error."""
+        """Return the plan in the journal, or None. Fails if the plan is for another copy."""
         id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
         self._seen = id
         if id is None or text is None:
@@ -138,12 +141,12 @@ class Place:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
 
     def begin(self, plan: CopyPlan) -> None:
-        """Makes the journal of a new copy."""
+        """Make the journal of a new copy."""
         with self.alone(make=True):
             if self.plan(plan) is not None:
                 raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
             if self._local is not None and (journal := self._root / "journal").is_dir():
-                # What a worker left that came too late. The directory itself has the lock.
+                # Delete what a late worker left. Keep the directory: it has the lock.
                 for left in (*self._root.iterdir(), *journal.iterdir()):
                     if left.is_dir() and left != journal:
                         shutil.rmtree(left, ignore_errors=True)
@@ -157,9 +160,9 @@ class Place:
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
 
     def take_over(self) -> None:
-        """Makes this run the one that makes the copy. The run before it writes nothing any more.
+        """Make this run the owner of the copy. The previous run can no longer write.
 
-        If another run was faster since `plan`, it keeps the copy: this run was stopped in between.
+        Fails if another run took over since `plan` read the journal: that run keeps the copy.
         """
         if not self.store._native.swap(self.journal("id"), self._seen, self._mark):
             raise SupersededError(
@@ -169,18 +172,19 @@ class Place:
         self._seen = self._mark
         self.end_writing()
         if self._folder is not None:
-            # Without a lock another run may have finished by now. Then tasks find no folder.
+            # Without a lock, another run may have finished by now. Tasks then find no folder.
             with contextlib.suppress(FileNotFoundError):
                 self._folder.mkdir()
 
     def end_writing(self) -> None:
-        """On disk: no task of any run puts an object into its place any more. (On a server that happens when
-        ``id`` changes, or is deleted.)
+        """Prevent tasks of all runs on this disk from putting more objects in place.
+
+        On a server, changing or deleting ``id`` does that.
         """
         if self._local is None:
             return
         for folder in self._root.glob(f"{_WRITING}*"):
-            # With its name, all names of files in it go in one step. Deleting takes longer.
+            # Renaming the folder invalidates all file names in it at once. Deleting takes longer.
             ended = folder.with_name(f"ended-{secrets.token_hex(8)}")
             try:
                 folder.rename(ended)
@@ -191,14 +195,17 @@ class Place:
                     f"{folder}: tasks that write there cannot be ended: {error}"
                 ) from error
             for _ in range(_ATTEMPTS):
-                # On NFS, other machines may find the folder by its number until it is gone.
+                # On NFS, other machines may reach the folder by its number until it is deleted.
                 shutil.rmtree(ended, ignore_errors=True)
                 if not ended.exists():
                     break
                 time.sleep(0.01)
 
     def check_journal(self) -> None:
-        """A process that everybody took for dead may come back when another run goes on, or has finished."""
+        """Fail if this run no longer owns the copy.
+
+        A process that seemed dead may come back after another run has resumed or finished.
+        """
         found = self.store.get(self.journal("id"))
         if found == self._mark:
             return
@@ -212,9 +219,10 @@ class Place:
 
     @contextlib.contextmanager
     def alone(self, make: bool = False) -> Iterator[bool]:
-        """No other run on this disk begins, resumes, finishes or gives up a copy to this place meanwhile.
+        """Lock out other runs on this disk.
 
-        Yields whether there is a lock. ``make``: whether to make the directory of the journal, which has it.
+        They cannot begin, resume, finish or give up a copy to this place meanwhile. Yields whether
+        there is a lock. ``make``: make the journal's directory, which carries the lock.
         """
         descriptor = self._lock(make)
         try:
@@ -224,13 +232,13 @@ class Place:
                 os.close(descriptor)
 
     def _lock(self, make: bool) -> int | None:
-        """Locks the directory of the journal. ``None``: there is none, or it cannot be locked."""
+        """Lock the journal's directory. Returns ``None`` if it is absent or cannot be locked."""
         if self._local is None:
             return None
         journal, until = self._root / "journal", time.monotonic() + _WAIT
         while True:
             if make:
-                # If this fails, so does the write of the journal, with an error that says why.
+                # If this fails, writing the journal fails too, with an error that says why.
                 with contextlib.suppress(OSError):
                     journal.mkdir(parents=True, exist_ok=True)
             try:
@@ -239,7 +247,7 @@ class Place:
                 return None
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The run that had the lock may have deleted the directory.
+                # The previous holder of the lock may have deleted the directory.
                 if _inode(journal) == _identity(os.fstat(descriptor)):
                     return descriptor
             except BlockingIOError:
@@ -251,13 +259,13 @@ class Place:
                     ) from None
                 time.sleep(0.05)
             except OSError:
-                # A shared file system that does not lock directories.
+                # A shared file system that cannot lock directories.
                 os.close(descriptor)
                 return None
             os.close(descriptor)
 
     def records(self, stage: int) -> dict[int, set[str]]:
-        """For each task that a worker has noted, hashes of what it has written."""
+        """Return, for each task that a worker recorded, the hashes of the objects it wrote."""
         found: dict[int, set[str]] = {}
         for key in self.store.list(self.journal(f"done/{stage}")):
             number, _, record = key.rpartition("/")[2].partition("-")
@@ -266,7 +274,7 @@ class Place:
         return found
 
     def clear(self, plan: CopyPlan) -> None:
-        """On a server: deletes what is replaced, documents first, before anything is written."""
+        """On a server, delete the old node before anything is written, documents first."""
         if self._local is not None or not plan.overwrite or self.store.get(self.journal("cleared")):
             return
         self.above(plan).forget()
@@ -279,14 +287,14 @@ class Place:
     def remove_journal(self) -> None:
         self.end_writing()
         if self._local is not None:
-            # The mark that all is done goes last.
+            # The mark that all is done is deleted last.
             for name in ("temporary", *([] if self._is_into else [self._base]), "old", "journal/done"):
                 shutil.rmtree(self._root / name, ignore_errors=True)
             for name in ("id", "plan.json", "finished"):
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        # The mark that all is done goes behind the plan. ``id`` goes last: it keeps other runs away.
+        # Delete the done mark after the plan, and ``id`` last: it keeps other runs away.
         last = [self.journal("finished"), self.journal("id")]
         self._delete([key for key in self.store.list(self._work) if key not in last])
         for key in last:
@@ -298,7 +306,7 @@ class Place:
                 pass
 
     def sweep(self) -> None:
-        """Deletes what a task has written that came too late, if no run makes a copy to this place."""
+        """Delete files of late tasks, unless a run is making a copy to this place."""
         if self._local is None or self._is_into:
             return
         with self.alone(make=True) as is_locked:
@@ -306,12 +314,12 @@ class Place:
                 shutil.rmtree(self._root, ignore_errors=True)
 
     def drop_temporary(self, stage: int) -> None:
-        """Deletes temporary arrays that nobody reads any more."""
+        """Delete temporary arrays that no task needs any more."""
         if self._local is None or stage < 0:
             return
         aside = self._root / f"dropped-{stage}-{self.run}"
         with self.alone():
-            # Another run that has resumed may need them: a chunk that is missing reads as fill values.
+            # A run that resumed may need them: an absent chunk would read as fill values.
             self.check_journal()
             with contextlib.suppress(OSError):
                 (self._root / "temporary" / str(stage)).rename(aside)
@@ -325,7 +333,7 @@ class Place:
     # -- the destination
 
     def check(self, plan: CopyPlan, has_begun: bool) -> None:
-        """Refuses a destination where something is, and one that is in the source or around it."""
+        """Fail if the destination is occupied, or if source and destination overlap."""
         if self._is_into:
             if plan.source == plan.destination:
                 raise DestinationError(f"{plan.destination}: it is the source")
@@ -356,36 +364,36 @@ class Place:
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
 
     def _is_own(self, key: str) -> bool:
-        """This run has a journal, and the object belongs to it."""
+        """Return True if this run has a journal and the object belongs to it."""
         return self._seen == self._mark and _is_below(key, self._work)
 
     def is_finished(self) -> bool:
-        """Whether the copy is in its place, and only the journal has to go."""
+        """Return True if the copy is in place and only the journal is left to delete."""
         mark = self.store.get(self.journal("finished"))
         if mark is None or self._local is None or self._is_into:
             return mark is not None
         return mark == _inode(self._local)
 
     def holds_documents(self, plan: CopyPlan) -> bool:
-        """Whether the metadata at the destination is that of the copy."""
+        """Return True if the metadata at the destination is the metadata of the copy."""
         if self._is_into or (self._local is not None and not self._local.is_dir()):
             return False
         there = self.at_destination()
         return all(there.store.get(there.data(key)) == text.encode() for key, text in plan.documents)
 
     def at_destination(self) -> Place:
-        """This place when the copy is finished."""
+        """Return this place as it is once the copy is finished."""
         there = copy.copy(self)
         if self._local is not None and not self._is_into:
             there.store, there._base = LocalStore(self._local), ""
         return there
 
     def above(self, plan: CopyPlan) -> _native.GroupsAbove:
-        """The groups above the destination that have consolidated metadata."""
+        """Return the groups above the destination that have consolidated metadata."""
         return groups_above(plan.destination, "", plan.storage_options, self._fsync)
 
     def finish(self, plan: CopyPlan) -> None:
-        """Writes metadata, and moves the copy to its place."""
+        """Write the metadata, and move the copy to its place."""
 
         def write(document: tuple[str, str]) -> None:
             key, text = document
@@ -395,7 +403,7 @@ class Place:
         if not self._is_into:
             self.above(plan).forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
+                # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
                     plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
                 ):
@@ -416,7 +424,7 @@ class Place:
 
     def _move(self, target: Path, overwrite: bool) -> None:
         new = self._root / self._base
-        # Which directory is the copy: if that is at the destination, all is done.
+        # Record the identity of the copy's directory. If it is at the destination, all is done.
         self.store.set(self.journal("finished"), _inode(new) or b"")
         try:
             if overwrite and target.is_dir():
@@ -430,7 +438,7 @@ class Place:
 
 
 def _inode(directory: Path) -> bytes | None:
-    """What tells a directory from all others, whatever its name is."""
+    """Return an identity of a directory that does not depend on its name."""
     try:
         return _identity(directory.stat())
     except OSError:
@@ -458,7 +466,7 @@ def _flush(directory: Path) -> None:
 
 
 def _difference(wanted: CopyPlan, text: bytes) -> str:
-    """In what two plans differ, in words."""
+    """Describe the difference between two plans."""
     try:
         found = CopyPlan.from_json(text.decode())
     except ValueError as error:

@@ -1,14 +1,14 @@
 """Plans of copies that a cluster executes: stages of idempotent tasks.
 
-A plan is numbers and the documents of the copy. The tasks of a stage are not listed: each is computed
-from its number.
+A plan consists of numbers and the metadata documents of the copy. Tasks are not listed: each is
+computed from its number.
 
-1. For each array the engine says in which passes it is copied, and how a pass is cut into units: blocks that
-   own whole shards (or chunks) of what the pass writes.
-2. A task is a range of units. There are as many in a task as make it worth its overhead. Arrays that are
-   smaller than a task share one.
-3. The last passes of all arrays are one stage, those before them (which write temporary arrays) the stage
-   before it, and so on.
+1. For each array, the engine decides the passes and cuts each pass into units: blocks that own
+   whole shards (or chunks) of the pass's target.
+2. A task is a range of units, long enough to be worth its overhead. Arrays smaller than a task
+   share one.
+3. The last passes of all arrays form the last stage. The passes before them, which write temporary
+   arrays, form the stage before it, and so on.
 """
 
 from __future__ import annotations
@@ -48,47 +48,47 @@ __all__ = [
 
 VERSION: Final = 2
 
-# A plan has about this many tasks at most: with more, those who hand them out become the bottleneck.
+# A plan has at most about this many tasks. With more, handing them out becomes the bottleneck.
 _MOST_TASKS: Final = 100_000
 
-# Arrays that share a task: opening one takes about a millisecond.
+# Maximum number of arrays that share a task: opening one takes about a millisecond.
 _MOST_ARRAYS: Final = 256
 
 
 @dataclass(frozen=True)
 class CopyPass:
-    """One walk over an array, from the source or a temporary array to a temporary array or the copy."""
+    """One walk over an array: source or temporary array to temporary array or copy."""
 
     source_chunk: tuple[int, ...]
-    """Elements per axis of a chunk that is read."""
+    """Chunk shape of the array that is read."""
     target_chunk: tuple[int, ...]
-    """Elements per axis of a chunk that is written."""
+    """Chunk shape of the array that is written."""
     target_object: tuple[int, ...]
-    """Elements per axis of what one object holds: a shard, or a chunk."""
+    """Shape of the elements in one written object: a shard or a chunk."""
     block: tuple[int, ...]
-    """Elements per axis of a block: what is in memory at a time."""
+    """Shape of a block: the elements in memory at a time."""
     parts: tuple[int, ...]
-    """Blocks per axis of a unit: more than one where a block is a part of a shard."""
+    """Blocks per axis of a unit: more than one if a block is a part of a shard."""
     units: int
-    """Number of units. Each owns whole objects."""
+    """Number of units. Each unit owns whole objects."""
     independent: bool
-    """Whether units share no object. Otherwise one task does all."""
+    """True if units share no object. If False, one task does all of them."""
     chunks: int
     """Number of source chunks."""
     decoded: int
-    """How many source chunks are decoded in all."""
+    """Number of source chunks to decode, counting repetitions."""
     objects: int
-    """Number of objects that are written."""
+    """Number of objects to write."""
     read: int
-    """Bytes that are read, at most."""
+    """Maximum bytes to read."""
     written: int
-    """Bytes that are written, at most."""
+    """Maximum bytes to write."""
     memory: int
-    """The most bytes in memory of a task."""
+    """Maximum memory of a task in bytes."""
     threads: int
-    """The most threads of a task."""
+    """Maximum threads of a task."""
     seconds: float
-    """About how long it takes in one process, by the costs that plans are chosen by."""
+    """Estimated seconds in one process, by the costs that the planner uses."""
 
 
 @dataclass(frozen=True)
@@ -96,44 +96,42 @@ class CopyArray:
     """How an array is copied."""
 
     path: str
-    """Relative to the source."""
+    """Path relative to the source."""
     bytes: int
     """Bytes of all elements in memory."""
     why: str
-    """Why there are temporary arrays, or none."""
+    """The reason for using temporary arrays, or none."""
     passes: tuple[CopyPass, ...]
-    """One, or with temporary arrays in between more."""
+    """The passes: one, or more with temporary arrays in between."""
     compare: CopyPass = field(repr=False)
-    """The walk that compares source and copy, where that is asked for."""
+    """The walk that compares source and copy during verification."""
     from_start: tuple[int, ...]
-    """The first element of the source that is copied."""
+    """Index of the first source element to copy."""
     to_start: tuple[int, ...]
-    """The first element of the copy that is written."""
+    """Index of the first element to write in the copy."""
     shape: tuple[int, ...]
-    """Elements per axis that are copied."""
+    """Shape of the copied elements."""
 
     def one(self, number: int) -> CopyPass:
-        """A pass by its number; -1: `compare`."""
+        """Return a pass by its number; -1: `compare`."""
         return self.compare if number < 0 else self.passes[number]
 
 
 @dataclass(frozen=True)
 class CopyTask:
-    """Some units of one or several arrays."""
+    """A set of units of one or several arrays."""
 
     stage: int
-    """Which stage."""
+    """Number of the stage."""
     number: int
-    """Which task of it."""
+    """Number of the task in the stage."""
     parts: tuple[tuple[int, int, int, int], ...]
-    """Number of an array, number of its pass (-1: `CopyArray.compare`), first unit, and the one after the
-    last.
-    """
+    """Per array: its number, the pass (-1: `CopyArray.compare`), and the start and end of units."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Tasks of one array, or one task of several."""
+    """Several tasks of one array, or one task for several arrays."""
 
     first: int
     parts: tuple[tuple[int, int], ...]
@@ -142,7 +140,7 @@ class _Run:
 
 
 class CopyStage(Sequence[CopyTask]):
-    """Tasks that may run in any order, and at the same time. They are computed when they are asked for."""
+    """Tasks that may run concurrently and in any order. Each is computed on access."""
 
     def __init__(self, plan: CopyPlan, number: int) -> None:
         self._plan, self._number = plan, number
@@ -186,7 +184,7 @@ class CopyStage(Sequence[CopyTask]):
 
     @property
     def number(self) -> int:
-        """Which stage it is."""
+        """Number of the stage."""
         return self._number
 
     def __len__(self) -> int:
@@ -222,60 +220,61 @@ class CopyStage(Sequence[CopyTask]):
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """How a copy is made by many processes. Made by `plan_copy`.
+    """A plan for a copy by many processes. Made by `plan_copy`.
 
-    Small, picklable, and as text (`to_json`). ``print(plan)`` shows what is read, decoded and written.
+    Plans are small and picklable, and can be text (`to_json`). ``print(plan)`` shows the reads,
+    decodes and writes.
     """
 
     source: str
-    """Path or URL."""
+    """Path or URL of the source."""
     destination: str
-    """Path or URL."""
+    """Path or URL of the destination."""
     arrays: tuple[CopyArray, ...]
-    """How each array is copied."""
+    """The plan for each array."""
     groups: int
     """Number of groups."""
     documents: tuple[tuple[str, str], ...] = field(repr=False)
-    """The metadata of the copy: keys and texts."""
+    """Metadata documents of the copy: keys and texts."""
     task_bytes: int
-    """Bytes of elements that a task copies, at least."""
+    """Minimum bytes of elements that a task copies."""
     options: str
-    """What was asked for, as JSON."""
+    """The requested options, as JSON."""
     notes: tuple[str, ...] = ()
-    """What differs from the source without having been asked for."""
+    """Differences from the source that the caller did not ask for."""
     skipped: tuple[tuple[str, str], ...] = ()
-    """What is left out because it cannot be copied: paths, and why."""
+    """Paths of nodes that cannot be copied, each with the reason."""
     differs: tuple[str, ...] = ()
-    """How the metadata of the copy means something else than the source: verification fails where it does."""
+    """Differences in meaning from the source's metadata. Verification fails if there are any."""
     overwrite: bool = False
-    """Whether what is at the destination is replaced."""
+    """True if an existing node at the destination is replaced."""
     is_into: bool = False
-    """Whether the copy goes into a region of an array that exists."""
+    """True if the copy goes into a region of an existing array."""
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    """Options of the server. They may be secret: they are pickled, and not in `to_json`."""
+    """Server options. They may be secret: they are pickled, but not in `to_json`."""
 
     @cached_property
     def id(self) -> str:
-        """What tells this copy from another: of source, destination, metadata and options."""
+        """An identifier of the copy, from source, destination, metadata and options."""
         said = [VERSION, self.source, self.destination, self.documents, self.task_bytes, self.options]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
     @cached_property
     def depth(self) -> int:
-        """The most passes of an array."""
+        """The number of passes of the array with the most passes."""
         return max((len(array.passes) for array in self.arrays), default=0)
 
     @cached_property
     def stages(self) -> tuple[CopyStage, ...]:
-        """What is done one after the other. Each begins when all tasks of the one before are done.
+        """The stages in order. Each begins when all tasks of the previous stage are done.
 
-        When the last one is done, metadata is written, and the copy is moved to its place.
+        After the last stage, the metadata is written and the copy is moved to its place.
         """
         return tuple(CopyStage(self, number) for number in range(self.depth))
 
     @cached_property
     def verification(self) -> CopyStage:
-        """The tasks that compare copy and source, where `run` is asked to verify."""
+        """The tasks that compare copy and source if `run` verifies."""
         return CopyStage(self, self.depth)
 
     @property
@@ -293,12 +292,12 @@ class CopyPlan:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that are read, at most."""
+        """Maximum bytes to read."""
         return self._sum("read")
 
     @property
     def bytes_written(self) -> int:
-        """Bytes that are written, at most; with temporary arrays."""
+        """Maximum bytes to write, including temporary arrays."""
         return self._sum("written")
 
     @property
@@ -308,21 +307,21 @@ class CopyPlan:
 
     @property
     def chunks_decoded(self) -> int:
-        """How many chunks of the source are decoded in all, each as often as tasks share it."""
+        """Number of source chunks to decode; a chunk shared by tasks counts once per task."""
         return sum(array.passes[0].decoded for array in self.arrays)
 
     @property
     def memory(self) -> int:
-        """The most bytes in memory of a task."""
+        """Maximum memory of a task in bytes."""
         return max((each.memory for array in self.arrays for each in array.passes), default=0)
 
     @property
     def temporary_bytes(self) -> int:
-        """Bytes of temporary arrays, beside the destination."""
+        """Bytes of temporary arrays beside the destination."""
         return sum(array.bytes * (len(array.passes) - 1) for array in self.arrays)
 
     def to_json(self) -> str:
-        """The plan as text, for `from_json`. Without `storage_options`."""
+        """Return the plan as text for `from_json`, without `storage_options`."""
         facts = {each.name: getattr(self, each.name) for each in fields(self)}
         del facts["storage_options"]
         facts["arrays"] = [asdict(array) for array in self.arrays]
@@ -330,7 +329,7 @@ class CopyPlan:
 
     @classmethod
     def from_json(cls, text: str, *, storage_options: Mapping[str, Any] | None = None) -> CopyPlan:
-        """A plan from the text of `to_json`.
+        """Make a plan from the text of `to_json`.
 
         Examples
         --------
@@ -374,40 +373,41 @@ class CopyPlan:
     ) -> CopyRun:
         """Execute the plan.
 
-        Until everything is copied nothing is at the destination that can be opened. What is done is noted in
-        a journal beside it, by the processes that do it: after an error, Ctrl-C, or a kill of any process,
-        call it again with ``resume``.
+        Until everything is copied, there is nothing to open at the destination. The processes that
+        run tasks record finished work in a journal beside it. After an error, Ctrl-C, or a kill of
+        any process, call this again with ``resume``.
 
         Parameters
         ----------
         executor : executor, optional
-            Where tasks run. ``None``: in this process. An executor of `concurrent.futures` (its tasks run in
-            threads or processes), a `distributed.Client`, the module ``ray``. All processes must reach source
-            and destination by the same paths or URLs.
+            Runs the tasks. ``None``: this process. Otherwise an executor of `concurrent.futures`
+            (threads or processes), a `distributed.Client`, or the module ``ray``. All processes
+            must reach source and destination by the same paths or URLs.
         resume : bool, default False
-            Whether to go on with a copy that was not finished. Tasks are skipped if what they have written is
-            as they left it (see ``check``). Without a journal everything is copied. If the destination has
-            the metadata of the copy, and ``overwrite`` is not set, all elements are compared with the
-            source, and nothing is copied if all are equal. A journal of another plan is refused. A run that
-            still lives stops when another one resumes its copy.
+            Whether to continue an unfinished copy. A task is skipped if the objects it wrote are
+            unchanged (see ``check``). Without a journal, everything is copied, with one exception.
+            If the destination has the metadata of the copy and ``overwrite`` is not set, all
+            elements are first compared with the source. If they are equal, nothing is copied. A
+            journal of another plan is refused. If another run of this copy is still alive, it
+            stops.
         check : {"stamps", "contents"}, default "stamps"
-            How ``resume`` tells that. ``"stamps"``: by sizes, and times of modification or tags of objects,
-            some microseconds for each. ``"contents"``: also by checksums, which tasks have made of what they
-            wrote: all of that is read again, by tasks. For disks that you do not trust, and after a power
-            failure.
+            How ``resume`` detects changed objects. ``"stamps"``: by size, and by modification time
+            or object tag, some microseconds each. ``"contents"``: also by the checksums that tasks
+            made of what they wrote. Tasks read all of it again. Use this for disks that you do not
+            trust, and after a power failure.
         verify : bool, default False
-            Whether to read the copy back and compare every bit with the source, by tasks, before the copy
-            takes its place.
+            Whether to read the copy back and compare every bit with the source, by tasks, before
+            the copy takes its place.
         retries : int, default 2
-            How many times a task that fails is run again.
+            How many times to rerun a failed task.
         threads : int, optional
-            Threads of a task. Default: as planned in this process; elsewhere the processors of a machine
-            divided by the workers of a pool, and one in tasks of dask and Ray.
+            Threads per task. Default: as planned in this process. In a pool of workers: the
+            processors of the machine divided by the workers. In tasks of dask and Ray: one.
         in_flight : int, optional
-            The most tasks that are handed over at a time. Default: twice the workers.
+            Maximum number of tasks handed over at a time. Default: twice the workers.
         progress : callable, or True, optional
-            Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True``: a bar on standard
-            error.
+            Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True`` shows a
+            bar on standard error.
 
         Returns
         -------
@@ -416,11 +416,12 @@ class CopyPlan:
         Raises
         ------
         DestinationError
-            Where something is at the destination already, or a copy that was not finished; in a run that
-            wakes up late, when another one has resumed the copy or finished it.
+            If something exists at the destination, or an unfinished copy is there. Also in a run
+            that wakes up late, after another run has resumed or finished the copy.
         VerificationError
-            Where verification finds another value. What is copied stays beside the destination: find out why,
-            then ``run(resume=True, check="contents", verify=True)``, or `discard`.
+            If verification finds a different value. The copied data stay beside the destination.
+            Find the cause, then call ``run(resume=True, check="contents", verify=True)`` or
+            `discard`.
 
         Examples
         --------
@@ -443,16 +444,17 @@ class CopyPlan:
             return run(self, executor, resume, check == "contents", verify, retries, threads, in_flight, told)
 
     def discard(self) -> bool:
-        """Delete what an unfinished run has left: journal, temporary arrays, chunks that were copied.
+        """Delete what an unfinished run left: journal, temporary arrays and copied chunks.
 
-        Returns whether there was anything. What is finished stays. A journal of another plan is refused.
+        Returns True if there was anything to delete. A finished copy stays. A journal of another
+        plan is refused.
         """
         from hyperslab._copy.run import discard
 
         return discard(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without what is computed.
+        # Leave out the cached properties.
         return CopyPlan, tuple(getattr(self, each.name) for each in fields(self))
 
     def __str__(self) -> str:
@@ -489,42 +491,43 @@ def plan_copy(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyPlan:
-    """Plan a copy that many processes make: of an array or a group with all below it.
+    """Plan a copy by many processes, of an array or of a group with everything below it.
 
-    Reads metadata, and writes nothing. The plan says which tasks there are, what they read, decode and write,
-    and within how much memory. `CopyPlan.run` executes it: in this process, on an executor, on a cluster.
+    Reads only metadata and writes nothing. The plan lists the tasks, what they read, decode and
+    write, and their memory. `CopyPlan.run` executes it in this process, on an executor or on a
+    cluster.
 
     Parameters
     ----------
     source : Array, Group, or store
-        What to copy: a node, a path, a URL. All processes must reach it by that path or URL.
+        The node to copy, or a path or URL. All processes must reach it by that path or URL.
     dest : store, or Array
-        Where to: a path, a URL of a server. Nothing may be there, without ``overwrite``. With
-        ``target_region`` an array that exists.
+        The destination: a path, or the URL of a server. Nothing may exist there, unless
+        ``overwrite`` is set. With ``target_region``, an existing array.
     region, target_region
-        As in `copy`: what is copied of an array or of all arrays with such dimensions, and where in an array
-        that exists it goes. There are so many plans of one array at a time as you like: as regions begin and
-        end at chunks, they share none.
+        As in `copy`. Any number of plans may work on one array at a time: regions begin and end at
+        chunk boundaries, so they share no chunk.
     chunks, shards, compressors, order, zarr_format, skip_unsupported, consolidated
         As in `copy`.
     threads : int, optional
-        The most threads of a task. Default: ``config.threads``.
+        Maximum threads per task. Default: ``config.threads``.
     max_memory : int or str, default "2 GiB"
-        About how much memory a task may use. A worker that runs several tasks at a time uses it several
+        Approximate memory per task. A worker that runs several tasks at a time uses it several
         times.
     workers : int, default 8
-        How many tasks run at a time. Of a small array, blocks are made smaller than memory allows, so that
-        each worker has one, where that is faster even if chunks are decoded more often.
+        Number of tasks that run at a time. Blocks of a small array are made smaller than memory
+        allows, so that each worker has one. This is done if it is faster, even though chunks are
+        decoded more often.
     task_size : int or str, default "128 MiB"
-        Bytes of elements that a task copies, at least: small tasks cost more overhead, large ones are more
-        work to do again when a worker dies. Of more than 12 TiB, tasks are larger, so that there are about
-        100 000 at most.
+        Minimum bytes of elements per task. Small tasks have more overhead; large tasks mean more
+        work to redo when a worker dies. Above 12 TiB in total, tasks become larger, to keep their
+        number below about 100 000.
     overwrite : bool, default False
-        Whether an array or group at the destination is replaced. On disk the finished copy takes its place in
-        one step. On a server the old one is deleted when the run begins: metadata first.
+        Whether to replace an array or group at the destination. On disk, the finished copy replaces
+        it in one step. On a server, it is deleted when the run begins, metadata first.
     storage_options : mapping, optional
-        Options of the server, for ``source`` and ``dest`` where they are URLs of one (see `open`). They are
-        sent to workers, and not written to the journal.
+        Server options for ``source`` and ``dest`` if they are URLs of a server (see `open`). They
+        are sent to workers, but not written to the journal.
 
     Returns
     -------
@@ -604,7 +607,7 @@ def _is_remote(place: str) -> bool:
 
 
 def _location(place: StoreLike) -> str:
-    """A path or URL that means the same in another process of any directory."""
+    """Return a path or URL that is valid in processes with other working directories."""
     if isinstance(place, LocalStore):
         return str(place.root)
     if isinstance(place, Store):

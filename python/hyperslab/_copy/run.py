@@ -1,32 +1,34 @@
-"""Executes the plans of copies: tasks, the journal of what is done, going on after a kill.
+"""Executes copy plans: runs tasks, keeps the journal, and resumes after a kill.
 
-**Places.** Of a destination on disk, all is made in a directory beside it, ``.NAME.hyperslab-copy``: the
-copy in ``new-…``, temporary arrays in ``temporary``, the journal in ``journal``. At the end ``new-…`` is
-renamed, in one step. On a server nothing can be renamed: chunks go to their places, the journal to
-``.hyperslab-copy`` among them, and metadata comes last. Either way nothing half-written can be opened.
+**Places.** For a destination on disk, everything is made in a directory beside it,
+``.NAME.hyperslab-copy``: the copy in ``new-…``, temporary arrays in ``temporary``, the journal in
+``journal``. At the end, ``new-…`` is renamed in one step. On a server nothing can be renamed.
+Chunks go to their final places, the journal to ``.hyperslab-copy`` among them, and metadata comes
+last. Either way, nothing half-written can be opened.
 
 **Steps.**
 
 1. Write the plan to the journal, then its number.
-2. Hand out the tasks of a stage. A worker reads the plan from the journal, once.
-3. A worker copies what its task owns. Then it makes a record: an object whose name is the number of the
-   task, a hash of names, sizes and times (or tags) of what the task owns, and one of the checksums of what it
-   has written. If it is killed before, the task has to be done again, and what it has written is written
-   again, the same.
+2. Hand out the tasks of a stage. A worker reads the plan from the journal once.
+3. A worker copies the objects that its task owns. Then it writes a record: an object whose name
+   holds the task's number and two hashes. The first covers names, sizes and times (or tags) of the
+   task's objects, the second the checksums of what the task wrote. If the worker is killed before
+   that, the task is repeated and writes the same again.
 4. When all tasks of a stage are done, the next stage begins.
-5. If that is wanted: compare source and copy, by tasks.
+5. For verification, compare source and copy by tasks.
 6. Write metadata, move the copy to its place, delete the journal.
 
-**Into an array that exists** chunks go to their places, and the journal lies beside it. There is no metadata
-to write, and nothing to move.
+**Existing arrays.** Chunks go to their final places in the array, and the journal is beside it.
+There is no metadata to write, and nothing to move.
 
-**Going on.** A run that resumes makes the journal its own (see `hyperslab._copy.place`): a run before it that
-still lives stops. The journal's plan is used. A task is done if one of its records has the hash of the
-objects that are stored now. If contents are checked, the record must also have the hash of the checksums that
-the task made of the values it read. The last stage is looked at first: if all of it is done, nobody needs the
-stages before it.
+**Resuming.** A run that resumes takes over the journal (see `hyperslab._copy.place`), and an
+earlier run that is still alive stops. The journal's plan is used. A task is done if one of its
+records has the hash of the objects stored now. If contents are checked, the record must also have
+the hash of the checksums that the task made of the values it read. The last stage is checked first:
+if all of it is done, the earlier stages are not needed.
 
-**A finished copy** has no journal. A run that resumes compares metadata, then all elements with the source.
+**Finished copies** have no journal. A run that resumes one compares the metadata, then all elements
+with the source.
 """
 
 from __future__ import annotations
@@ -57,18 +59,18 @@ __all__ = ["CopyRun", "discard", "run"]
 Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
 
 
-# Requests at a time where metadata is written and what is stored is verified.
+# Concurrent requests for writing metadata and for verifying stored objects.
 _AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True)
 class CopyRun:
-    """What a run of a plan has done."""
+    """The result of running a plan."""
 
     tasks: int
-    """Number of tasks that were run."""
+    """Number of tasks run."""
     skipped: int
-    """Number of tasks that an earlier run had done."""
+    """Number of tasks done by an earlier run."""
     groups: int
     """Number of groups."""
     arrays: int
@@ -76,9 +78,9 @@ class CopyRun:
     bytes: int
     """Bytes of all elements in memory."""
     seconds: float
-    """How long it took, without verification."""
+    """Time taken, without verification."""
     seconds_verified: float | None = None
-    """How long verification took, if it was asked for."""
+    """Time taken by verification; ``None`` if the copy was not verified."""
 
 
 def run(
@@ -92,7 +94,7 @@ def run(
     in_flight: int | None,
     progress: Progress | None,
 ) -> CopyRun:
-    """`CopyPlan.run`."""
+    """Implement `CopyPlan.run`."""
     begun = time.monotonic()
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
@@ -153,7 +155,7 @@ def run(
 
 
 class _Items:
-    """The tasks of a stage that are left, as they are sent to workers. Not a list of 10⁸."""
+    """The remaining tasks of a stage, as sent to workers. Computed: there may be 10⁸."""
 
     def __init__(self, stage: CopyStage, left: list[int] | None) -> None:
         self.stage, self._left, self._len = stage.number, left, len(stage) if left is None else len(left)
@@ -169,7 +171,7 @@ class _Items:
 
 
 class _Told:
-    """Tells the caller how far the copy is."""
+    """Reports progress to the caller."""
 
     def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
         self.phase: Literal["copy", "verify"] = phase
@@ -186,16 +188,16 @@ class _Told:
 
 
 def _threads(executor: Any, threads: int | None) -> int | None:
-    """Threads of a task; ``None``: as planned."""
+    """Return the number of threads per task; ``None``: as planned."""
     if threads is not None or executor is None:
         return threads
-    # A worker of dask or Ray has so many threads as it runs tasks at a time.
+    # A worker of dask or Ray has one thread for each task that it runs at a time.
     is_pool = isinstance(executor, Executor) and hasattr(executor, "_max_workers")
     return max((os.cpu_count() or 1) // workers(executor), 1) if is_pool else 1
 
 
 def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
-    """The plan to execute; ``None``: all is done already."""
+    """Return the plan to execute, or ``None`` if everything is done."""
     found = place.plan(plan)
     if found is not None and not resume:
         raise DestinationError(
@@ -214,7 +216,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
                 raise
     else:
         with place.alone():
-            # It may have ended while this run waited.
+            # The other run may have ended while this run waited.
             found = place.plan(plan)
             if found is None:
                 raise DestinationError(
@@ -233,9 +235,9 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
 
 
 def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress | None) -> bool:
-    """Whether all elements at the destination are those of the source. Its metadata is known to be right.
+    """Return True if all elements at the destination equal the source's. The metadata must match.
 
-    For a client that was killed after the end of a copy, when there is no journal any more.
+    This serves clients that were killed at the end of a copy, when the journal was already deleted.
     """
     stage, told = plan.verification, _Told(plan, "verify", progress)
     results = tasks(partial(_compare_made, plan, threads), range(len(stage)), name="hyperslab-verify")
@@ -251,12 +253,12 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
 
 
 def _made(plan: CopyPlan) -> str:
-    """What a finished copy is called among the plans that are kept."""
+    """Return the key of a finished copy among the kept plans."""
     return f"{plan.id} made"
 
 
 def discard(plan: CopyPlan) -> bool:
-    """`CopyPlan.discard`."""
+    """Implement `CopyPlan.discard`."""
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     if place.plan(plan) is None:
         return False
@@ -266,12 +268,12 @@ def discard(plan: CopyPlan) -> bool:
     return True
 
 
-# ---- what workers do
+# ---- code that workers run
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What every task needs to know, in some hundred bytes."""
+    """Everything that a task needs to know, in some hundred bytes."""
 
     id: str
     destination: str
@@ -287,7 +289,7 @@ class _Job:
 
 
 def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
-    """Does one task, and notes that in the journal. Called on a worker."""
+    """Run one task and record it in the journal. Runs on a worker."""
     copying = _kept.get(job)
     place = copying.place
     place.check_journal()
@@ -303,7 +305,7 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
 
 
 def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
-    """Compares what one task of the verification has with the source. Called on a worker."""
+    """Compare the elements of one verification task with the source. Runs on a worker."""
     copying = _kept.get(job)
     copying.place.check_journal()
     stage, number = item
@@ -313,8 +315,9 @@ def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
 
 
 def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
-    """Whether what one task of the verification has equals the source. Called on a worker. There is no
-    journal: the plan comes with the task.
+    """Return True if the elements of one verification task equal the source. Runs on a worker.
+
+    There is no journal: the plan comes with the task.
     """
     copying = _kept.find(_made(plan))
     if copying is None:
@@ -330,13 +333,13 @@ def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
 
 
 def _check_task(job: _Job, item: tuple[int, int, frozenset[str]]) -> tuple[int, bool]:
-    """Whether what a task has written is as one of its records says, by reading it. Called on a worker."""
+    """Return True if a task's objects, read again, match one of its records. Runs on a worker."""
     stage, number, records = item
     return number, _kept.get(job).is_done(stage, number, records, contents=True)
 
 
 def _record(stamps: list[tuple[int, int, int]]) -> str:
-    """What tells that objects have changed, and what is in them."""
+    """Return a name that identifies the state of a task's objects and their contents."""
 
     def digest(numbers: Any) -> str:
         return hashlib.sha256(json.dumps(numbers).encode()).hexdigest()[:24]
@@ -346,7 +349,7 @@ def _record(stamps: list[tuple[int, int, int]]) -> str:
 
 
 class _Copying:
-    """A plan, and the arrays that it copies, opened as they are needed."""
+    """A plan and its source arrays, which are opened on demand."""
 
     def __init__(self, plan: CopyPlan, place: Place) -> None:
         self.plan, self.place = plan, place
@@ -361,7 +364,7 @@ class _Copying:
         _native.compare_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
 
     def is_done(self, stage: int, number: int, records: Iterable[str], contents: bool) -> bool:
-        """Whether what a task has written is as one of its records says."""
+        """Return True if a task's objects match one of its records."""
         if number >= len(self.plan.stages[stage]):
             return False
 
@@ -372,7 +375,7 @@ class _Copying:
         try:
             found = _record([stamp(part) for part in self.plan.stages[stage][number].parts])
         except StoreError:
-            # Whatever cannot be looked at is made anew, or fails with the task's own error.
+            # Objects that cannot be checked are made again, or fail with the task's own error.
             return False
         if contents:
             return found in records
@@ -412,7 +415,7 @@ class _Copying:
         }
 
     def _between(self, index: int, array: CopyArray, number: int) -> tuple[str, tuple[int, ...]] | None:
-        """The temporary array that a pass writes; ``None``: there is none."""
+        """Return the temporary array that a pass writes, or ``None`` if it writes none."""
         if not 0 <= number < len(array.passes) - 1:
             return None
         stage = self.plan.depth - len(array.passes) + number
@@ -420,8 +423,10 @@ class _Copying:
 
 
 class _Kept:
-    """The last plans that this process has worked on. Without a lock, which a forked child could meet held:
-    each step is one operation of a dictionary.
+    """The plans that this process worked on last.
+
+    There is no lock, because a forked child could inherit it locked. Each step is a single
+    dictionary operation.
     """
 
     def __init__(self) -> None:
@@ -455,13 +460,13 @@ _kept = _Kept()
 
 
 class _Check:
-    """Finds the tasks that are done. ``tasks``: what runs others that read contents; otherwise threads do."""
+    """Finds the tasks that are done. ``tasks`` runs the checks of contents; if None, threads do."""
 
     def __init__(self, copying: _Copying, job: _Job, tasks: Any, contents: bool) -> None:
         self._copying, self._job, self._tasks, self._contents = copying, job, tasks, contents
 
     def done(self) -> list[set[int]]:
-        """For each stage, the tasks that are done, and whose objects are as they left them."""
+        """Return for each stage the tasks that are done and whose objects are unchanged."""
         stages = self._copying.plan.stages
         done = [set(range(len(stage))) for stage in stages]
         for number in reversed(range(len(stages))):

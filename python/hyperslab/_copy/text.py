@@ -1,4 +1,4 @@
-"""What the plan of a copy says of itself."""
+"""The text of copy plans."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lines(plan: CopyPlan) -> Iterator[str]:
 
 
 def count_text(n: int, what: str) -> str:
-    """``3 tasks``."""
+    """Return a count as text, like ``3 tasks``."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 

@@ -18,20 +18,20 @@ __all__ = ["copy_all", "copy_store"]
 
 
 def copy_all(source: Group | StoreLike, dest: Group | StoreLike, **options: Any) -> CopyReport:
-    """Copy all nodes of a group into another group, beside what is there.
+    """Copy all nodes of a group into another group, beside its existing nodes.
 
     Parameters
     ----------
     source : Group or store
     dest : Group or store
-        The group that the copies go into; it must exist.
+        The group to copy into. It must exist.
     **options
         As in `copy`.
 
     Returns
     -------
     CopyReport
-        Of all together.
+        The report of all copies together.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def copy_all(source: Group | StoreLike, dest: Group | StoreLike, **options: Any)
     """
     group = source if isinstance(source, Group) else open_group(source, mode="r")
     target = dest if isinstance(dest, Group) else open_group(dest, mode="r+")
-    # All, before the first is made.
+    # Check all names before the first copy.
     for name in group:
         if name in target:
             raise DestinationError(f"cannot copy {name!r}: {target!r} has a node of this name")
@@ -78,20 +78,22 @@ def copy_store(
     includes: str | Iterable[str] = (),
     if_exists: Literal["raise", "replace", "skip"] = "raise",
 ) -> tuple[int, int, int]:
-    """Copy objects from one store to another as they are: unlike `copy`, nothing is decoded or changed. Each
-    object goes through memory as a whole, and half a copy is there meanwhile.
+    """Copy objects from one store to another unchanged.
+
+    Unlike `copy`, this does not decode or change anything. Each object is held in memory as a
+    whole. Until the end, the destination holds an incomplete copy.
 
     Parameters
     ----------
     source, dest : store
         As in `open`.
     source_path, dest_path : str, default ""
-        Only what is below, and where to.
+        Copy only the objects below ``source_path``, to ``dest_path``.
     excludes, includes : str or sequence of str, default ()
-        Patterns of keys, as a shell has them: ``"*.json"``. Keys that an exclude matches are left out, unless
-        an include matches them, too.
+        Shell patterns of keys: ``"*.json"``. Keys that match an exclude are left out, unless they
+        also match an include.
     if_exists : {"raise", "replace", "skip"}, default "raise"
-        What to do with an object that is there. Before anything is copied, ``"raise"`` looks at all.
+        What to do with an existing object. ``"raise"`` checks all keys before copying anything.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Arguments of new arrays, in the form that the engine takes."""
+"""Converts the arguments of new arrays to the form that the engine takes."""
 
 from __future__ import annotations
 
@@ -54,16 +54,17 @@ ShardsLike: TypeAlias = (
 )
 
 
-# Zarr's names of types of variable length.
+# Zarr's names for types of variable length.
 _VLEN_NAMES: dict[str, Kind] = {"string": "text", "variable_length_bytes": "bytes"}
 
-# Numbers smaller than NumPy's own: their names in the package ml_dtypes, and in Zarr.
+# Numbers smaller than NumPy's own: names in the package ml_dtypes, and in Zarr.
 _SMALL = small_numbers()
 
 
 class ArraySpec(TypedDict):
-    """What a new array is to be, for the engine: JSON texts for codecs and attributes, NumPy's type
-    string.
+    """A new array as the engine takes it.
+
+    Codecs and attributes are JSON texts, the data type is NumPy's type string.
     """
 
     zarr_format: int
@@ -90,7 +91,7 @@ class ArraySpec(TypedDict):
 
 
 class CopySpec(TypedDict):
-    """What a copy is to be like, for the engine."""
+    """A wanted copy as the engine takes it."""
 
     chunks: list[int | None] | None
     shards: list[int | None] | Literal["keep", "none", "auto"]
@@ -107,13 +108,13 @@ class CopySpec(TypedDict):
     region: CopyRegion | None
 
 
-# First element and the one after the last, of axes by name, or in their order.
+# Start and end of each axis: by name, or in order.
 Bounds: TypeAlias = tuple[int | None, int | None]
 CopyRegion: TypeAlias = list[tuple[str, Bounds]] | list[Bounds]
 
 
-# A part of one pass over an array, for the engine. "from", "to": the temporary arrays that are read and
-# written, by their paths in the store and their chunks.
+# A part of one pass over an array, as the engine takes it. "from" and "to" are the temporary arrays
+# to read and to write: their paths in the store, and their chunks.
 CopyPart = TypedDict(
     "CopyPart",
     {
@@ -135,7 +136,7 @@ CopyPart = TypedDict(
 
 
 class _DefaultFillValue:
-    """Says that a fill value was not given; ``None`` is one in Zarr v2 (``null``)."""
+    """Marks a fill value as not given. ``None`` is a fill value in Zarr v2 (``null``)."""
 
     def __repr__(self) -> str:
         return "DEFAULT_FILL_VALUE"
@@ -145,14 +146,14 @@ DEFAULT_FILL_VALUE = _DefaultFillValue()
 
 
 class _Zero(_DefaultFillValue):
-    """Zero of whatever type: also the first instant and no time at all, where the default is not-a-time."""
+    """A zero of any type. For times it is the epoch or zero, where the default is not-a-time."""
 
 
 DEFAULT_ZERO = _Zero()
 
 
 def normalize_format(zarr_format: int | None) -> ZarrFormat:
-    """2 or 3; ``None`` is the default of the settings."""
+    """Return 2 or 3; ``None`` stands for the default in the settings."""
     if zarr_format is None:
         return settings.default_zarr_format
     if zarr_format not in (2, 3):
@@ -161,9 +162,10 @@ def normalize_format(zarr_format: int | None) -> ZarrFormat:
 
 
 def array_like(what: str, value: Any) -> Any:
-    """A value that is an array, or makes one: numbers, text, and lists of them.
+    """Check that a value is an array or makes one: numbers, text, and lists of them.
 
-    Raises `TypeError` for what NumPy would hide in an array of objects: groups, dictionaries, ``None``.
+    Raises `TypeError` for values that NumPy would wrap in an object array: groups, dictionaries,
+    ``None``.
     """
     is_array = hasattr(value, "shape") and hasattr(value, "dtype")
     is_arrow = hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__")
@@ -179,7 +181,7 @@ def _length(what: str, value: Any) -> int:
 
 
 def normalize_shape(shape: ShapeLike) -> tuple[int, ...]:
-    """A shape as a tuple; an integer is one axis."""
+    """Return a shape as a tuple; an integer is one axis."""
     axes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     lengths = tuple(_length("shape", axis) for axis in axes)
     for length in lengths:
@@ -189,12 +191,13 @@ def normalize_shape(shape: ShapeLike) -> tuple[int, ...]:
 
 
 def _rectilinear(what: str, chunks: Any, shape: tuple[int, ...], whole: tuple[int, ...]) -> list[Any] | None:
-    """The chunks (or shards) along each axis, where there are lengths of each; ``None``: all have one shape.
-    As metadata has them: an integer, or a list of integers (and of pairs: length, how many). ``whole``: what
-    covers each axis.
+    """Return the chunks (or shards) along each axis, or ``None`` if all have one shape.
+
+    In the form of the metadata: an integer, or a list of integers (and of pairs: length, count).
+    ``whole``: the length that covers each axis.
     """
     if hasattr(chunks, "chunk_shapes") and hasattr(chunks, "to_dict"):
-        # The metadata of another array, also with chunks behind its end.
+        # The metadata of another array. It may have chunks past the array's end.
         return list(chunks.to_dict()["configuration"]["chunk_shapes"])
     is_one = isinstance(chunks, (str, bool, Mapping)) or getattr(chunks, "ndim", 1) == 0
     if is_one or not isinstance(chunks, Iterable):
@@ -234,7 +237,7 @@ def _is_list(item: Any) -> bool:
 
 
 def _normalize_chunks(chunks: ChunksLike, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The chunk shape; ``None``: for the engine to choose."""
+    """Return the chunk shape; ``None``: the engine chooses it."""
     if chunks is None or isinstance(chunks, str):
         if chunks not in (None, "auto"):
             raise InvalidArgumentError(f"chunks: expected integers or 'auto', found {chunks!r}")
@@ -243,12 +246,12 @@ def _normalize_chunks(chunks: ChunksLike, shape: tuple[int, ...]) -> tuple[int, 
 
 
 def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of chunks or shards, of which ``whole`` covers each axis."""
+    """Return the shape of chunks or shards. ``whole``: the length that covers each axis."""
     if chunks is True:
         raise InvalidArgumentError(f"{what}: True is not a shape; use 'auto'")
     if chunks is False:
         return whole
-    # NumPy's scalars and arrays without axes have `__iter__` too.
+    # NumPy scalars and 0-d arrays have `__iter__` too.
     if isinstance(chunks, Iterable) and getattr(chunks, "ndim", 1) != 0:
         items: list[Any] = list(chunks)
     else:
@@ -267,20 +270,20 @@ def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class _Shards(NamedTuple):
-    """Shards as they are asked for."""
+    """The requested shards."""
 
     shape: tuple[int, ...] | None
-    """Of all, where they have one shape."""
+    """The shape of all shards, if they have one shape."""
     several: list[Any] | None
-    """Their lengths along each axis, as metadata has them, where they have different shapes."""
+    """The lengths along each axis in the form of the metadata, if shards have different shapes."""
     choose: bool
-    """Whether the engine is to choose a shape."""
+    """True if the engine chooses the shape."""
     at_start: bool
-    """Whether indexes are at the start."""
+    """True if the indexes are at the start."""
 
 
 def _normalize_shards(shards: Any, shape: tuple[int, ...], chunks: tuple[int, ...] | None) -> _Shards:
-    """Shards as they are asked for, of chunks of this shape (``None``: chosen later)."""
+    """Return the requested shards for chunks of this shape (``None``: chosen later)."""
     location: Any = "end"
     if isinstance(shards, Mapping):
         if "shape" not in shards or set(shards) - {"shape", "index_location"}:
@@ -298,7 +301,7 @@ def _normalize_shards(shards: Any, shape: tuple[int, ...], chunks: tuple[int, ..
         if shards != "auto":
             raise InvalidArgumentError(f"shards: expected integers, 'auto' or None, found {shards!r}")
         return _Shards(None, None, True, at_start)
-    # A shard of the whole axis has whole chunks.
+    # A shard that covers the axis holds whole chunks.
     whole = tuple(
         max(-(-length // chunk), 1) * chunk
         for length, chunk in zip(shape, chunks or (1,) * len(shape), strict=True)
@@ -309,15 +312,15 @@ def _normalize_shards(shards: Any, shape: tuple[int, ...], chunks: tuple[int, ..
 
 
 def normalize_dtype(dtype: Any) -> np.dtype[Any]:
-    """A data type that arrays can have. Raises `DataTypeError` for others, and says what is missing."""
+    """Return a data type that arrays can have. Raises `DataTypeError` for other types."""
     if hasattr(dtype, "to_native_dtype"):
-        # Of zarr-python. NumPy has no type for bytes of variable length.
+        # A type of zarr-python. NumPy has no type for bytes of variable length.
         name = getattr(dtype, "_zarr_v3_name", None)
         dtype = name if name in _VLEN_NAMES else dtype.to_native_dtype()
     if dtype is str or dtype is bytes:
         return type_of("text" if dtype is str else "bytes")
     if hasattr(dtype, "keys") and "name" in dtype:
-        # Metadata of Zarr v3.
+        # Zarr v3 metadata.
         name, optional = v3_data_type(json.dumps(dtype))
         value = normalize_dtype(name)
         return optional_dtype(value) if optional else value
@@ -363,11 +366,11 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def _small(dtype: np.dtype[Any]) -> str | None:
-    """Zarr's name of a type of the package ml_dtypes; ``None`` for types of NumPy's own."""
+    """Return Zarr's name of a type in the package ml_dtypes; ``None`` for NumPy's own types."""
     if dtype.type.__module__ != "ml_dtypes":
         return None
     if dtype.name not in _SMALL:
-        # To NumPy they are raw bytes.
+        # NumPy treats these types as raw bytes.
         raise DataTypeError(f"dtype {dtype} is not supported: Zarr has no such type")
     return _SMALL[dtype.name]
 
@@ -377,7 +380,7 @@ def _python_name(small: str) -> str:
 
 
 def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
-    """The bytes of one element."""
+    """Return the bytes of a fill value."""
     if dtype.names is not None and isinstance(fill_value, list):
         fill_value = tuple(fill_value)
     if dtype.names is not None and isinstance(fill_value, bytes) and len(fill_value) == dtype.itemsize:
@@ -385,7 +388,7 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
     try:
         element = np.array(fill_value, dtype=dtype)
     except OverflowError as error:
-        # NumPy's words name neither the argument nor, for large numbers, the data type.
+        # NumPy's message does not name the argument or, for large numbers, the data type.
         raise NumberRangeError(
             f"fill_value: {fill_value!r} does not fit data type {dtype}: give a value in its range, or "
             "another dtype"
@@ -400,7 +403,7 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def _optional_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
-    """The bytes of an element's value, and one that says that it is there. ``None``: it is missing."""
+    """Return the bytes of a fill value and a byte that marks it as present. ``None``: missing."""
     if fill_value is None or fill_value is np.ma.masked or fill_value is DEFAULT_FILL_VALUE:
         return None
     zero = fill_value is DEFAULT_ZERO
@@ -408,7 +411,7 @@ def _optional_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
 
 
 def _vlen_fill(fill_value: Any, dtype: np.dtype[Any], codec: dict[str, Any] | None) -> bytes | None:
-    """The bytes of one element of variable length; ``None``: left open."""
+    """Return the bytes of a fill value of variable length; ``None``: not specified."""
     kind, _ = kind_of(dtype)
     if kind in OBJECTS:
         if fill_value is None or fill_value is DEFAULT_FILL_VALUE:
@@ -424,7 +427,7 @@ def _vlen_fill(fill_value: Any, dtype: np.dtype[Any], codec: dict[str, Any] | No
     if isinstance(fill_value, _DefaultFillValue) or fill_value is None:
         return None if fill_value is None else b""
     if not isinstance(fill_value, (str, bytes)) and np.ndim(fill_value) == 0:
-        # zarr-python's default for all of them was 0.
+        # 0 was zarr-python's default for all of them.
         if isinstance(fill_value, (int, np.integer)) and fill_value == 0:
             return b""
         raise InvalidArgumentError(f"fill_value: {fill_value!r} is no {kind}")
@@ -440,8 +443,10 @@ def _vlen_fill(fill_value: Any, dtype: np.dtype[Any], codec: dict[str, Any] | No
 def take_object_codec(
     dtype: Any, filters: CodecsLike, serializer: Any, object_codec: Any
 ) -> tuple[Any, CodecsLike, Any, dict[str, Any] | None]:
-    """The data type, and the codecs without the one that makes bytes of objects: that goes with the type.
-    Where the type is no more than ``object``, the codec says which. Last, that codec, where it has settings.
+    """Take the codec that turns objects into bytes out of the given codecs. It belongs to the type.
+
+    Returns the data type, the other filters, the serializer, and the metadata of the object codec
+    if it has settings. If the type is only ``object``, the codec determines it.
     """
     said = None
     if object_codec is not None:
@@ -478,7 +483,7 @@ def take_object_codec(
 
 
 def listed(codecs: CodecsLike) -> list[CodecLike]:
-    """A codec argument other than ``"auto"`` as a list."""
+    """Return a codec argument as a list. (``"auto"`` gives an empty list.)"""
     if codecs is None or isinstance(codecs, str):
         return []
     if isinstance(codecs, Iterable) and not isinstance(codecs, Mapping):
@@ -487,13 +492,15 @@ def listed(codecs: CodecsLike) -> list[CodecLike]:
 
 
 def _is_any_object(dtype: np.dtype[Any]) -> bool:
-    """Whether nothing is said of what the objects are."""
+    """Return True if the type does not say what the objects are."""
     return dtype.kind == "O" and kind_of(dtype)[0] in (None, *OBJECTS)
 
 
 def _key_encoding(given: Any) -> dict[str, Any] | None:
-    """The metadata of a chunk key encoding: ``("v2", ".")``, ``{"name": "default", "separator": "/"}``,
-    ``{"name": "suffix", "configuration": {"suffix": ".tiff"}}``, a name, zarr-python's objects.
+    """Return the metadata of a chunk key encoding.
+
+    Takes ``("v2", ".")``, ``{"name": "default", "separator": "/"}``,
+    ``{"name": "suffix", "configuration": {"suffix": ".tiff"}}``, a name, or zarr-python's objects.
     """
     if given is None:
         return None
@@ -531,8 +538,10 @@ def array_spec(
     dimension_names: Iterable[str | None] | None,
     object_codec: dict[str, Any] | None = None,
 ) -> ArraySpec:
-    """All arguments of a new array, checked as far as Python knows them; the engine checks the rest.
-    ``object_codec``: the metadata of the one that makes bytes of objects, where ``dtype`` does not say all.
+    """Check the arguments of a new array as far as Python can. The engine checks the rest.
+
+    ``object_codec``: the metadata of the codec that turns objects into bytes, if ``dtype`` does not
+    determine it.
     """
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
@@ -555,7 +564,7 @@ def array_spec(
         raise UnsupportedError("dtype: Zarr v2 has no elements that may be missing; use Zarr v3")
     if optional:
         dtype = value_dtype(dtype)
-    # Before the fill value, which is as large, is made.
+    # Check the size before making a fill value of that size.
     if kind is None and dtype.itemsize > largest_element():
         raise UnsupportedError(
             f"dtype: elements of {dtype.itemsize} bytes are not supported (at most {largest_element()})"

@@ -1,4 +1,4 @@
-"""Arrays of Zarr."""
+"""Zarr arrays."""
 
 from __future__ import annotations
 
@@ -44,30 +44,32 @@ __all__ = ["Array"]
 
 
 class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
-    """A chunked N-dimensional array in a store. Made by `hyperslab.open`, `hyperslab.create_array` and
-    groups.
+    """A chunked N-dimensional array in a store.
 
-    ``array[...]`` reads, ``array[...] = values`` writes, with NumPy's meaning: integers, slices with any step
-    (also negative), ``...``, lists and integer arrays, masks. Reading gives a NumPy array of its own, or a
-    NumPy scalar where every axis is selected by an integer. Assignment converts and broadcasts as NumPy does.
-    Python's other threads run meanwhile, and Ctrl-C stops it.
+    Made by `hyperslab.open`, `hyperslab.create_array` and groups.
 
-    Elements that may be missing (`hyperslab.optional_dtype`) are read as masked arrays. Written are missing
-    those that are masked, or ``None``.
+    ``array[...]`` reads and ``array[...] = values`` writes, as in NumPy: with integers, slices with
+    any step (also negative), ``...``, lists, integer arrays and masks. Reading returns a new NumPy
+    array, or a NumPy scalar if integers select every axis. Assignment converts and broadcasts as
+    NumPy does. Other Python threads keep running during both, and Ctrl-C interrupts them.
 
-    Elements of variable length are read as an array of ``StringDType`` (text) or of objects (`bytes`,
-    arrays), and without an object for each by `read_ragged`. They are written from all that `Ragged.of`
-    takes; ``None`` is stored as what is empty.
+    Elements that may be missing (`hyperslab.optional_dtype`) are read as masked arrays. Masked
+    elements and ``None`` are written as missing.
 
-    - One list (integer array of one axis, mask of one axis) picks along its axis, whatever the others are.
-    - Several lists are the coordinates of points, broadcast against each other, also beside slices. For each
-      axis by itself there is `oindex`.
-    - A mask of several axes picks elements, in C order.
-    - ``np.newaxis`` is a new axis of length 1.
-    - Not known: a mask beside another list, which libraries understand differently.
+    Elements of variable length are read as an array of ``StringDType`` (text) or of objects
+    (`bytes`, arrays). `read_ragged` reads them without one object per element. To write them, pass
+    anything that `Ragged.of` takes; ``None`` is stored as an empty element.
+
+    - One list (or 1-D integer array or mask) picks along its own axis, whatever the other indices
+      are.
+    - Several lists are coordinates of points and broadcast against each other, also beside slices.
+      To apply each list to its own axis, use `oindex`.
+    - A mask over several axes picks elements in C order.
+    - ``np.newaxis`` adds an axis of length 1.
+    - A mask beside another list is not supported: libraries disagree on its meaning.
     - `lazy` selects without reading.
 
-    Each chunk is read and decoded once, however many elements of it are picked, and in whatever order.
+    Each chunk is read and decoded once, however many of its elements are picked and in any order.
 
     Examples
     --------
@@ -82,7 +84,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     array([1., 3., 3.], dtype=float32)
     """
 
-    # zarr-python's arrays are generic: annotations such as `Array[Any]` are evaluated there.
+    # The arrays of zarr-python are generic, and annotations such as `Array[Any]` are evaluated
+    # there.
     __class_getitem__: Any = classmethod(GenericAlias)
 
     _reads_fields = True
@@ -102,7 +105,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @classmethod
     def open(cls, store: StoreLike, *, config: Mapping[str, Any] | None = None) -> Array:
-        """`hyperslab.open_array`, of an array that is there."""
+        """Open an existing array, as `hyperslab.open_array` does."""
         from hyperslab._create.open import open_array
 
         return open_array(store, config=config)
@@ -111,22 +114,25 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def config(self) -> ArrayConfig:
-        """Settings of this array object, as `with_config` takes them. Settings that nobody gave have the
-        values that `hyperslab.config` had when the array was opened.
+        """Settings of this array object, as `with_config` takes them.
+
+        A setting that nobody gave has the value that `hyperslab.config` had when the array was
+        opened.
         """
         return self._settled
 
     @property
     def async_array(self) -> AsyncArray:
-        """The same array, whose calls are awaited."""
+        """The same array with awaitable calls."""
         from hyperslab._aio.nodes import AsyncArray
 
         return AsyncArray(self)
 
     @property
     def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
-        """Lengths of all chunks along each axis, as in dask; the last may be shorter. Where there are shards,
-        these are the chunks in them.
+        """Lengths of all chunks along each axis, as in dask.
+
+        The last chunk may be shorter. In a sharded array these are the inner chunks.
 
         Examples
         --------
@@ -140,17 +146,18 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
-        """Lengths of all objects along each axis: of shards, where there are shards, else of chunks."""
+        """Lengths along each axis of all shards, or of all chunks if there are no shards."""
         several = self._object_lengths()
         objects = self._largest_shard or self._largest_chunk
         return _sizes(self.shape, objects) if several is None else tuple(map(tuple, several))
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. Results of a Zarr
-        v2 array have the same order in memory. Those of a Zarr v3 array that is stored in C order have the
-        order that `with_config` says, or `hyperslab.config` said when it was opened, and as in zarr-python
-        that is what is told here.
+        """Order of elements within stored chunks: ``"C"`` (last axis fastest) or ``"F"``.
+
+        Results of a Zarr v2 array have this order in memory too. For a Zarr v3 array stored in C
+        order, this is the order of results in memory, as in zarr-python: from `with_config`,
+        otherwise from `hyperslab.config` when the array was opened.
         """
         if self._fortran_order:
             return "F"
@@ -158,9 +165,11 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def fill_value(self) -> Any:
-        """What elements never written hold, a NumPy scalar (`str`, `bytes`, an array or an object where
-        elements are that); ``None`` where Zarr v2 metadata leaves it open (they read as zero, empty or None).
-        Of elements that may be missing also ``numpy.ma.masked``.
+        """The value of elements that were never written.
+
+        A NumPy scalar, or `str`, `bytes`, an array or an object if the elements are.
+        ``numpy.ma.masked`` is possible if elements may be missing. ``None`` if Zarr v2 metadata
+        gives no fill value; such elements read as zero, empty or None.
         """
         fill, (kind, item) = self._fill, kind_of(self.dtype)
         if fill is None:
@@ -175,10 +184,10 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def fields(self) -> tuple[str, ...] | None:
-        """The names of the fields of elements; ``None`` where they have none.
+        """Field names of the elements, or ``None`` if they have no fields.
 
-        ``array["a"]`` and ``array["a", selection]`` read one of them, ``array["a"] = values`` writes one and
-        leaves the others as they are; ``array["a", "b"]`` reads several.
+        ``array["a"]`` and ``array["a", selection]`` read one field; ``array["a", "b"]`` reads
+        several. ``array["a"] = values`` writes one field and keeps the others.
 
         Examples
         --------
@@ -192,8 +201,10 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def metadata(self) -> ArrayV2Metadata | ArrayV3Metadata:
-        """The metadata as it is stored, with the attributes: a dictionary, of which also each member is an
-        attribute (``metadata.chunk_grid.chunk_shape``), as in zarr-python.
+        """The stored metadata, with the attributes.
+
+        A dictionary. As in zarr-python, its members are also attributes:
+        ``metadata.chunk_grid.chunk_shape``.
         """
         document = {**json.loads(self._document), "attributes": self.attrs.asdict()}
         kind = ArrayV2Metadata if self.zarr_format == 2 else ArrayV3Metadata
@@ -201,23 +212,26 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def filters(self) -> tuple[Codec | dict[str, Any], ...]:
-        """Codecs from array to array (Zarr v2: filters)."""
+        """Array-to-array codecs (Zarr v2: filters)."""
         return codecs_of(json.loads(self._codecs[0]))
 
     @property
     def serializer(self) -> Codec | dict[str, Any] | None:
-        """The codec from array to bytes; ``None`` in Zarr v2."""
+        """The array-to-bytes codec; ``None`` in Zarr v2."""
         text = self._codecs[1]
         return None if text is None else codecs_of([json.loads(text)])[0]
 
     @property
     def compressors(self) -> tuple[Codec | dict[str, Any], ...]:
-        """Codecs from bytes to bytes: compressors and checksums."""
+        """Bytes-to-bytes codecs: compressors and checksums."""
         return codecs_of(json.loads(self._codecs[2]))
 
     @property
     def compressor(self) -> Codec | dict[str, Any] | None:
-        """The compressor of a Zarr v2 array: an older name of `compressors`, which is for both formats."""
+        """The compressor of a Zarr v2 array.
+
+        Deprecated: use `compressors`, which works for both formats.
+        """
         if self.zarr_format != 2:
             raise TypeError("compressor is not available for Zarr v3 arrays: use compressors")
         message = "compressor is deprecated: use compressors"
@@ -226,7 +240,10 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def nchunks_initialized(self) -> int:
-        """Number of chunks that are stored (as in zarr-python: of stored shards, all). Lists the store."""
+        """Number of stored chunks. Lists the store.
+
+        As in zarr-python, a stored shard counts with all its chunks.
+        """
         return self._chunks_stored()
 
     def nbytes_stored(self) -> int:
@@ -238,11 +255,11 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def info(self) -> Info:
-        """What it is, one fact per line."""
+        """A description of the array, one fact per line."""
         return Info(array_facts(self))
 
     def info_complete(self) -> Info:
-        """`info`, and what is stored. Lists the store."""
+        """Return `info` plus facts about the stored objects. Lists the store."""
         objects, stored = self._stored()[0], self.nbytes_stored()
         facts = array_facts(self)
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
@@ -254,17 +271,19 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     # ---- changing
 
     def with_config(self, config: Mapping[str, Any]) -> Array:
-        """The same array with settings of its own.
+        """Return the same array with its own settings.
 
         Parameters
         ----------
         config : mapping
-            What is not named stays; ``None`` means what `hyperslab.config` says now.
+            Settings not named here keep their values. ``None`` means the current value in
+            `hyperslab.config`.
 
-            - ``order``: the order in memory of results, ``"C"`` or ``"F"``.
-            - ``write_empty_chunks``: whether chunks of nothing but fill value are stored.
-            - ``read_missing_chunks``: whether chunks that are not stored are read as fill values. If not,
-              reading one is a `ChunkNotFoundError`. (Chunks that a stored shard leaves out are not missing.)
+            - ``order``: the memory order of results, ``"C"`` or ``"F"``.
+            - ``write_empty_chunks``: whether to store chunks that hold only the fill value.
+            - ``read_missing_chunks``: whether absent chunks read as fill values. If false, reading
+              an absent chunk raises `ChunkNotFoundError`. (Chunks left out of a stored shard do not
+              count as absent.)
             - ``cache``: a `Cache`, or the size of a new one; ``None``: no cache.
 
         Examples
@@ -278,7 +297,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         before = replace(self._settled, **named(config))
         return Array(self._handle, self._store, own, parse_cache(config, self._cache), before)
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     __hash__ = None
 
@@ -332,14 +351,14 @@ def _reopen(
     codecs: Iterable[tuple[str, type]] = (),
     before: ArrayConfig = NO_CONFIG,
 ) -> Array:
-    """An unpickled array: opened when it is first used."""
+    """Unpickle an array: it is opened on first use."""
     user_codecs.take(codecs)
     handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
     return Array(handle, store, config, cache, before)
 
 
 def _sizes(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Lengths of chunks along each axis."""
+    """Return the lengths of the chunks along each axis."""
     return tuple(
         tuple(min(chunk, length - start) for start in range(0, length, chunk))
         for length, chunk in zip(shape, chunks, strict=True)

@@ -1,4 +1,4 @@
-"""What arrays of all formats have."""
+"""The methods that arrays of all formats share."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ __all__ = ["AnyArray"]
 
 
 class AnyArray(Indexed, Node):
-    """An array of any format: reading, writing where the format is written, and what follows from that."""
+    """An array of any format: reading, writing (if the format can be written), and the rest."""
 
-    # Its own settings, and all of them as they hold: `None` where `hyperslab.config` says it.
+    # `_config`: the array's own settings; `None` where `hyperslab.config` decides. `_settled`: the
+    # settings in effect.
     _config: ArrayConfig
     _settled: ArrayConfig
 
-    # NumPy arrays defer to nothing here: `array + z` reads `z` and adds.
+    # NumPy arrays do not defer to this class: `array + z` reads `z` and adds.
     __hash__ = None  # type: ignore[assignment]
 
     def __new__(
@@ -85,7 +86,9 @@ class AnyArray(Indexed, Node):
 
     @property
     def lazy(self) -> View:
-        """The whole array as a `View`: indexing it selects without reading, selections of selections too.
+        """The whole array as a `View`.
+
+        Indexing a view selects without reading, and can be repeated.
 
         Examples
         --------
@@ -100,15 +103,17 @@ class AnyArray(Indexed, Node):
         return View(self)
 
     def _read_view(self, selection: Any) -> npt.NDArray[Any]:
-        """``array[selection]`` where it has new axes."""
+        """Read ``array[selection]`` if the selection adds axes."""
         return self.lazy[selection].read()
 
     def _write_view(self, selection: Any, value: Any) -> None:
-        """``array[selection] = value`` where it has new axes."""
+        """Write ``array[selection] = value`` if the selection adds axes."""
         self.lazy[selection].write(value)
 
     async def read_async(self, selection: Any = None, out: Any = None, **options: Any) -> Any:
-        """`read`, awaited: many at once are done by a bounded number of threads. Cancelling stops it.
+        """Awaitable `read`. Cancelling stops it.
+
+        Concurrent calls share a bounded number of threads.
 
         Examples
         --------
@@ -122,7 +127,7 @@ class AnyArray(Indexed, Node):
         return await awaited_of(self, lambda: self.read(selection, out, **options))
 
     async def write_async(self, selection: Any, value: Any, **options: Any) -> None:
-        """`write`, awaited. Cancelling stops it: chunks that were written stay.
+        """Awaitable `write`. Cancelling stops the write; chunks already written stay.
 
         Examples
         --------
@@ -139,25 +144,28 @@ class AnyArray(Indexed, Node):
     def read_arrow(
         self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
     ) -> ArrowValues | Ragged:
-        """Read elements for libraries that take arrays of Arrow's (``__arrow_c_array__``): elements that are
-        missing are null.
+        """Read elements for libraries that take Arrow arrays (``__arrow_c_array__``).
+
+        Missing elements are null.
 
         Parameters
         ----------
         selection : index, optional
-            As in ``array[selection]``; by default everything.
+            As in ``array[selection]``. Default: everything.
         threads, verify
             As in `read`.
 
         Returns
         -------
         ArrowValues or Ragged
-            Of elements of variable length a `Ragged`. Each axis but the first is a ``fixed_size_list``.
+            A `Ragged` for elements of variable length. Each axis but the first is a
+            ``fixed_size_list``.
 
         Raises
         ------
         TypeError
-            When it is used, where Arrow has no such type: structures, complex numbers, text of fixed length.
+            When the result is used, if Arrow has no such type: structures, complex numbers,
+            fixed-length text.
 
         Examples
         --------
@@ -171,22 +179,22 @@ class AnyArray(Indexed, Node):
         return ArrowValues(self.read(selection, threads=threads, verify=verify))
 
     def explain(self, selection: Any = ..., *, write: bool = False, tasks: int = 20) -> Explain:
-        """What reading (or writing) a selection would do, without doing it.
+        """Explain what reading (or writing) a selection would do, without doing it.
 
         Parameters
         ----------
         selection : index, default ...
-            As in ``array[selection]``. Of a field, the last axis that is told of counts parts of elements.
+            As in ``array[selection]``. With a field name, the last axis counts parts of elements.
         write : bool, default False
             Whether to explain a write.
         tasks : int, default 20
-            How many chunks to list one by one.
+            Number of chunks to list individually.
 
         Returns
         -------
         Explain
-            Chunks, objects, byte ranges, how each chunk is executed, bytes read and decoded. Prints as a
-            table.
+            Chunks, objects, byte ranges, the strategy for each chunk, and bytes read and decoded.
+            Prints as a table.
 
         Examples
         --------
@@ -209,42 +217,44 @@ class AnyArray(Indexed, Node):
         stop: int | None = None,
         ahead: int | str | None = None,
     ) -> Stream | Generator[tuple[int, Any]]:
-        """Iterate over one axis while other threads read what comes next.
+        """Iterate over one axis while other threads read ahead.
 
-        Gives pairs of an index and what ``array[index]`` is there (for another axis: ``array[:, index]``, …):
-        a NumPy array of its own, to keep or to change. Chunks are decoded once, however many rows they hold.
+        Yields pairs ``(index, array[index])`` (for other axes: ``array[:, index]``, …). Each value
+        is a new NumPy array that you may keep or change. Each chunk is decoded once, however many
+        rows it holds.
 
         Parameters
         ----------
         axis : int, default 0
-            Negative ones count from the last.
+            Negative values count from the last axis.
         start, stop : int, optional
             As in ``range(len(array))[start:stop]``.
         ahead : int or str, optional
-            The most bytes that are read ahead, ``"64 MiB"`` for example. Whatever it is, the rows of one
-            chunk along the axis are read together. Default: enough to keep all threads busy, 64 to 512 MiB.
+            Maximum bytes to read ahead, for example ``"64 MiB"``. All rows of one chunk along the
+            axis are always read together. Default: enough to keep all threads busy, between 64 and
+            512 MiB.
 
         Returns
         -------
         Stream
-            An iterator. `Stream.close` ends it early; so does forgetting it.
+            An iterator. `Stream.close` ends it early; so does dropping it.
 
         Raises
         ------
         InvalidArgumentError
-            Where there is no such axis.
+            If there is no such axis.
         ChunkError, StoreError
-            While iterating, in the place of the row that cannot be read: those before it came.
+            While iterating, in place of the row that cannot be read, after all rows before it.
 
         Notes
         -----
-        The array is streamed in the shape that it has now. ``config.threads`` says how many threads work;
-        with 1, nothing is read ahead. One thread at a time can iterate.
+        The shape is fixed when the stream starts. ``config.threads`` sets the number of threads;
+        with 1, nothing is read ahead. Only one thread at a time can iterate.
 
-        Rows are in C order, whatever ``order`` says.
+        Rows are in C order, whatever ``order`` is.
 
-        Elements of variable length are not read ahead: the rows of some chunks are read by all threads when
-        the first of them is asked for. ``ahead`` is of no meaning there.
+        Elements of variable length are not read ahead, and ``ahead`` has no effect. When the first
+        row of a group of chunks is asked for, all threads read the rows of that group.
 
         Examples
         --------
@@ -266,36 +276,40 @@ class AnyArray(Indexed, Node):
         return ((index, shown(row)) for index, row in stream) if is_optional(self.dtype) else stream
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
-        """Write while other threads encode and store what was written before.
+        """Write while other threads encode and store earlier writes.
 
-        ``writer[selection] = values`` copies the values and returns; they may then be changed. Leaving the
-        ``with`` block, or `Writer.flush`, waits until everything is stored.
+        ``writer[selection] = values`` copies the values and returns; you may then change them.
+        `Writer.flush`, or leaving the ``with`` block, waits until everything is stored.
 
         Parameters
         ----------
         buffer : int or str, optional
-            The most bytes that wait to be stored, ``"64 MiB"`` for example; when there are as many, an
-            assignment helps to store them. Default: enough to keep all threads busy, 64 to 512 MiB.
+            Maximum bytes that wait to be stored, for example ``"64 MiB"``. At this limit, an
+            assignment helps to store them. Default: enough to keep all threads busy, between 64 and
+            512 MiB.
 
         Returns
         -------
         Writer
-            A context manager. Several threads may use one.
+            A context manager. Several threads may share it.
 
         Raises
         ------
         ReadOnlyError
-            Where the array was opened for reading.
+            If the array was opened for reading.
 
         Notes
         -----
-        - Writes to the same chunk take effect in order. Reading the array shows them after `Writer.flush`.
-        - An error of the store is raised once, by the next assignment, `Writer.flush`, or at the end of the
-          ``with`` block. The assignment that raises it is not done; all other writes are. Where the block
-          itself raised, the error becomes a note on that exception.
-        - A writer that is forgotten finishes its writes; an error is then printed, and nobody can catch it.
-        - ``config.threads`` says how many threads work; with 1, assignments store before they return. So they
-          do for selections of many chunks, which the threads share.
+        - Writes to one chunk take effect in order. Reads of the array see them after
+          `Writer.flush`.
+        - An error of the store is raised once: by the next assignment, by `Writer.flush`, or at the
+          end of the ``with`` block. The assignment that raises it is not done; all other writes
+          are. If the block itself raised, the error becomes a note on that exception.
+        - A writer that is dropped finishes its writes. It prints errors, which nobody can catch
+          then.
+        - ``config.threads`` sets the number of threads. With 1, assignments store before they
+          return. At any setting, the threads share the work of an assignment to many chunks, which
+          also stores before it returns.
 
         Examples
         --------
@@ -330,21 +344,21 @@ class AnyArray(Indexed, Node):
     # ---- changing
 
     def resize(self, new_shape: ShapeLike) -> None:
-        """Change the extent. No data moves; chunks that are then outside are deleted.
+        """Change the shape. No data moves; chunks outside the new shape are deleted.
 
-        What is cut off does not come back: elements that come into view when the array grows are fill value,
-        also in a chunk at the former edge (where zarr-python keeps and shows what was there), and also if the
-        resize that cut them off was killed.
+        Cut-off elements do not come back. If the array grows again, they read as the fill value.
+        This also holds for a chunk at the former edge (where zarr-python keeps and shows the old
+        elements), and if the resize that cut them off was killed.
 
         Parameters
         ----------
         new_shape : int or sequence of int
-            As many axes as before.
+            The new lengths, with the same number of axes.
 
         Raises
         ------
         InvalidArgumentError
-            For another number of axes.
+            If the number of axes differs.
 
         Examples
         --------
@@ -357,22 +371,21 @@ class AnyArray(Indexed, Node):
         self._resize(list(normalize_shape(new_shape)))
 
     def compact(self, *, dry_run: bool = False) -> int:
-        """Give back the bytes of shards that rewriting chunks has left behind. Ctrl-C stops it between
-        shards.
+        """Reclaim the bytes that rewritten chunks left behind in shards.
 
-        Where some chunks of a shard are written anew, the old ones may stay in its file until they are more
-        than what is in use. Each shard is complete at every instant. An array without shards has nothing to
-        give back.
+        When chunks of a shard are rewritten, the old ones may stay in its file until they take more
+        space than the chunks in use. Every shard stays complete at all times. Ctrl-C stops between
+        shards. An array without shards has nothing to reclaim.
 
         Parameters
         ----------
         dry_run : bool, default False
-            Whether only to count.
+            Whether to only count.
 
         Returns
         -------
         int
-            Bytes given back, or to be.
+            Bytes reclaimed, or reclaimable with ``dry_run``.
 
         Examples
         --------
@@ -384,16 +397,16 @@ class AnyArray(Indexed, Node):
         return self._compact(dry_run)
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """Extend the array along one axis by some data.
+        """Append data along one axis.
 
-        Several may append at once, through one object or many, in threads or processes: the data of each come
-        together, behind those of others. The shape grows when the data are stored: whoever is killed midway
-        leaves the array as it was.
+        Several appends may run at once, through one or many array objects, threads or processes.
+        The data of each append stay together, behind the earlier ones. The shape grows after the
+        data are stored, so an append that is killed leaves the array unchanged.
 
         Parameters
         ----------
         data : array-like
-            As many axes as the array, and as long along all but ``axis``.
+            Has as many axes as the array, with the same lengths along all axes but ``axis``.
         axis : int, default 0
 
         Returns
@@ -404,7 +417,7 @@ class AnyArray(Indexed, Node):
         Raises
         ------
         ArrayShapeError
-            Where ``data`` does not fit.
+            If ``data`` does not fit.
 
         Examples
         --------
@@ -433,11 +446,11 @@ class AnyArray(Indexed, Node):
             )
         return self._append(values, list(values.shape), axis)
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     @property
     def _shown_dtype(self) -> Any:
-        """Its data type, for people."""
+        """The data type as shown to people."""
         return f"optional {self.dtype}" if is_optional(self.dtype) else self.dtype
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Settings of one array, as ``config=`` and `Array.with_config` have them."""
+"""Settings of one array, as passed to ``config=`` and `Array.with_config`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 __all__ = ["NO_CONFIG", "ArrayConfig", "named", "parse_cache", "parse_config", "settled"]
 
 _NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
-# zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a
-# network.
+# Accepted because zarr-python's ArrayConfig has them. They only change how shards are read over a
+# network, never the result.
 _OF_REMOTE_STORES = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
 
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """An array's own settings; ``None``: as `hyperslab.config` said when the array was opened."""
+    """Settings of one array; ``None``: as in `hyperslab.config` when the array was opened."""
 
     write_empty_chunks: bool | None = None
     order: Literal["C", "F"] | None = None
@@ -28,20 +28,22 @@ class ArrayConfig:
 
     @property
     def fortran(self) -> bool | None:
-        """Whether results have their first axis fastest."""
+        """True if the first axis of results varies fastest; ``None`` if not set."""
         return None if self.order is None else self.order == "F"
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings by name."""
+        """Return the settings by name."""
         return dict(vars(self))
 
 
-# What an array has that is opened without settings.
+# The configuration of an array opened without settings.
 NO_CONFIG = ArrayConfig()
 
 
 def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
-    """The settings of an array that is opened now: its own, then its earlier ones, then the values of
+    """Return the settings of an array opened now.
+
+    In order of precedence: its own settings, its earlier settings, the values of
     `hyperslab.config`.
     """
     now: dict[str, Any] = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
@@ -52,12 +54,12 @@ def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
 
 
 def named(config: Any) -> dict[str, None]:
-    """The names of the settings that a caller gave, to take what an array had before of them away."""
+    """Return ``None`` for each setting that the caller named, to clear earlier values."""
     return {name: None for name in _settings(config) if name in vars(NO_CONFIG)}
 
 
 def _settings(config: Any) -> Mapping[str, Any]:
-    """What a caller gave: a mapping, or zarr-python's ``ArrayConfig``."""
+    """Return the settings that a caller gave as a mapping or as zarr-python's ``ArrayConfig``."""
     if config is None:
         return {}
     if isinstance(config, Mapping):
@@ -72,7 +74,7 @@ def _settings(config: Any) -> Mapping[str, Any]:
 
 
 def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig:
-    """An array's own settings; those not given are those of ``default``."""
+    """Parse an array's own settings; settings not given come from ``default``."""
     if config is None:
         return default or NO_CONFIG
     changes: dict[str, Any] = {}
@@ -89,7 +91,7 @@ def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig
 
 
 def parse_cache(config: Any, default: Cache | None = None, given: CacheLike | None = None) -> Cache | None:
-    """The cache among an array's own settings, or that of an argument ``cache``, but not both."""
+    """Return the cache given in an array's settings or as argument ``cache``, but not both."""
     if config is None and given is None:
         return default
     settings = _settings(config)

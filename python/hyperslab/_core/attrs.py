@@ -1,4 +1,4 @@
-"""User attributes: a dictionary that is stored."""
+"""User attributes: a stored dictionary."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["Attributes", "attributes_text"]
 
 
 def attributes_text(attributes: Mapping[str, Any] | None) -> str:
-    """Attributes as JSON.
+    """Return attributes as JSON.
 
-    ``NaN`` and infinities are written as Python writes them: other software does, too.
+    ``NaN`` and infinities are written as Python writes them. Other software does the same.
     """
     return json.dumps(dict(attributes or {}), allow_nan=True)
 
 
 class Attributes(MutableMapping[str, Any]):
-    """The attributes of an array or a group: every change is stored at once.
+    """The attributes of an array or a group. Every change is stored at once.
 
-    A change starts from what is stored at that moment and touches its own keys only, so that of several
-    objects, threads and processes none undoes what another did. What others change shows here after a change
-    or ``refresh()`` of the array or group.
+    A change starts from the attributes stored at that moment and touches only its own keys.
+    Objects, threads and processes therefore do not undo each other's changes. Changes by others
+    show up here after a change, or after ``refresh()`` of the array or group.
 
-    Values are what JSON has: dictionaries, lists, strings, numbers, booleans, ``None``. A value that is
-    changed in place (``attrs["list"].append(1)``) is not stored: assign it.
+    Values are JSON values: dictionaries, lists, strings, numbers, booleans, ``None``. Changing a
+    value in place (``attrs["list"].append(1)``) does not store it: assign it.
 
     Examples
     --------
@@ -44,8 +44,8 @@ class Attributes(MutableMapping[str, Any]):
         self._parsed: tuple[str, dict[str, Any]] = ("{}", {})
 
     def _dict(self) -> dict[str, Any]:
-        # The text is the truth (another object of the same node may have changed it); parsing it is
-        # what is saved.
+        # The stored text is authoritative: another object of the same node may have changed it.
+        # Comparing the text only saves parsing it.
         text = self._stored.text()
         if text != self._parsed[0]:
             self._parsed = (text, json.loads(text))
@@ -79,7 +79,10 @@ class Attributes(MutableMapping[str, Any]):
         self._stored.update(attributes_text(dict(*args, **kwargs)))
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The value of this name; set to a default where there is none (also none that others have set)."""
+        """Return the value of a name. If it has no value, the default is stored first.
+
+        Values that others have set count as well.
+        """
         self._stored.update(attributes_text({name: default}), True)
         return self[name]
 
@@ -92,11 +95,11 @@ class Attributes(MutableMapping[str, Any]):
         self._stored.set(attributes_text(attributes))
 
     def text(self) -> str:
-        """All attributes, as JSON."""
+        """Return all attributes as JSON."""
         return self._stored.text()
 
     def asdict(self) -> dict[str, Any]:
-        """All attributes, as a dictionary of its own."""
+        """Return all attributes as a new dictionary."""
         return copy.deepcopy(self._dict())
 
     def __eq__(self, other: object) -> bool:

@@ -11,21 +11,22 @@ __all__ = ["Cache", "CacheLike", "resolve_cache"]
 
 
 class Cache(_native.CacheBase):
-    """Keeps decoded chunks, so that reading small parts of the same chunks again decodes nothing.
+    """Keeps decoded chunks, so that repeated reads of small parts decode nothing.
 
-    For one array or group, ``cache="64 MiB"`` is enough where it is opened. Several share the room of a
-    ``Cache`` that is given to each of them.
+    For one array or group, pass ``cache="64 MiB"`` when you open it. To share one cache, pass the
+    same ``Cache`` to each of them.
 
-    A read never gives what is outdated: before a kept chunk is used, the store is asked (one system call)
-    whether its object is still the one that was read. Changes by this process and by others show at once.
-    Only chunks with codecs are kept, and of files only those that were last changed more than two seconds
-    before they were read, on file systems whose answers are current (not on NFS, SMB, FUSE). A read that
-    touches more than the cache holds keeps nothing.
+    A read never returns outdated data. Before a cached chunk is used, one system call asks the
+    store whether its object is still the same. Changes by this and other processes therefore show
+    at once. Only chunks with codecs are cached. Chunks of a file are cached only if the file was
+    last changed more than two seconds before the read. File systems with possibly stale metadata
+    (NFS, SMB, FUSE) are excluded. A read that touches more than the cache can hold caches nothing.
 
     Parameters
     ----------
     limit : int or str
-        The most bytes that it keeps: ``"64 MiB"``, ``1 << 26``. Each chunk counts 512 bytes besides its own.
+        Maximum bytes to keep: ``"64 MiB"``, ``1 << 26``. Each chunk counts as its size plus 512
+        bytes.
 
     Examples
     --------
@@ -47,16 +48,16 @@ class Cache(_native.CacheBase):
         return f"Cache({self.limit}, nbytes={self.nbytes}, hits={self.hits}, misses={self.misses})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Chunks stay behind: another process gets an empty cache of the same size.
+        # Chunks are not pickled: another process gets an empty cache of the same size.
         return type(self), (self.limit,)
 
 
 CacheLike: TypeAlias = Cache | int | str
-"""What a cache can be given as: a `Cache`, or the size of a new one."""
+"""Ways to give a cache: a `Cache`, or the size of a new one."""
 
 
 def resolve_cache(cache: CacheLike | None) -> Cache | None:
-    """The cache that an argument means."""
+    """Return the cache that an argument stands for."""
     if cache is None or isinstance(cache, Cache):
         return cache
     try:

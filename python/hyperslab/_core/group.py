@@ -1,4 +1,4 @@
-"""Groups of Zarr."""
+"""Zarr groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node_of(
     cache: Cache | None = None,
     config: ArrayConfig | None = None,
 ) -> Array | Group:
-    """The node that a handle is for."""
+    """Return the node for a handle."""
     if store._native.is_file:
         from hyperslab._hdf5.array import FileArray
         from hyperslab._hdf5.group import FileGroup
@@ -41,20 +41,20 @@ def node_of(
 
 
 class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
-    """A group: arrays and other groups by name. Made by `hyperslab.open_group`, `hyperslab.create_group` and
-    groups.
+    """A group: arrays and other groups by name.
 
-    A mapping from names to nodes; names of nodes further down are paths (``group["ocean/sst"]``).
+    Made by `hyperslab.open_group`, `hyperslab.create_group` and groups. A group is a mapping from
+    names to nodes. Nodes further down have paths as names (``group["ocean/sst"]``).
 
-    A member that cannot be opened (its codec is not known, its metadata is damaged) is listed, marked, and
-    refused when it is read: `get`, `items`, `values`, `members`, `arrays` and `tree` have an
-    `UnreadableArray` for it, which raises the reason when it is used; ``group[name]`` raises it at once.
+    A member that cannot be opened (unknown codec, damaged metadata) is still listed. `get`,
+    `items`, `values`, `members`, `arrays` and `tree` return an `UnreadableArray` for it, which
+    raises the reason when it is used. ``group[name]`` raises the reason at once.
 
-    A group opened with consolidated metadata shows what that says, without a look at the store: iteration,
-    ``in`` and ``[]`` agree. What is changed through this object, and through nodes reached from it, shows at
-    once. What is changed otherwise (by another object, another process) shows when it has been consolidated
-    again and this object was refreshed, or with ``use_consolidated=False``. The consolidated metadata that is
-    stored changes by `consolidate`, and where nodes are deleted.
+    A group opened with consolidated metadata shows that metadata without reading the store:
+    iteration, ``in`` and ``[]`` agree. Changes made through this object, or through nodes reached
+    from it, show at once. Other changes (by another object or process) show after consolidating
+    again and refreshing this object, or with ``use_consolidated=False``. The stored consolidated
+    metadata changes when `consolidate` is called and when nodes are deleted.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
 
     @classmethod
     def open(cls, store: StoreLike, zarr_format: Literal[2, 3] | None = 3) -> Group:
-        """`hyperslab.open_group`, of a group that is there."""
+        """Open an existing group, as `hyperslab.open_group` does."""
         from hyperslab._create.open import open_group
 
         return open_group(store, zarr_format=zarr_format)
@@ -88,7 +88,7 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
         zarr_format: Literal[2, 3] = 3,
         overwrite: bool = False,
     ) -> Group:
-        """`hyperslab.create_group`."""
+        """Same as `hyperslab.create_group`."""
         from hyperslab._create.new import create_group
 
         return create_group(store, attributes=attributes, zarr_format=zarr_format, overwrite=overwrite)
@@ -97,7 +97,7 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Format, kind and attributes; the nodes below where they come from consolidated metadata."""
+        """Format, kind and attributes; with consolidated metadata also the nodes below."""
         if not self._is_consolidated:
             return GroupMetadata(self._document())
         nodes: dict[str, Metadata] = {}
@@ -105,18 +105,18 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
             if isinstance(node, UnreadableArray):
                 nodes[path] = Metadata({"attributes": node.attrs, "unreadable": str(node.error)})
             else:
-                # Without what is below: that is in the list itself.
+                # Leave out the members of groups: the list has them itself.
                 nodes[path] = GroupMetadata(node._document()) if isinstance(node, Group) else node.metadata
         return GroupMetadata(self._document(), ConsolidatedMetadata(nodes))
 
     def _document(self) -> dict[str, Any]:
-        """Its own metadata, without what is below."""
+        """Return the group's own metadata, without the nodes below."""
         attributes = self.attrs.asdict()
         return {"attributes": attributes, "zarr_format": self.zarr_format, "node_type": "group"}
 
     @property
     def info(self) -> Info:
-        """What it is, one fact per line."""
+        """A description of the group, one fact per line."""
         return Info(
             {
                 "Name": self.name,
@@ -131,7 +131,7 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
     # ---- changing
 
     async def update_attributes_async(self, new_attributes: Mapping[str, Any]) -> Group:
-        """`update_attributes`, awaited."""
+        """Awaitable `update_attributes`."""
         from hyperslab._base.awaiting import awaited_of
 
         await awaited_of(self, self.update_attributes, new_attributes)
@@ -140,7 +140,7 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
     def _node(self, handle: Any) -> Array | Group:
         return node_of(handle, self._store, self._cache)
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -162,5 +162,5 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
 
 
 def _reopen(store: Store, path: str, zarr_format: int, cache: Cache | None) -> Group:
-    """An unpickled group: opened when it is first used."""
+    """Unpickle a group: it is opened on first use."""
     return Group(_native.GroupHandle.deferred(store._native, path, zarr_format), store, cache)

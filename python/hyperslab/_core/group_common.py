@@ -1,4 +1,4 @@
-"""What groups of all formats have."""
+"""The methods that groups of all formats share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = ["AnyGroup"]
 
 
 class _Items(ItemsView[str, Any]):
-    """Names and what `Group.get` has for them."""
+    """Pairs of name and node, as `Group.get` returns it."""
 
     _mapping: AnyGroup
 
@@ -62,7 +62,7 @@ class _Items(ItemsView[str, Any]):
 
 
 class _Values(ValuesView[Any]):
-    """What `Group.get` has for each name."""
+    """Nodes, as `Group.get` returns them."""
 
     _mapping: AnyGroup
 
@@ -74,7 +74,7 @@ class _Values(ValuesView[Any]):
 
 
 class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
-    """A group of any format: what is below it, and changing that where the format is written."""
+    """A group of any format: access to its nodes, and changes if the format can be written."""
 
     def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
         self = super().__new__(cls, handle, store.read_only)
@@ -87,11 +87,11 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     @property
     def info(self) -> Info:
-        """What it is, one fact per line."""
+        """A description of the group, one fact per line."""
         raise NotImplementedError
 
     def info_complete(self) -> Info:
-        """`info`, and how many nodes are below. Lists the store."""
+        """Return `info` plus the number of nodes below. Lists the store."""
         kinds = [kind for _, kind in self._walk(None)]
         counts = {
             "No. members": len(kinds),
@@ -103,7 +103,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     # ---- nodes in it
 
     def _node(self, handle: Any) -> Any:
-        """What a handle of something below is for."""
+        """Return the node for a handle from this group."""
         raise NotImplementedError
 
     def __getitem__(self, path: str) -> Array | Group:
@@ -113,20 +113,20 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             raise KeyError(path) from None
 
     def __setitem__(self, path: str, value: Any) -> None:
-        """Create an array of these values, in the place of what is there.
+        """Create an array from values, replacing an existing node.
 
-        Raises `TypeError` for what is no array and does not make one: a group, a dictionary, ``None``.
+        Raises `TypeError` for values that cannot become an array: a group, a dictionary, ``None``.
         """
-        from hyperslab._core.arguments import new
+        from hyperslab._create import new
 
         self.create_array(path, data=new.with_type(array_like(path, value)), overwrite=True)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Create several arrays, as ``group[path] = values`` does.
 
-        Names, data types and layouts of all are checked before the first is created.
+        All names, data types and layouts are checked before the first array is created.
         """
-        from hyperslab._core.arguments import new
+        from hyperslab._create import new
 
         self._check_writable()
         new.create_each(self, dict(*args, **kwargs))
@@ -155,8 +155,9 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             return False
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The node at a path, ``default`` where there is nothing; an `UnreadableArray` where there is a node
-        that cannot be opened.
+        """Return the node at a path, or ``default`` if there is none.
+
+        A node that cannot be opened is returned as an `UnreadableArray`.
         """
         try:
             return self._member(path)
@@ -164,21 +165,21 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             return default
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and nodes directly below, as `get` has them."""
+        """Return the names and nodes directly below, as `get` returns them."""
         return _Items(self)
 
     def values(self) -> ValuesView[Any]:
-        """Nodes directly below, as `get` has them."""
+        """Return the nodes directly below, as `get` returns them."""
         return _Values(self)
 
     def _each(self) -> Iterator[tuple[str, Any]]:
         return ((name, self._member(name)) for name in self)
 
     def get_array(self, path: str) -> Array:
-        """The array at a path.
+        """Return the array at a path.
 
-        Raises `ArrayNotFoundError` (a ``FileNotFoundError``) where there is nothing, `ContainsGroupError` (a
-        ``ValueError``) where there is a group.
+        Raises `ArrayNotFoundError` (a ``FileNotFoundError``) if there is nothing, and
+        `ContainsGroupError` (a ``ValueError``) if there is a group.
         """
         node = self._found(path, "array", ArrayNotFoundError)
         if not isinstance(node, Array):
@@ -186,10 +187,10 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return node
 
     def get_group(self, path: str) -> Group:
-        """The group at a path.
+        """Return the group at a path.
 
-        Raises `GroupNotFoundError` (a ``FileNotFoundError``) where there is nothing, `ContainsArrayError` (a
-        ``ValueError``) where there is an array.
+        Raises `GroupNotFoundError` (a ``FileNotFoundError``) if there is nothing, and
+        `ContainsArrayError` (a ``ValueError``) if there is an array.
         """
         node = self._found(path, "group", GroupNotFoundError)
         if not isinstance(node, AnyGroup):
@@ -205,23 +206,23 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     def members(
         self, max_depth: int | None = 0, *, use_consolidated_for_children: bool = True
     ) -> tuple[tuple[str, Array | Group], ...]:
-        """Nodes below, with their paths relative to this group.
+        """Return the nodes below, with their paths relative to this group.
 
-        A node that cannot be opened is among them as an `UnreadableArray`.
+        A node that cannot be opened is returned as an `UnreadableArray`.
 
         Parameters
         ----------
         max_depth : int or None, default 0
             0: the direct children; ``None``: all nodes.
         use_consolidated_for_children : bool, default True
-            Whether groups below may show their own consolidated metadata. (Those of a consolidated group
-            always show what that says.)
+            Whether groups below may show their own consolidated metadata. (Groups below a
+            consolidated group always show its metadata.)
         """
         fresh = not use_consolidated_for_children and not self._is_consolidated
         return tuple((path, node()) for path, _, node in self._listed(_levels(max_depth), fresh))
 
     def _listed(self, depth: int | None, fresh: bool = False) -> list[tuple[str, str, Callable[[], Any]]]:
-        """Paths and kinds of nodes below, and what opens each. In a far store nodes come with the listing."""
+        """Return path, kind and opener of each node below. Remote listings hold the nodes."""
         if not self._is_far:
             return [
                 (path, kind, partial(self._member, path, fresh and kind == "group"))
@@ -233,7 +234,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         ]
 
     def _children(self, kind: str, names: Callable[[], Iterator[str]]) -> Iterator[tuple[str, Any]]:
-        """Names and nodes directly below, of one kind."""
+        """Yield names and nodes of one kind directly below."""
         if not self._is_far:
             return ((name, self._member(name)) for name in names())
         return ((name, node()) for name, found, node in self._listed(1) if found == kind)
@@ -244,8 +245,9 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return self._member(path, fresh) if fresh or error else self._node(handle)
 
     def _member(self, path: str, fresh: bool = False) -> Any:
-        """The node at a path that was listed; of one that cannot be read, what is known of it. ``fresh``:
-        without consolidated metadata.
+        """Return the node at a listed path, or an `UnreadableArray` if it cannot be opened.
+
+        ``fresh``: ignore consolidated metadata.
         """
         try:
             if fresh:
@@ -255,48 +257,48 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             return UnreadableArray(self, path, error)
 
     def nmembers(self, max_depth: int | None = 0) -> int:
-        """How many nodes are below; ``max_depth`` as in `members`."""
+        """Return the number of nodes below; ``max_depth`` is as in `members`."""
         return len(self._walk(_levels(max_depth)))
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Names and arrays directly below; an `UnreadableArray` for each that cannot be opened."""
+        """Yield names and arrays directly below; an `UnreadableArray` if one cannot be opened."""
         return self._children("array", self.array_keys)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Names and groups directly below; an `UnreadableArray` for each that cannot be opened."""
+        """Yield names and groups directly below; an `UnreadableArray` if one cannot be opened."""
         return self._children("group", self.group_keys)
 
     def array_keys(self) -> Iterator[str]:
-        """Names of arrays directly below."""
+        """Yield the names of arrays directly below."""
         return iter([path for path, kind in self._walk(1) if kind == "array"])
 
     def group_keys(self) -> Iterator[str]:
-        """Names of groups directly below."""
+        """Yield the names of groups directly below."""
         return iter([path for path, kind in self._walk(1) if kind == "group"])
 
     def array_values(self) -> Iterator[Array]:
-        """Arrays directly below."""
+        """Yield the arrays directly below."""
         return (node for _, node in self.arrays())
 
     def group_values(self) -> Iterator[Group]:
-        """Groups directly below."""
+        """Yield the groups directly below."""
         return (node for _, node in self.groups())
 
     def tree(
         self, expand: object = None, level: int | None = None, *, max_nodes: int = 500, plain: bool = True
     ) -> Tree:
-        """The hierarchy below as a tree, to be printed.
+        """Return the hierarchy below as a printable tree.
 
         Parameters
         ----------
         expand
             Refused, as in zarr-python.
         level : int, optional
-            How many levels below the direct children, for which it is 0; all by default.
+            Levels to show below the direct children; 0: only these. Default: all.
         max_nodes : int, default 500
-            Further nodes are left out, with a note.
+            Maximum number of nodes to show. A note says if there are more.
         plain : bool, default True
-            Whether to print plain text; otherwise names are bold, for terminals.
+            Whether to print plain text. Otherwise names are bold, for terminals.
         """
         if expand is not None:
             raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
@@ -321,7 +323,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
     ) -> Group:
         """Create a group below this one; see `hyperslab.create_group`."""
-        from hyperslab._core.arguments import new
+        from hyperslab._create import new
 
         self._check_writable()
         created = new.create_group(
@@ -363,10 +365,10 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     ) -> Array:
         """Create an array below this group.
 
-        Arguments are those of `hyperslab.create_array`; the format is the group's. ``compressor`` is an older
-        name of ``compressors``.
+        Takes the arguments of `hyperslab.create_array`. The format is the group's. ``compressor``
+        is an older name of ``compressors``.
         """
-        from hyperslab._core.arguments import new
+        from hyperslab._create import new
 
         self._check_writable()
         if not (isinstance(compressor, str) and compressor == "auto"):
@@ -405,7 +407,10 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     def require_group(
         self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
     ) -> Group:
-        """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
+        """Return the group of this name, creating it if it is missing.
+
+        Raises `TypeError` if there is an array.
+        """
         if name not in self or overwrite:
             return self.create_group(name, overwrite=overwrite, attributes=attributes)
         node = self[name]
@@ -414,7 +419,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return node
 
     def require_groups(self, *names: str) -> tuple[Group, ...]:
-        """`require_group` for several names."""
+        """Call `require_group` for several names."""
         return tuple(self.require_group(name) for name in names)
 
     def require_array(
@@ -427,13 +432,13 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         config: Any = None,
         **kwargs: Any,
     ) -> Array:
-        """The array of this name, created where it is missing.
+        """Return the array of this name, creating it if it is missing.
 
         Raises
         ------
         TypeError
-            Where there is a group, or an array of another shape, or of a type to which ``dtype`` cannot be
-            cast safely (``exact``: of another type).
+            If there is a group, or an array with another shape, or one whose type cannot be cast
+            safely to ``dtype`` (with ``exact``: one with another type).
         """
         unknown = sorted(set(kwargs) - set(inspect.signature(self.create_array).parameters))
         if unknown:
@@ -449,7 +454,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         wanted = normalize_shape(shape)
         if found.shape != wanted:
             raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
-        # Any objects, as zarr-python 2 says it.
+        # zarr-python 2 uses object for any kind of objects.
         if dtype is not None and not (dtype in (object, "O", "|O") and found.dtype == object):
             dtype = normalize_dtype(dtype)
             fits = found.dtype == dtype if exact else np.can_cast(found.dtype, dtype)
@@ -464,13 +469,13 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return self.create_array(name, shape=shape, **kwargs)
 
     def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
-        """Create an array of zeros (as its fill value) below this group."""
+        """Create an array of zeros (the fill value) below this group."""
         self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **kwargs)
 
     def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
-        """Create an array of ones (as its fill value) below this group."""
+        """Create an array of ones (the fill value) below this group."""
         self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=1, **kwargs)
@@ -482,23 +487,23 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return self.create_array(name, shape=shape, fill_value=fill_value, **kwargs)
 
     def empty_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
-        """`hyperslab.empty_like`, below this group."""
+        """Same as `hyperslab.empty_like`, below this group."""
         return self._like("empty_like", name, data, kwargs)
 
     def zeros_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
-        """`hyperslab.zeros_like`, below this group."""
+        """Same as `hyperslab.zeros_like`, below this group."""
         return self._like("zeros_like", name, data, kwargs)
 
     def ones_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
-        """`hyperslab.ones_like`, below this group."""
+        """Same as `hyperslab.ones_like`, below this group."""
         return self._like("ones_like", name, data, kwargs)
 
     def full_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
-        """`hyperslab.full_like`, below this group."""
+        """Same as `hyperslab.full_like`, below this group."""
         return self._like("full_like", name, data, kwargs)
 
     def _like(self, function: str, name: str, data: Any, arguments: dict[str, Any]) -> Array:
-        from hyperslab._core.arguments import new_like
+        from hyperslab._create import new_like
 
         self._check_writable()
         self._check_format(arguments.pop("zarr_format", None))
@@ -515,8 +520,8 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     def create_hierarchy(
         self, nodes: Mapping[str, Any], *, overwrite: bool = False
     ) -> Iterator[tuple[str, Array | Group]]:
-        """Create arrays and groups below this one from their metadata; see `hyperslab.create_hierarchy`."""
-        from hyperslab._core.arguments import hierarchy
+        """Create arrays and groups below from metadata; see `hyperslab.create_hierarchy`."""
+        from hyperslab._create import hierarchy
 
         self._check_writable()
         if any(not path.strip("/") for path in nodes):
@@ -533,11 +538,11 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         Parameters
         ----------
         source : str
-            Its path.
+            The node's path.
         dest : str or Group
             The path of the copy in this group, or another group.
         name : str, optional
-            The path of the copy in another group. Default: its name here.
+            The path of the copy in the other group. Default: the node's name.
         **options
             As in `hyperslab.copy`.
 
@@ -563,23 +568,23 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return report
 
     def move(self, source: str, dest: str) -> None:
-        """Move a node, with all below it, to another path in this group.
+        """Move a node and everything below it to another path in this group.
 
-        On disk a directory gets another name; in other stores, and in a group that shows consolidated
-        metadata, each object is copied. Nobody may write to it meanwhile; arrays that were opened before have
-        the old path.
+        On disk, a directory is renamed. In other stores, and in a group with consolidated metadata,
+        each object is copied. Nobody may write to the node meanwhile. Arrays opened before the move
+        keep the old path.
 
         Parameters
         ----------
         source, dest : str
-            Paths in this group. Groups that are missing above ``dest`` are created.
+            Paths in this group. Missing groups above ``dest`` are created.
 
         Raises
         ------
         NodeNotFoundError
-            Where nothing is at ``source``.
+            If there is nothing at ``source``.
         DestinationError
-            Where something is at ``dest``.
+            If there is something at ``dest``.
 
         Examples
         --------
@@ -590,19 +595,20 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         >>> list(g), g["b/c"][:]
         (['b'], array([1, 2]))
         """
-        from hyperslab._core.arguments import hierarchy
+        from hyperslab._create import hierarchy
 
         hierarchy.move(self, source, dest)
 
     def consolidate(self) -> Self:
-        """Store the metadata of all nodes below with this group, so that opening needs one read; returns
-        the group.
+        """Store the metadata of all nodes below with this group. Returns the group.
+
+        Opening the group and all its nodes then needs one read.
         """
         self._consolidate()
         return self
 
     def _check_format(self, zarr_format: int | None) -> None:
-        """Refuses another format than that of this group."""
+        """Refuse a format that is not the group's."""
         if zarr_format is not None and zarr_format != self._zarr_format:
             raise InvalidArgumentError(
                 f"zarr_format: a group of format {self._zarr_format} has no arrays of format {zarr_format}"
@@ -614,7 +620,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             raise InvalidArgumentError(f"name: a node needs a name, found {name!r}")
         return f"{self.path}/{relative}" if self.path else relative
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     def __repr__(self) -> str:
         return f"<Group {self._store.url}/{self.path}>" if self.path else f"<Group {self._store.url}>"
@@ -627,7 +633,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
 
 def _levels(most: int | None, name: str = "max_depth") -> int | None:
-    """How many levels to walk, of a number that is 0 for one."""
+    """Convert a depth that counts from 0 to a number of levels."""
     if most is None:
         return None
     if most < 0:

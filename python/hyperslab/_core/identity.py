@@ -1,4 +1,4 @@
-"""What tells dask that two arrays hold the same."""
+"""Identifies the content of nodes for dask."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ __all__ = ["content_of"]
 
 
 def content_of(node: Node) -> tuple[str, ...]:
-    """Stands for the content of an array or a group: whenever contents may differ, so do the results.
+    """Return a token for the content of an array or group. If contents may differ, tokens differ.
 
-    Chunks change without a trace in the metadata, and looking at all of them would take long. So
+    Chunks change without a trace in the metadata, and looking at all of them would take long.
+    Therefore:
 
-    - a local HDF5 or NetCDF file is told by its inode, size and time of change;
-    - what was opened for reading is taken to stay as it is until it is opened anew or refreshed;
-    - what may be written has another content each time.
+    - A local HDF5 or NetCDF file is identified by its inode, size and time of change.
+    - A node opened for reading is assumed not to change until it is opened again or refreshed.
+    - A writable node gets a new token each time.
     """
     path = node.store._native.file_path
     if path is not None:

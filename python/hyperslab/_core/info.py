@@ -1,4 +1,4 @@
-"""What `Array.info` and `Group.info` print."""
+"""The facts that `Array.info` and `Group.info` print."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Info", "array_facts", "chunks_per_object", "human_size", "shown_chun
 
 
 def human_size(size: int) -> str:
-    """``824633720832`` as ``768.0 GiB``."""
+    """Return ``824633720832`` as ``768.0 GiB``."""
     value, unit = float(size), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
         if value < 1024 or unit == "EiB":
@@ -25,13 +25,13 @@ def human_size(size: int) -> str:
 
 
 class Info:
-    """Facts, one per line when printed; ``to_dict()`` gives them by name."""
+    """Facts, printed one per line; ``to_dict()`` returns them by name."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = dict(facts)
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts by name."""
+        """Return the facts by name."""
         return dict(self._facts)
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Info:
 
 
 def chunks_per_object(array: Array) -> Any:
-    """How many chunks a shard has, as far as that is one number; one, where each is an object of its own."""
+    """Return the chunks per shard (``"<variable>"`` if it varies); 1 without shards."""
     shards = shown_shards(array)
     if shards is None or isinstance(shards, str):
         return shards or 1
@@ -53,7 +53,7 @@ def chunks_per_object(array: Array) -> Any:
 
 
 def shown_chunks(array: Array) -> Any:
-    """The chunk shape, as far as there is one."""
+    """Return the chunk shape, if there is only one."""
     try:
         return array.chunks
     except UnsupportedError:
@@ -61,7 +61,7 @@ def shown_chunks(array: Array) -> Any:
 
 
 def shown_shards(array: Array) -> Any:
-    """The shard shape, as far as there is one; ``None``: there are no shards."""
+    """Return the shard shape, if there is only one; ``None`` without shards."""
     try:
         return array.shards
     except UnsupportedError:
@@ -69,7 +69,7 @@ def shown_shards(array: Array) -> Any:
 
 
 def array_facts(array: Array) -> dict[str, Any]:
-    """What is known of an array without looking at what is stored."""
+    """Return the facts about an array that need no look at stored chunks."""
     facts: dict[str, Any] = {
         "Type": "Array",
         "Zarr format": array.zarr_format,

@@ -1,5 +1,6 @@
-"""The rows of an array one after the other, read some chunks at a time, so that no chunk is decoded for each
-of its rows.
+"""Iterates over the rows of an array.
+
+Some chunks are read at a time, so that no chunk is decoded once per row.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ if TYPE_CHECKING:
 
 __all__ = ["rows", "vlen_rows"]
 
-# About so many bytes are read at a time.
+# Approximate bytes to read at a time.
 _BYTES = 16 << 20
-# Of an element of variable length, where its values are.
+# Bytes that locate the values of one element of variable length.
 _CELL_BYTES = 16
 
 
 def chunk_hint(array: AnyArray) -> tuple[int, ...] | None:
-    """Elements of a chunk per axis, of the longest where they differ; ``None``: there are no chunks."""
+    """Return the chunk shape, the longest lengths if they differ; ``None`` without chunks."""
     return array._largest_chunk if hasattr(type(array), "read_chunk_sizes") else array.chunks
 
 
 def rows(array: AnyArray) -> Iterator[Any]:
-    """What ``array[0]``, ``array[1]`` … are."""
+    """Yield ``array[0]``, ``array[1]``, …"""
     row = max(array.nbytes // max(len(array), 1), 1)
-    # Arrays of files need not have chunks.
+    # Arrays of files may have no chunks.
     step = max(min((chunk_hint(array) or array.shape)[0], _BYTES // row), 1)
     for start in range(0, len(array), step):
         block = array.read(slice(start, start + step))
-        # Copies: a row that is kept must not keep its block.
+        # Copy, so that a kept row does not keep its whole block.
         for row in block:
             yield row.copy() if isinstance(row, np.ndarray) else row
 
 
 def vlen_rows(array: AnyArray, axis: int, start: int | None, stop: int | None) -> Generator[tuple[int, Any]]:
-    """Pairs of an index of one axis, and what is there."""
+    """Yield pairs of an index along one axis and the elements there."""
     if not -array.ndim <= axis < array.ndim:
         raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {array.ndim} axes")
     axis %= array.ndim
     wanted = range(array.shape[axis])[start:stop]
     before = (slice(None),) * axis
-    # What is not cut into chunks (in a file) is read some rows at a time.
+    # Without chunks (in a file), read several rows at a time.
     row = max(array.size // max(array.shape[axis], 1), 1)
     chunk = chunk_hint(array)
     step = chunk[axis] if chunk else max(_BYTES // (row * _CELL_BYTES), 1)

@@ -1,4 +1,4 @@
-"""Metadata documents, with their values as Python has them."""
+"""Metadata documents, with Python values."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ __all__ = [
 
 
 def codecs_of(metadata: Iterable[Any]) -> tuple[Codec | dict[str, Any], ...]:
-    """Codecs of their metadata; those of which there is no class are dictionaries."""
+    """Return the codecs of metadata; codecs without a class are dictionaries."""
     named = ({"name": codec} if isinstance(codec, str) else codec for codec in metadata)
     return tuple(parse_codec(codec) or codec for codec in named)
 
 
 class Metadata(dict[str, Any]):
-    """A metadata document. Its members are attributes, too; where Python has a better type for a value than
-    JSON, the attribute has it.
+    """A metadata document, whose members are also attributes.
+
+    If Python has a better type for a value than JSON, the attribute has that type.
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as a plain dictionary."""
+        """Return the document as a plain dictionary."""
         return copy.deepcopy(dict(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -54,20 +55,20 @@ class Metadata(dict[str, Any]):
 
 @dataclass(frozen=True)
 class DataType:
-    """The type of elements, and what it is called in metadata."""
+    """An element type and its name in metadata."""
 
     native: np.dtype[Any]
     """NumPy's type."""
     json: Any
-    """Its name, or the object that describes it."""
+    """The name in metadata, or the object that describes the type."""
     zarr_format: Literal[2, 3]
 
     def to_native_dtype(self) -> np.dtype[Any]:
-        """NumPy's type."""
+        """Return NumPy's type."""
         return self.native
 
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
-        """What it is called in metadata of this format, which must be that of the array."""
+        """Return the name in metadata of this format, which must be the array's format."""
         if zarr_format != self.zarr_format:
             raise InvalidArgumentError(
                 f"zarr_format: the metadata is of format {self.zarr_format}, not {zarr_format}"
@@ -77,7 +78,7 @@ class DataType:
 
 @dataclass(frozen=True)
 class RegularChunkGrid:
-    """Chunks of one shape; where there are shards, these are they."""
+    """Chunks of one shape. In a sharded array, this is the grid of shards."""
 
     chunk_shape: tuple[int, ...]
 
@@ -87,7 +88,7 @@ class RegularChunkGrid:
         return len(self.chunk_shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metadata of Zarr v3."""
+        """Return the Zarr v3 metadata."""
         return {"name": "regular", "configuration": {"chunk_shape": list(self.chunk_shape)}}
 
 
@@ -96,11 +97,11 @@ class RectilinearChunkGrid:
     """Chunks of different lengths along each axis."""
 
     shapes: tuple[Any, ...]
-    """As metadata has them: a number, or a list of numbers and of pairs: length, how many."""
+    """In the form of the metadata: a number, or a list of numbers and of pairs (length, count)."""
 
     @property
     def chunk_shapes(self) -> tuple[int | tuple[int, ...], ...]:
-        """Per axis the length of all chunks, or of each."""
+        """Per axis, the length of all chunks or of each chunk."""
         return tuple(axis if isinstance(axis, int) else tuple(_lengths(axis)) for axis in self.shapes)
 
     @property
@@ -109,7 +110,7 @@ class RectilinearChunkGrid:
         return len(self.shapes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metadata of Zarr v3."""
+        """Return the Zarr v3 metadata."""
         shapes = copy.deepcopy(list(self.shapes))
         return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
 
@@ -121,13 +122,13 @@ def _lengths(axis: Iterable[Any]) -> Iterable[int]:
 
 @dataclass(frozen=True)
 class ChunkKeyEncoding:
-    """How objects of chunks (or shards) are named."""
+    """The naming of objects that hold chunks (or shards)."""
 
     name: Literal["default", "v2"]
     separator: Literal["/", "."]
 
     def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
-        """The name of a chunk, below the array.
+        """Return the name of a chunk, relative to the array.
 
         Examples
         --------
@@ -139,9 +140,10 @@ class ChunkKeyEncoding:
         return self.separator.join(["c", *parts] if self.name == "default" else parts or ["0"])
 
     def decode_chunk_key(self, chunk_key: str) -> tuple[int, ...]:
-        """The number of a chunk along each axis. (``"0"`` of ``v2`` may also mean an array without axes.)
+        """Return the index of a chunk along each axis.
 
-        Raises `InvalidArgumentError` for what is no name of a chunk.
+        ``"0"`` in ``v2`` may also mean a 0-d array. Raises `InvalidArgumentError` for text that
+        does not name a chunk.
         """
         parts = chunk_key.split(self.separator)
         if self.name == "default":
@@ -151,13 +153,13 @@ class ChunkKeyEncoding:
         return tuple(map(int, parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """The metadata of Zarr v3."""
+        """Return the Zarr v3 metadata."""
         return {"name": self.name, "configuration": {"separator": self.separator}}
 
 
 @dataclass(frozen=True)
 class OtherKeyEncoding:
-    """How objects of chunks (or shards) are named, in an encoding that is an extension."""
+    """The naming of objects that hold chunks (or shards), by an extension encoding."""
 
     name: str
     configuration: Mapping[str, Any]
@@ -165,7 +167,7 @@ class OtherKeyEncoding:
     """Number of axes of the array."""
 
     def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
-        """The name of a chunk, below the array.
+        """Return the name of a chunk, relative to the array.
 
         Examples
         --------
@@ -178,9 +180,9 @@ class OtherKeyEncoding:
         return _native.chunk_key(json.dumps(self.to_dict()), list(chunk_coords))
 
     def decode_chunk_key(self, chunk_key: str) -> tuple[int, ...]:
-        """The number of a chunk along each axis.
+        """Return the index of a chunk along each axis.
 
-        Raises `InvalidArgumentError` for what is no name of a chunk.
+        Raises `InvalidArgumentError` for text that does not name a chunk.
         """
         found = _native.chunk_of_key(json.dumps(self.to_dict()), chunk_key, self.ndim)
         if found is None:
@@ -188,16 +190,16 @@ class OtherKeyEncoding:
         return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metadata of Zarr v3."""
+        """Return the Zarr v3 metadata."""
         return {"name": self.name, "configuration": copy.deepcopy(dict(self.configuration))}
 
 
 class _ArrayMetadata(Metadata):
-    """What is the same in both formats."""
+    """The members common to both formats."""
 
     def __init__(self, document: Mapping[str, Any], dtype: np.dtype[Any], fill_value: Any) -> None:
         super().__init__(document)
-        # Not among the members.
+        # Set on the object, to keep them out of the document's members.
         object.__setattr__(self, "_native", dtype)
         object.__setattr__(self, "_fill", fill_value)
 
@@ -219,26 +221,26 @@ class _ArrayMetadata(Metadata):
 
     @property
     def fill_value(self) -> Any:
-        """What elements never written hold, as `Array.fill_value` is."""
+        """The value of elements that were never written, as in `Array.fill_value`."""
         return self._fill
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The user's attributes. Changing them changes nothing."""
+        """A copy of the user's attributes. Changing it does not change the stored attributes."""
         return copy.deepcopy(self["attributes"])
 
     @property
     def chunk_key_encoding(self) -> ChunkKeyEncoding | OtherKeyEncoding:
-        """How objects of chunks are named."""
+        """The naming of objects that hold chunks."""
         raise NotImplementedError
 
     def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
-        """The name of the object of a chunk (or shard), below the array."""
+        """Return the name of a chunk's (or shard's) object, relative to the array."""
         return self.chunk_key_encoding.encode_chunk_key(chunk_coords)
 
 
 class ArrayV2Metadata(_ArrayMetadata):
-    """The metadata of a Zarr v2 array: ``.zarray``, and the attributes.
+    """The metadata of a Zarr v2 array: ``.zarray`` and the attributes.
 
     Examples
     --------
@@ -250,27 +252,27 @@ class ArrayV2Metadata(_ArrayMetadata):
 
     @property
     def dtype(self) -> DataType:
-        """The type of elements."""
+        """The element type."""
         return DataType(self._native, self["dtype"], 2)
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Elements of a chunk per axis."""
+        """Chunk length per axis in elements."""
         return tuple(self["chunks"])
 
     @property
     def shards(self) -> None:
-        """Zarr v2 has none."""
+        """Always ``None``: Zarr v2 has no shards."""
         return None
 
     @property
     def chunk_grid(self) -> RegularChunkGrid:
-        """The chunks, as Zarr v3 says it."""
+        """The chunk grid, as in Zarr v3."""
         return RegularChunkGrid(self.chunks)
 
     @property
     def dimension_separator(self) -> Literal["/", "."]:
-        """What stands between the numbers in the name of a chunk."""
+        """The separator between indices in the name of a chunk."""
         return "/" if self.get("dimension_separator") == "/" else "."
 
     @property
@@ -289,7 +291,7 @@ class ArrayV2Metadata(_ArrayMetadata):
         return None if found is None else codecs_of([found])[0]
 
 
-# What the specification has in `zarr.json` of an array.
+# Members of an array's `zarr.json` in the specification.
 _MEMBERS = frozenset(
     [
         "zarr_format",
@@ -322,14 +324,14 @@ class ArrayV3Metadata(_ArrayMetadata):
 
     @property
     def data_type(self) -> DataType:
-        """The type of elements."""
+        """The element type."""
         return DataType(self._native, self["data_type"], 3)
 
     dtype = data_type
 
     @property
     def chunk_grid(self) -> RegularChunkGrid | RectilinearChunkGrid:
-        """The chunks; where there are shards, the shards."""
+        """The grid of chunks; in a sharded array, of shards."""
         found = self["chunk_grid"]
         if isinstance(found, dict) and found["name"] == "rectilinear":
             return RectilinearChunkGrid(tuple(found["configuration"]["chunk_shapes"]))
@@ -348,24 +350,24 @@ class ArrayV3Metadata(_ArrayMetadata):
 
     @property
     def codecs(self) -> tuple[Codec | dict[str, Any], ...]:
-        """All codecs, as chunks (or shards) go through them."""
+        """All codecs, in the order applied to chunks (or shards)."""
         return codecs_of(self["codecs"])
 
     @property
     def sharding_codec(self) -> Sharding | None:
-        """The codec that makes shards, where it is the only one."""
+        """The codec that makes shards, if it is the only codec."""
         codecs = self.codecs
         return codecs[0] if len(codecs) == 1 and isinstance(codecs[0], Sharding) else None
 
     @property
     def inner_codecs(self) -> tuple[Codec | dict[str, Any], ...]:
-        """The codecs of chunks in shards; without shards, all codecs."""
+        """The codecs of inner chunks; without shards, all codecs."""
         sharding = self.sharding_codec
         return self.codecs if sharding is None else sharding.codecs
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Elements of a chunk per axis; where there are shards, of the chunks in them."""
+        """Chunk length per axis in elements; in a sharded array, of inner chunks."""
         sharding = self.sharding_codec
         if sharding is not None:
             return sharding.chunk_shape
@@ -376,7 +378,7 @@ class ArrayV3Metadata(_ArrayMetadata):
 
     @property
     def shards(self) -> tuple[int, ...] | None:
-        """Elements of a shard per axis; ``None``: there are no shards."""
+        """Shard length per axis in elements; ``None`` without shards."""
         grid = self.chunk_grid
         if self.sharding_codec is None:
             return None
@@ -392,12 +394,12 @@ class ArrayV3Metadata(_ArrayMetadata):
 
     @property
     def storage_transformers(self) -> tuple[dict[str, Any], ...]:
-        """Always empty: arrays that have any are refused."""
+        """Always empty: arrays with storage transformers are refused."""
         return tuple(self.get("storage_transformers") or ())
 
     @property
     def extra_fields(self) -> dict[str, Any]:
-        """Members that the specification does not name."""
+        """Members that are not in the specification."""
         return {name: value for name, value in self.items() if name not in _MEMBERS}
 
 
@@ -414,7 +416,7 @@ class ConsolidatedMetadata:
 
     @property
     def metadata(self) -> dict[str, Metadata]:
-        """Metadata of the nodes directly below. That of groups has the nodes below them."""
+        """Metadata of the nodes directly below. A group's metadata includes the nodes below it."""
         found: dict[str, Metadata] = {}
         for path, node in self._nodes.items():
             if "/" in path:
@@ -430,7 +432,7 @@ class ConsolidatedMetadata:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The document, with all nodes by path."""
+        """Return the document, with all nodes by path."""
         nodes = {path: node.to_dict() for path, node in self._nodes.items()}
         return {"kind": "inline", "must_understand": False, "metadata": nodes}
 
@@ -449,16 +451,16 @@ class GroupMetadata(Metadata):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The user's attributes. Changing them changes nothing."""
+        """A copy of the user's attributes. Changing it does not change the stored attributes."""
         return copy.deepcopy(self["attributes"])
 
     @property
     def consolidated_metadata(self) -> ConsolidatedMetadata | None:
-        """That of all nodes below, where the group was opened with it."""
+        """The metadata of all nodes below, if the group was opened with consolidated metadata."""
         return self._consolidated
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as a plain dictionary."""
+        """Return the document as a plain dictionary."""
         found = super().to_dict()
         return (
             found

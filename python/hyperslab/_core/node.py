@@ -1,4 +1,4 @@
-"""What arrays and groups have in common."""
+"""The methods that arrays and groups share."""
 
 from __future__ import annotations
 
@@ -51,22 +51,23 @@ class Node(Named):
 
     @property
     def store(self) -> Store:
-        """The store that it lies in."""
+        """The store that holds the node."""
         return self._store
 
     @property
     def cache(self) -> Cache | None:
-        """Where decoded chunks are kept (of a group, those of the arrays below); ``None``: nowhere."""
+        """The cache of decoded chunks (for a group, of the arrays below); ``None`` without one."""
         return self._cache
 
     def update_attributes(self, new_attributes: Mapping[str, Any]) -> Self:
-        """Add or replace attributes in one change; returns the array or group."""
+        """Add or replace attributes in one change. Returns the array or group."""
         self.attrs.update(new_attributes)
         return self
 
     def refresh(self) -> Self:
-        """Read the metadata again: what others changed (a shape, attributes) becomes visible. Returns the
-        array or group.
+        """Read the metadata again, to see changes by others (a shape, attributes).
+
+        Returns the array or group.
         """
         self._refresh()
         vars(self).pop("_opening", None)
@@ -80,7 +81,7 @@ class Node(Named):
 
 
 class ZarrNode(Node):
-    """An array or a group of Zarr."""
+    """A Zarr array or group."""
 
     _attrs: Attributes | None = None
     if TYPE_CHECKING:
@@ -92,17 +93,17 @@ class ZarrNode(Node):
 
     @property
     def zarr_format(self) -> Literal[2, 3]:
-        """2 or 3."""
+        """The Zarr format: 2 or 3."""
         return cast(Literal[2, 3], self._zarr_format)
 
     @property
     def store_path(self) -> StorePath:
-        """The store that it lies in, and its path there."""
+        """The store that holds the node, and its path there."""
         return StorePath(self._store, self.path)
 
     @property
     def attrs(self) -> Attributes:
-        """The user's attributes: a dictionary that is stored."""
+        """The user's attributes: a stored dictionary."""
         if self._attrs is None:
             self._attrs = Attributes(self._stored_attributes)
         return self._attrs

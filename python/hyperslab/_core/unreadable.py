@@ -1,4 +1,4 @@
-"""Arrays of a group that cannot be opened."""
+"""Members of groups that cannot be opened."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["UNREADABLE", "UnreadableArray", "UnreadableNodeWarning", "why"]
 
-# What is wrong with one node, and does not concern the others. (`ChunkError`: a document that is
-# too large.)
+# Errors of a single node that do not affect other nodes. (`ChunkError`: a metadata document is too
+# large.)
 UNREADABLE = (MetadataValidationError, UnsupportedError, StorePermissionError, ChunkError)
 
 
@@ -29,25 +29,24 @@ class UnreadableNodeWarning(UserWarning):
 
 
 def why(error: Exception) -> str:
-    """The reason, short enough for a line of a tree."""
+    """Return the reason, short enough for a line of a tree."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
 class UnreadableArray(Named):
-    """A member of a group that cannot be opened: its codec or type is not known here, or its metadata is
-    damaged.
+    """A member of a group that cannot be opened.
 
-    Groups list it among their members, so that the others can be used. It knows its name and, where its
-    document is whole, its attributes. Whatever else is asked of it raises the error that says what is wrong;
-    so does ``group[name]``.
+    Its codec or type is not known, or its metadata is damaged. Groups list it among their members,
+    so that the other members can be used. It has a name and, if its document is intact, attributes.
+    Any other access raises the error with the reason; so does ``group[name]``.
     """
 
     def __init__(self, group: AnyGroup, path: str, error: HyperslabError) -> None:
         self._group, self._relative, self.error = group, path, error
 
     error: HyperslabError
-    """Why it cannot be opened."""
+    """The reason why it cannot be opened."""
 
     @property
     def path(self) -> str:
@@ -56,7 +55,7 @@ class UnreadableArray(Named):
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The user's attributes, as far as they can be read. Changing them changes nothing."""
+        """A copy of the user's attributes, as far as they can be read."""
         for name, member in (("zarr.json", "attributes"), (".zattrs", None)):
             try:
                 text = self._group.store.get(f"{self.path}/{name}")
@@ -82,7 +81,7 @@ class UnreadableArray(Named):
     def __getattr__(self, name: str) -> Any:
         from hyperslab._core.array import Array
 
-        # What no array has is looked for by tools that probe objects.
+        # Tools probe objects for names that arrays do not have. These are normal AttributeErrors.
         if not name.startswith("_") and hasattr(Array, name):
             self._refuse()
         raise AttributeError(f"unreadable array {self.name!r} has no attribute {name!r}")

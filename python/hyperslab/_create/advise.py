@@ -1,4 +1,4 @@
-"""Advice about chunks, from the ways an array is read."""
+"""Advises on chunks and shards from the ways an array is read."""
 
 from __future__ import annotations
 
@@ -21,53 +21,58 @@ AccessLike: TypeAlias = str | Sequence[int | slice] | Iterable[str | Sequence[in
 
 @dataclass(frozen=True)
 class AccessCost:
-    """What one way to read costs with a layout. Counts are means where blocks may lie anywhere."""
+    """The cost of one access pattern with one layout.
+
+    If the position of a block is free, counts are averages over all positions.
+    """
 
     access: str
-    """The way to read."""
+    """The access pattern."""
     chunks: float
-    """Chunks that are decoded."""
+    """Chunks decoded."""
     objects: float
-    """Objects that are opened."""
+    """Objects opened."""
     requests: float
-    """Requests to the store, with those for the indexes of shards. Far from a store, ranges that lie close
-    together are one request; this counts as on a disk."""
+    """Requests to the store, including requests for shard indexes.
+
+    Counted as on a disk. A remote store joins neighbouring ranges into one request.
+    """
     bytes_read: float
-    """Bytes from the store."""
+    """Bytes read from the store."""
     bytes_decoded: float
-    """Bytes that come out of decoders."""
+    """Bytes that decoders produce."""
     bytes_wanted: float
-    """Bytes of the elements that were asked for."""
+    """Bytes of the selected elements."""
     seconds_disk: float
-    """About how long that takes on a local disk."""
+    """Estimated seconds on a local disk."""
     seconds_object_store: float
-    """About how long that takes on an object store."""
+    """Estimated seconds on an object store."""
 
 
 @dataclass(frozen=True)
 class AdvisedLayout:
-    """Chunks and shards, and what each way to read costs with them."""
+    """Chunks and shards, and the cost of each access pattern with them."""
 
     name: str
-    """``now``; ``chunks``, the best without shards; ``shards``, the best with shards."""
+    """``now``: as stored. ``chunks``: the best without shards. ``shards``: the best with shards."""
     chunks: tuple[int, ...] | None
-    """Elements of a chunk per axis; ``None``: the array has no chunks."""
+    """Chunk length per axis in elements; ``None``: the array has no chunks."""
     shards: tuple[int, ...] | None
-    """Elements of a shard per axis; ``None``: no shards."""
+    """Shard length per axis in elements; ``None``: no shards."""
     objects: float
     """Number of objects."""
     costs: tuple[AccessCost, ...]
-    """Of each way to read."""
+    """The cost of each access pattern."""
 
 
 @dataclass(frozen=True, repr=False)
 class Advice:
-    """Layouts beside each other; made by `hyperslab.advise`. Printed, it is a table."""
+    """A comparison of layouts, made by `hyperslab.advise`. Prints as a table."""
 
     layouts: tuple[AdvisedLayout, ...]
-    """How the array is stored now; the best chunks; the best chunks in shards."""
+    """The current layout, the best chunks, and the best chunks in shards."""
     text: str = field(compare=False)
-    """All of this as text."""
+    """The comparison as text."""
 
     def __getitem__(self, name: Literal["now", "chunks", "shards"]) -> AdvisedLayout:
         for layout in self.layouts:
@@ -85,40 +90,42 @@ class Advice:
 def advise(
     array: Array | FileArray, access: AccessLike, *, store: Literal["disk", "objects"] | None = None
 ) -> Advice:
-    """Which chunks and shards would suit the ways an array is read.
+    """Recommend chunks and shards for the ways an array is read.
 
     Parameters
     ----------
     array : Array or FileArray
     access : str, tuple, or list of these
-        The ways to read it. All count the same: each by how much longer it takes than with the chunks that
-        suit it best.
+        The access patterns. All have the same weight: each is compared with the chunks that suit it
+        best, by how much longer it takes.
 
-        - ``"time series"``: one point, all along the axis of time, which is the one named ``time`` or ``t``,
-          otherwise the first.
+        - ``"time series"``: one point at all times. The time axis is the one named ``time`` or
+          ``t``, otherwise the first.
         - ``"map"``: one time, everything else.
         - ``"all"``: everything.
-        - A selection of integers and slices that go upwards: ``"[:, 10, 10]"``, or ``np.s_[:, 10, 10]``.
-        - A block of this shape, anywhere: ``"(1, 64, 64)"``, or ``(1, 64, 64)``.
+        - A selection of integers and slices with positive steps: ``"[:, 10, 10]"`` or
+          ``np.s_[:, 10, 10]``.
+        - A block of this shape at any position: ``"(1, 64, 64)"`` or ``(1, 64, 64)``.
     store : {"disk", "objects"}, optional
-        For which kind of store to choose. Default: that of the array.
+        The kind of store to optimize for. Default: the kind that holds the array.
 
     Returns
     -------
     Advice
-        What is read now, with the best chunks, and with the best chunks in shards. Counts are exact, by
-        geometry, as if all chunks were stored and compressed as much as those that are; times are estimates:
-        requests wait 0.1 ms on a disk, 30 ms on an object store (64 at once), which give 2 GB/s and 125 MB/s;
-        4 GB/s are decoded.
+        The costs now, with the best chunks, and with the best chunks in shards. Counts follow from
+        the geometry and are exact. They assume that every chunk is stored and compresses as well as
+        the stored chunks do. Times are estimates. They assume a disk with 0.1 ms per request and 2
+        GB/s, or an object store with 30 ms per request, 64 requests at once and 125 MB/s. Decoding
+        is assumed to run at 4 GB/s.
 
     Raises
     ------
     InvalidArgumentError
-        For what is no way to read this array.
+        If ``access`` holds something that is not a way to read this array.
 
     Notes
     -----
-    `create_array` takes the same ``access``. Stored arrays are changed by `copy`.
+    `create_array` takes the same ``access``. To change a stored array, use `copy`.
 
     Examples
     --------
@@ -145,7 +152,7 @@ def advised_grid(
     far: bool,
     shards: bool,
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """Chunks, and shards where they are wanted, for an array that is to be made."""
+    """Recommend chunks, and shards if wanted, for an array that does not exist yet."""
     listed = None if names is None else list(names)
     found = _advice(_native.advise_shape(list(shape), itemsize, listed, _texts(access), far))
     best = found["shards" if shards else "chunks"]
@@ -162,7 +169,7 @@ def _advice(found: dict[str, Any]) -> Advice:
 
 
 def _texts(access: Any) -> list[str]:
-    """Ways to read as text."""
+    """Return access patterns as text."""
     listed: list[Any] = list(access) if isinstance(access, list) else [access]
     if not listed:
         raise InvalidArgumentError("access: expected one or more ways to read, found none")

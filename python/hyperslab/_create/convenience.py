@@ -1,4 +1,4 @@
-"""The shorter ways to make, save and load arrays."""
+"""Shorthands for making, saving and loading arrays."""
 
 from __future__ import annotations
 
@@ -75,17 +75,21 @@ def create(
     read_only: bool | None = None,
     meta_array: Any = None,
 ) -> Array:
-    """Create an array, with zarr-python's older names for some arguments.
+    """Create an array, accepting zarr-python's older names for some arguments.
 
-    As `create_array`, except: ``store`` may be left out (a new `MemoryStore`), ``path`` is the name,
-    ``dtype`` is float64 by default, ``compressor`` is one codec, ``codecs`` is the list of all codecs of a
-    Zarr v3 array, ``dimension_separator`` the separator of chunk keys, ``chunk_shape`` the same as
-    ``chunks``, and ``data`` is written to an array of the given shape and type. With ``mode="w"`` what is
-    there is deleted, with ``"w-"`` nothing may be there.
+    Works like `create_array`, with these differences:
 
-    Two names for the same thing are an error where both are given. ``synchronizer``, ``chunk_store``,
-    ``cache_metadata``, ``cache_attrs``, ``read_only`` and ``meta_array`` have no effect, as in zarr-python: a
-    warning says so.
+    - ``store`` may be left out (a new `MemoryStore`), and ``path`` is the name.
+    - ``dtype`` is float64 by default.
+    - ``compressor`` is one codec; ``codecs`` lists all codecs of a Zarr v3 array.
+    - ``dimension_separator`` is the separator of chunk keys; ``chunk_shape`` is the same as
+      ``chunks``.
+    - ``data`` is written to an array of the given shape and type.
+    - ``mode="w"`` deletes an existing node; ``"w-"`` fails if one exists.
+
+    Giving both names of one argument is an error. ``synchronizer``, ``chunk_store``,
+    ``cache_metadata``, ``cache_attrs``, ``read_only`` and ``meta_array`` only produce a warning, as
+    in zarr-python.
 
     Examples
     --------
@@ -170,7 +174,7 @@ def create(
     )
 
 
-# Arguments that say the same.
+# Pairs of arguments that exclude each other.
 _EXCLUSIVE = (
     ("chunks", "chunk_shape"),
     ("compressor", "compressors"),
@@ -188,7 +192,7 @@ def _is_auto(codecs: Any) -> bool:
 
 
 def split_codecs(codecs: Any) -> dict[str, Any]:
-    """The codecs of a Zarr v3 array in one list, by role: those before the serializer, it, those after it."""
+    """Split a list of Zarr v3 codecs into filters, serializer and compressors."""
     found = [codec_metadata(codec, 3) for codec in codecs]
     serializers = ("bytes", "sharding_indexed", "numcodecs.pcodec", "numcodecs.zfpy", "zfp")
     at = [index for index, codec in enumerate(found) if codec["name"] in serializers]
@@ -198,8 +202,9 @@ def split_codecs(codecs: Any) -> dict[str, Any]:
 
 
 def array(data: Any, **kwargs: Any) -> Array:
-    """Create an array filled with some data; arguments as in `create`. Of a Zarr array everything is kept
-    that no argument says otherwise, as by `from_array`.
+    """Create an array from data. Takes the arguments of `create`.
+
+    From a Zarr array, everything is kept that no argument overrides, as in `from_array`.
 
     Examples
     --------
@@ -228,7 +233,7 @@ def array(data: Any, **kwargs: Any) -> Array:
 
 
 def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `create` that keep what they can of a Zarr array."""
+    """Return arguments of `create` that keep what they can of a Zarr array."""
     zarr_format = normalize_format(given.get("zarr_format") or data.metadata.zarr_format)
     wanted: dict[str, Any] = {
         "fill_value": DEFAULT_FILL_VALUE,
@@ -236,7 +241,7 @@ def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         **dict.fromkeys(("chunks", "shards", "filters", "compressors", "serializer"), "keep"),
     }
     kept = layout_of(data, zarr_format, described(data, zarr_format, {**wanted, **given}))
-    # What is said by another name.
+    # Drop kept values that the caller gave under another name.
     none_says = ("compressor", "compressors", "filters")
     said = {
         name
@@ -251,26 +256,34 @@ def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def zeros(shape: ShapeLike, **kwargs: Any) -> Array:
-    """Create an array of zeros: its fill value, nothing is stored. Arguments as in `create`, but for
-    ``fill_value``, which is for `full`.
+    """Create an array of zeros: the fill value is zero, and nothing is stored.
+
+    Takes the arguments of `create` except ``fill_value``, for which there is `full`.
     """
     return create(shape, fill_value=DEFAULT_ZERO, **kwargs)
 
 
 def empty(shape: ShapeLike, **kwargs: Any) -> Array:
-    """Create an array of its fill value: nothing is ever undefined. Arguments as in `create`."""
+    """Create an array that holds its fill value: no element is undefined.
+
+    Takes the arguments of `create`.
+    """
     return create(shape, **kwargs)
 
 
 def ones(shape: ShapeLike, **kwargs: Any) -> Array:
-    """Create an array of ones: its fill value, nothing is stored. Arguments as in `create`, but for
-    ``fill_value``, which is for `full`.
+    """Create an array of ones: the fill value is one, and nothing is stored.
+
+    Takes the arguments of `create` except ``fill_value``, for which there is `full`.
     """
     return create(shape, fill_value=1, **kwargs)
 
 
 def full(shape: ShapeLike, fill_value: Any, **kwargs: Any) -> Array:
-    """Create an array of one value: its fill value, nothing is stored. Arguments as in `create`."""
+    """Create an array of one value: it is the fill value, and nothing is stored.
+
+    Takes the arguments of `create`.
+    """
     return create(shape, fill_value=fill_value, **kwargs)
 
 
@@ -283,8 +296,9 @@ def save_array(
     storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Store one array; an array or group that is there is an error, unless with ``mode="w"``. Further
-    arguments as in `create`.
+    """Store one array. Takes further arguments of `create`.
+
+    Fails if there is an array or group already, unless ``mode="w"`` is given.
 
     Examples
     --------
@@ -299,7 +313,7 @@ def save_array(
 
 
 def _values(name: str, value: Any) -> Any:
-    """A value that makes an array. Raises `TypeError` for others."""
+    """Return a value that can become an array. Raises `TypeError` for other values."""
     checked = array_like(name, value)
     return with_type(checked if hasattr(checked, "dtype") else np.asarray(checked))
 
@@ -312,13 +326,15 @@ def save_group(
     storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Store several arrays as a group in the place of what is there: ``arr_0``, ``arr_1`` …, and those
-    given by name. There are no options: every other keyword is the name of an array.
+    """Store several arrays as a group, replacing an existing node.
+
+    Positional arrays become ``arr_0``, ``arr_1``, …; keywords name the others. There are no
+    options: every other keyword is the name of an array.
     """
     if not args and not kwargs:
         raise InvalidArgumentError("at least one array must be provided")
     for name, value in kwargs.items():
-        # What has no type may be a mistyped option: nothing is deleted for it.
+        # A value without a type may be a mistyped option: fail before anything is deleted.
         if not (hasattr(value, "shape") and hasattr(value, "dtype")):
             raise TypeError(f"{name}: expected a NumPy array or alike, found {type(value).__name__}")
         if name in (f"arr_{index}" for index in range(len(args))):
@@ -344,7 +360,7 @@ def save(
     storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """`save_array` for one array, `save_group` for several."""
+    """Store one array with `save_array`, or several with `save_group`."""
     if len(args) == 1 and not kwargs:
         save_array(store, args[0], path=path, zarr_format=zarr_format, storage_options=storage_options)
     else:
@@ -354,9 +370,9 @@ def save(
 
 
 def load(store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None) -> Any:
-    """Read an array, or all arrays directly in a group (as a dictionary), into memory.
+    """Read an array into memory, or all direct member arrays of a group as a dictionary.
 
-    Arrays of a group that cannot be opened are left out, with an `UnreadableNodeWarning`.
+    Member arrays that cannot be opened are left out with an `UnreadableNodeWarning`.
     """
     node = open(store, path=path, zarr_format=zarr_format, mode="r")
     if isinstance(node, Group):

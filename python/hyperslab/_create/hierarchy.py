@@ -26,7 +26,7 @@ __all__ = ["create_below", "create_hierarchy", "move", "tree"]
 
 Nodes = Mapping[str, Any]
 
-# The objects that are nodes.
+# The objects that make nodes.
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -35,27 +35,28 @@ def create_hierarchy(
 ) -> Iterator[tuple[str, Array | Group]]:
     """Create arrays and groups from their metadata.
 
-    All documents are checked before the first is stored.
+    All documents are checked before the first one is stored.
 
     Parameters
     ----------
     store : store
         As in `open`.
     nodes : mapping
-        Metadata by path: ``array.metadata`` and ``group.metadata``, also zarr-python's, or documents as
-        dictionaries. All of one format. The root is ``""``. Groups that are missing above are created.
+        Metadata by path: ``array.metadata`` and ``group.metadata``, also zarr-python's, or
+        documents as dictionaries. All must have the same format. The root is ``""``. Missing groups
+        above a node are created.
     overwrite : bool, default False
-        Whether a node takes the place of what is there.
+        Whether to replace existing nodes.
 
     Yields
     ------
     tuple of str and Array or Group
-        Paths and nodes, the outer before the inner.
+        Paths and nodes, parents before children.
 
     Raises
     ------
     ContainsArrayError, ContainsGroupError
-        Where something is there and ``overwrite`` is false.
+        If a node exists and ``overwrite`` is false.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def create_hierarchy(
 
 
 def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list[tuple[str, Array | Group]]:
-    """`create_hierarchy` below a path of a store."""
+    """Implement `create_hierarchy` below a path of a store."""
     documents = {_normal(path): _document(node) for path, node in nodes.items()}
     if len(documents) != len(nodes):
         raise InvalidArgumentError("nodes: two paths name the same node")
@@ -115,11 +116,11 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
 
 
 def _replace(place: Store, path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
-    """Puts a node without elements in the place of the old node, in one step."""
+    """Replace an existing node by a node without elements, in one step."""
     place._writable()
 
     def fill(beside: _native.StoreHandle) -> None:
-        # It is a group so far.
+        # The new node is a group at first.
         if ".zarray" in named:
             beside.delete(".zgroup")
         for name, text in named.items():
@@ -129,8 +130,10 @@ def _replace(place: Store, path: str, named: Mapping[str, bytes], zarr_format: i
 
 
 def _store_new(place: Store, path: str, named: Mapping[str, bytes], must_be_new: bool) -> None:
-    """Stores the documents of a node where there was none. Who else makes it meanwhile loses nothing: the
-    first document is the node, and only one of us creates it.
+    """Store the documents of a new node.
+
+    A concurrent writer loses nothing: the first document makes the node, and only one writer
+    creates it.
     """
     (node, text), *rest = named.items()
     place._writable()
@@ -149,13 +152,13 @@ def _normal(path: str) -> str:
 
 
 def _above(path: str) -> list[str]:
-    """The root and the groups on the way to a node."""
+    """Return the root and the groups on the way to a node."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts))] if path else []
 
 
 def _document(node: Any) -> dict[str, Any]:
-    """A metadata document as a dictionary."""
+    """Return a metadata document as a dictionary."""
     found = node.to_dict() if hasattr(node, "to_dict") else node
     if not isinstance(found, Mapping):
         raise TypeError(f"nodes: expected metadata, found {type(node).__name__}")
@@ -164,7 +167,7 @@ def _document(node: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON of what zarr-python leaves in its dictionaries: codecs, enumerations."""
+    """Return JSON values for objects in zarr-python's dictionaries: codecs, enumerations."""
     for method in ("to_dict", "get_config"):
         if hasattr(value, method):
             return getattr(value, method)()
@@ -180,7 +183,7 @@ def _is_array(document: Mapping[str, Any]) -> bool:
 
 
 def _texts(document: dict[str, Any], zarr_format: int) -> dict[str, bytes]:
-    """The objects that hold a document, and their texts. The first makes the node appear."""
+    """Return the objects of a document with their texts. The first makes the node appear."""
     if zarr_format == 3:
         return {"zarr.json": _text(document)}
     attributes = document.pop("attributes", None) or {}
@@ -194,7 +197,7 @@ def _text(document: Any) -> bytes:
 
 
 def _check(path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
-    """Opens a node where nobody sees it: raises what is wrong with its documents."""
+    """Open a node in a temporary memory store, to raise errors in its documents."""
     trial = MemoryStore()
     for name, text in named.items():
         trial.set(join_path(path, name), text)
@@ -203,13 +206,13 @@ def _check(path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
 
 
 def _check_name(path: str, zarr_format: int) -> None:
-    """Raises `InvalidArgumentError` where no node can have a path."""
+    """Raise `InvalidArgumentError` if a path is not valid for a node."""
     if path:
         _native.create_group(MemoryStore()._native, path, zarr_format, "{}", False)
 
 
 def _check_above(place: Store, path: str, zarr_format: int) -> None:
-    """Refuses what cannot hold nodes of a format: an array, a group of the other format."""
+    """Refuse parents that cannot hold nodes of this format: arrays, groups of the other format."""
     kind = _kind_at(place, path)
     if kind == "array":
         raise ContainsArrayError(f"there is an array at {path!r} in {place.url}: it cannot hold other nodes")
@@ -229,7 +232,7 @@ def _kind_at(place: Store, path: str, zarr_format: int | None = None) -> Literal
 
 
 def move(group: AnyGroup, source: str, dest: str) -> None:
-    """`Group.move`."""
+    """Implement `Group.move`."""
     group._check_writable()
     old, new = group._path_of(source), group._path_of(dest)
     if source not in group:
@@ -246,7 +249,7 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
     if isinstance(store, LocalStore) and not group._is_consolidated:
         (store.root / old).rename(store.root / new)
         return
-    # What makes nodes appear comes last.
+    # Write the documents that make nodes appear last.
     for key in sorted(store.list(old), key=lambda key: key.rpartition("/")[2] in _DOCUMENTS):
         value = store.get(key)
         if value is not None:
@@ -256,5 +259,5 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
 
 
 def tree(grp: Group, expand: bool | None = None, level: int | None = None) -> Any:
-    """`Group.tree`."""
+    """Same as `Group.tree`."""
     return grp.tree(expand=expand, level=level)

@@ -1,4 +1,4 @@
-"""New arrays that are like others: what of a Zarr array is kept when it is given as data."""
+"""New arrays like existing ones: decides what to keep of a Zarr array that is given as data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["described", "is_zarr_array", "layout_of"]
 
 
 def is_zarr_array(data: Any) -> bool:
-    """Whether it is a Zarr array, hyperslab's or zarr-python's."""
+    """Return True for a Zarr array, hyperslab's or zarr-python's."""
     if isinstance(data, Array):
         return not data.store._native.is_file
     return type(data).__module__.split(".")[0] == "zarr" and hasattr(data, "metadata")
@@ -24,14 +24,16 @@ def _format(data: Any) -> int:
 
 
 def described(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a new array of some format takes from a Zarr array, as in zarr-python: fill value, attributes,
-    names of dimensions, order and names of chunks; but for what is ``given``.
+    """Fill in arguments of a new array from a Zarr array, as in zarr-python.
+
+    These are fill value, attributes, dimension names, order and chunk key encoding. Arguments in
+    ``given`` take precedence.
     """
     found = dict(given)
     if found["fill_value"] is DEFAULT_FILL_VALUE and not (data.fill_value is None and zarr_format == 3):
         found["fill_value"] = data.fill_value
     if found["attributes"] is None:
-        # A copy: what is nested in it would be shared.
+        # Copy, so that nested values are not shared.
         found["attributes"] = json.loads(json.dumps(dict(data.attrs)))
     if found["dimension_names"] is None:
         names = getattr(data, "dimension_names", None)
@@ -49,11 +51,11 @@ def described(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str
 
 
 def layout_of(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Chunks, shards and codecs of a Zarr array for a new one, where ``"keep"`` is given for them."""
+    """Fill in chunks, shards and codecs from a Zarr array where ``"keep"`` is given."""
     found = dict(given)
     same = zarr_format == _format(data)
     grid = data.metadata.chunk_grid if _format(data) == 3 else None
-    # Of shards of different shapes the grid is that of shards, and their chunks have one shape.
+    # If shards differ in shape, the grid describes the shards, and their chunks have one shape.
     several = None
     if hasattr(grid, "chunk_shapes"):
         several = "chunks" if data.metadata.sharding_codec is None else "shards"

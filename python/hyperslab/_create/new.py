@@ -1,4 +1,4 @@
-"""Creating: `create_array`, `create_group`, `from_array`."""
+"""Creation of nodes: `create_array`, `create_group`, `from_array`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
     "write_all",
 ]
 
-# Data that is not in memory is copied in blocks of about so many bytes.
+# Data outside memory is copied in blocks of about this many bytes.
 _BLOCK_BYTES = 64 << 20
 _LARGEST_BLOCK_BYTES = 512 << 20
 
@@ -75,7 +75,7 @@ def create_group(
     zarr_format : {2, 3}, optional
         Default: ``hyperslab.config.default_zarr_format``.
     overwrite : bool, default False
-        Whether it takes the place of what is there, which stays until the new one is there.
+        Whether to replace an existing node, which stays until the new one is complete.
     attributes : mapping, optional
         The user's attributes.
     storage_options : mapping, optional
@@ -84,7 +84,7 @@ def create_group(
     Raises
     ------
     ContainsArrayError, ContainsGroupError
-        Where something is there and ``overwrite`` is false.
+        If a node exists and ``overwrite`` is false.
 
     Examples
     --------
@@ -109,8 +109,9 @@ def replace_group(
     attributes: Mapping[str, Any] | None = None,
     nbytes: int = 0,
 ) -> Group:
-    """Create a group in the place of what is there. ``fill`` creates its members, before the group takes its
-    place: so many bytes.
+    """Create a group that replaces an existing node.
+
+    ``fill`` creates its members, of ``nbytes`` bytes in total, before the group takes its place.
     """
     place, full, _ = place_of(store, path, "w", storage_options)
     refuse_early_loss(place, full, nbytes, fill)
@@ -160,39 +161,44 @@ def create_array(
     shape : int or sequence of int, optional
         Elements per axis. Needed without ``data``.
     dtype : data type, optional
-        Anything that NumPy makes a data type of: bool, integers, floats, complex numbers, ``S``, ``U``,
-        ``V``, dates and time differences. Of variable length: `str`, ``"T"``, ``StringDType()`` or
-        ``"string"`` (text); `bytes` or ``"variable_length_bytes"``; `hyperslab.vlen_dtype` (arrays, only in
-        Zarr v2), and h5py's types of the kind. Needed without ``data`` and ``object_codec``.
+        Anything that NumPy converts to a data type: bool, integers, floats, complex numbers, ``S``,
+        ``U``, ``V``, dates and time differences. For variable length: `str`, ``"T"``,
+        ``StringDType()`` or ``"string"`` (text); `bytes` or ``"variable_length_bytes"``;
+        `hyperslab.vlen_dtype` (arrays, only in Zarr v2); or the corresponding types of h5py. Needed
+        without ``data`` and ``object_codec``.
     data : array-like, optional
-        Gives shape and data type, and is written. Also all that `Ragged.of` takes, where it is a `Ragged`, of
-        Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
-        dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
+        Sets shape and data type, and is written. Also accepts everything that `Ragged.of` takes, if
+        it is a `Ragged`, Arrow data, or an object array. A Zarr array, also zarr-python's, also
+        sets fill value, attributes and dimension names (and in Zarr v2 the order). To keep its
+        chunks and codecs, use `from_array`.
     chunks : int, sequence, "auto" or False, default "auto"
-        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk. Zarr v3, without shards: for
-        an axis also the length of each chunk, ``[[3, 4, 3], [5, 5]]`` (a rectilinear grid).
+        Chunk length per axis in elements; -1: the whole axis; ``False``: one chunk. In Zarr v3
+        without shards, an axis may also list the length of each chunk: ``[[3, 4, 3], [5, 5]]`` (a
+        rectilinear grid).
     shards : int, sequence, mapping, "auto" or None, default None
-        Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
-        one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
-        the shards; ``"auto"``: shards of up to 64 MiB. For an axis also the length of each shard,
-        ``[[4, 8], [6, 6]]`` (a rectilinear grid). As in zarr-python also a dictionary of ``shape`` and
-        ``index_location``. ``None``: each chunk is an object. Not in Zarr v2.
+        Shard length per axis in elements, a multiple of the chunk length; -1: the whole axis. The
+        chunks of a shard are in one object, and are read and replaced individually. With
+        ``chunks="auto"``, chunks are chosen that divide the shards. ``"auto"``: shards of up to 64
+        MiB. An axis may also list the length of each shard: ``[[4, 8], [6, 6]]`` (a rectilinear
+        grid). As in zarr-python, a dictionary of ``shape`` and ``index_location`` works too.
+        ``None``: each chunk is an object. Not in Zarr v2.
     filters : codecs, default "auto"
-        Codecs from array to array (`hyperslab.codecs.Transpose`). Auto: none.
+        Array-to-array codecs (`hyperslab.codecs.Transpose`). Auto: none.
     compressors : codecs, default "auto"
-        A codec or a list of codecs of `hyperslab.codecs`, zarr-python or numcodecs, or metadata; ``None``:
-        none. Auto: `Zstd`.
+        One or several codecs of `hyperslab.codecs`, zarr-python or numcodecs, or metadata;
+        ``None``: none. Auto: `Zstd`.
     serializer : codec, default "auto"
-        `hyperslab.codecs.Bytes`, for stored elements in another byte order; `hyperslab.codecs.Sharding`, for
-        shards within shards or with an index in other codecs. Auto: `Bytes`.
+        `hyperslab.codecs.Bytes`, to store elements in another byte order;
+        `hyperslab.codecs.Sharding`, for shards within shards or for other codecs of the index.
+        Auto: `Bytes`.
     object_codec : codec, optional
-        For data type `object`: what the objects are, as zarr-python 2 says it (``numcodecs.VLenUTF8()``,
-        ``VLenBytes()``, ``VLenArray("<i4")``; in Zarr v2 also ``JSON()`` and ``MsgPack()``, for any objects
-        that have such a form, and ``Categorize(labels, dtype=object)``). It may be the first of the filters,
-        too.
+        For data type `object`: the kind of the objects, as in zarr-python 2.
+        ``numcodecs.VLenUTF8()``, ``VLenBytes()`` or ``VLenArray("<i4")``. In Zarr v2 also
+        ``JSON()`` and ``MsgPack()``, for objects with such a form, and
+        ``Categorize(labels, dtype=object)``. It may also be the first of the filters.
     fill_value : scalar, optional
-        What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
-        ``null``.
+        The value of elements that were never written. Default: zero, the empty string, not-a-time.
+        ``None`` in Zarr v2: ``null``.
     order : {"C", "F"}, optional
         Order of elements in stored chunks. In Zarr v3, ``"F"`` is a transpose codec.
     zarr_format : {2, 3} or None, default 3
@@ -200,23 +206,24 @@ def create_array(
     attributes : mapping, optional
         The user's attributes.
     chunk_key_encoding : tuple or mapping, optional
-        ``("default", "/")``, ``("v2", ".")``, or metadata: how chunks are named. In Zarr v2 the separator
-        alone counts.
+        The naming of chunks: ``("default", "/")``, ``("v2", ".")``, or metadata. In Zarr v2, only
+        the separator counts.
     dimension_names : sequence of str or None, optional
-        Names of the axes. In Zarr v2 they are stored as xarray does, in the attribute ``_ARRAY_DIMENSIONS``.
+        Names of the axes. In Zarr v2, they are stored as in xarray, in the attribute
+        ``_ARRAY_DIMENSIONS``.
     storage_options : mapping, optional
         As in `open`.
     overwrite : bool, default False
-        Whether it takes the place of what is there. With ``data``, the old array stays until the new one is
-        complete, and stays for good if anything goes wrong; ``data`` may be the old array, or made of it.
+        Whether to replace an existing node. With ``data``, the old array stays until the new one is
+        complete, and is kept if anything fails. ``data`` may be the old array, or derived from it.
     config : mapping, optional
         Settings of this array object, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
     write_data : bool, default True
-        Whether ``data`` is written.
+        Whether to write ``data``.
     access : str, tuple, or list of these, optional
-        With ``chunks="auto"``: the ways the array will be read, as `advise` takes them (``"time series"``,
-        ``"map"``, ``(1, 64, 64)``, …). Chunks, and with ``shards="auto"`` shards, are those that `advise`
-        finds best.
+        With ``chunks="auto"``: the ways the array will be read, as in `advise` (``"time series"``,
+        ``"map"``, ``(1, 64, 64)``, …). Chunks (and with ``shards="auto"`` also shards) are then the
+        best that `advise` finds.
 
     Returns
     -------
@@ -225,11 +232,11 @@ def create_array(
     Raises
     ------
     ContainsArrayError, ContainsGroupError
-        Where something is there and ``overwrite`` is false.
+        If a node exists and ``overwrite`` is false.
     DataTypeError
         For element types that are not supported.
     InvalidArgumentError, UnsupportedError
-        For arguments that no array can have, and for what is missing here.
+        For invalid arguments, and for features that are not supported.
 
     Examples
     --------
@@ -296,7 +303,7 @@ def _advised(
     chunks: ChunksLike,
     shards: ShardsLike,
 ) -> tuple[ChunksLike, ShardsLike]:
-    """Chunks and shards that suit the ways an array will be read."""
+    """Return chunks and shards that suit the ways an array will be read."""
     if chunks != "auto" or shards not in (None, "auto"):
         raise InvalidArgumentError("access: chooses chunks; chunks (and shards) have to be 'auto' (or None)")
     element = normalize_dtype(dtype).itemsize if dtype is not None else 16
@@ -312,8 +319,9 @@ def _advised(
 
 
 def create_each(group: Any, arrays: Mapping[str, Any]) -> None:
-    """Create arrays of these values in a group, which replace the old ones. All are created in memory
-    first, without their elements: that checks them.
+    """Create arrays of these values in a group, replacing existing ones.
+
+    All are first created in memory, without their elements, to check them.
     """
     trial = create_group(MemoryStore(), zarr_format=group._zarr_format)
     data = {path: with_type(array_like(path, values)) for path, values in arrays.items()}
@@ -328,8 +336,9 @@ def create_each(group: Any, arrays: Mapping[str, Any]) -> None:
 
 
 def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: Any) -> Array:
-    """Create an array in the place of what is there, with the arguments of `create_array`. ``fill`` writes
-    the elements, before the array takes its place.
+    """Create an array that replaces an existing node, with the arguments of `create_array`.
+
+    ``fill`` writes the elements before the array takes its place.
     """
     known = inspect.signature(create_array).parameters
     unknown = sorted(set(arguments) - set(known))
@@ -368,10 +377,10 @@ def new_array(
     config: Any,
     **others: Any,
 ) -> Array:
-    """Create an array, and have ``fill`` write its elements. With ``overwrite``, ``fill`` writes to an array
-    that lies beside the old one, and takes its place when it is complete.
+    """Create an array, and let ``fill`` write its elements.
 
-    Arguments as in `create_array`.
+    Takes the arguments of `create_array`. With ``overwrite``, ``fill`` writes to an array beside
+    the old one. It replaces the old one when it is complete.
     """
     zarr_format = normalize_format(zarr_format)
     dtype, filters, serializer, codec = take_object_codec(dtype, filters, serializer, object_codec)
@@ -423,16 +432,17 @@ def from_array(
     store, name
         As in `create_array`.
     data : array-like
-        What to copy. Of a Zarr array, also zarr-python's, everything is kept that no argument says otherwise;
-        its codecs only where the format stays. Of other data, as in `create_array`.
+        The values to copy. From a Zarr array, also zarr-python's, everything is kept that no
+        argument overrides; codecs are kept only if the format stays the same. Other data are
+        treated as in `create_array`.
     write_data : bool, default True
-        Whether the values are copied, too.
+        Whether to copy the values too.
     chunks, shards, filters, compressors, serializer
-        As in `create_array`; by default those of ``data``.
+        As in `create_array`. Default: as in ``data``.
     zarr_format : {2, 3}, optional
-        Default: that of ``data``, 3 of other data.
+        Default: the format of ``data``, or 3 if it is not a Zarr array.
     fill_value, order, attributes, chunk_key_encoding, dimension_names
-        As in `create_array`; by default those of ``data``.
+        As in `create_array`. Default: as in ``data``.
     storage_options, overwrite, config
         As in `create_array`.
 
@@ -480,8 +490,10 @@ def from_array(
 
 
 def with_type(data: Any, dtype: Any = None, codecs: Iterable[Any] = ()) -> Any:
-    """Data with a shape and a data type: this one, if that is of variable length, or says that elements may
-    be missing. ``codecs``: may say that it is any objects.
+    """Return data with a shape and a data type.
+
+    ``dtype`` applies if it has variable length, or if its elements may be missing. ``codecs`` may
+    say that the elements are arbitrary objects.
     """
     is_array = hasattr(data, "shape") and str(getattr(data, "dtype", None)) != "object"
     if dtype is not None and not is_array and is_optional(normalize_dtype(dtype)):
@@ -499,21 +511,23 @@ def with_type(data: Any, dtype: Any = None, codecs: Iterable[Any] = ()) -> Any:
             pass  # of one size, for NumPy
     if not (hasattr(data, "shape") and hasattr(data, "dtype")):
         data = np.asarray(data)
-    # Objects are text, bytes or arrays; looking at them tells.
+    # Object arrays hold text, bytes or arrays. `Ragged.of` looks at the objects to find out.
     return Ragged.of(data) if isinstance(data, np.ndarray) and data.dtype == object else data
 
 
 def write_all(array: Array, data: Any) -> None:
-    """Write all of an array. Data of the array's shape that is not in memory goes block by block along the
-    first axis.
+    """Write all elements of an array.
+
+    Data outside memory, if it has the array's shape, is written block by block along the first
+    axis.
     """
-    # Slices of what pandas has mean labels.
+    # Slices of pandas objects select labels, so write these objects as a whole.
     is_whole = isinstance(data, (np.ndarray, Ragged)) or hasattr(data, "iloc") or not hasattr(data, "dtype")
     if is_whole or array.ndim == 0 or tuple(getattr(data, "shape", ())) != array.shape:
         array[...] = data
         return
     row = max(array.nbytes // max(len(array), 1), 1)
-    # Whole shards, or chunks, so that none is written twice; but not at any cost in memory.
+    # Use whole shards or chunks, so that none is written twice, unless this takes too much memory.
     unit = array._largest_chunk[0]
     shard = array._largest_shard
     if shard is not None and shard[0] * row <= _LARGEST_BLOCK_BYTES:

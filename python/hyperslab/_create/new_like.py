@@ -1,4 +1,4 @@
-"""New arrays that are like others, without their values."""
+"""New arrays like existing ones, without their values."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ __all__ = ["empty_like", "full_like", "ones_like", "open_like", "zeros_like"]
 
 ZarrFormat = Literal[2, 3]
 
-# Arguments of `create` that decide about codecs: one that is given is not mixed with those of another array.
+# Arguments of `create` that set codecs. If one is given, no codec of the other array is used.
 _CODECS = ("codecs", "compressor", "compressors", "filters", "serializer")
 
 
 def empty_like(a: Any, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) -> Array:
-    """Create an array of the fill value, with shape, data type and chunks of another array; of a Zarr array
-    also shards, order, fill value, and where the format stays, codecs. Attributes are not taken over.
+    """Create an array of its fill value, like another array.
+
+    Takes shape, data type and chunks from the other array. From a Zarr array also shards, order and
+    fill value, and codecs if the format stays the same. Attributes are not copied.
 
     Parameters
     ----------
     a : array-like
-        The other array: of NumPy, of Zarr, or anything with a shape and a data type.
+        The other array: a NumPy or Zarr array, or anything with a shape and a data type.
     zarr_format : {2, 3}, optional
-        Default: that of a Zarr array, else ``config.default_zarr_format``.
+        Default: the format of a Zarr array, otherwise ``config.default_zarr_format``.
     **kwargs
-        Arguments of `create`, which win over what ``a`` has.
+        Arguments of `create`. They override the properties of ``a``.
 
     Examples
     --------
@@ -43,8 +45,10 @@ def empty_like(a: Any, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) 
 
 
 def full_like(a: Any, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) -> Array:
-    """As `empty_like`: pass ``fill_value``. As in zarr-python, a Zarr array's own fill value is the default;
-    of other arrays the argument is needed.
+    """Create an array like another one, with a ``fill_value``; see `empty_like`.
+
+    As in zarr-python, the default is a Zarr array's own fill value. For other arrays the argument
+    is required.
 
     Examples
     --------
@@ -59,17 +63,17 @@ def full_like(a: Any, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) -
 
 
 def zeros_like(a: Any, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) -> Array:
-    """As `empty_like`, with zero as fill value."""
+    """Create an array of zeros like another one; see `empty_like`."""
     return zeros(**_arguments(a, zarr_format, kwargs, fill=False))
 
 
 def ones_like(a: Any, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) -> Array:
-    """As `empty_like`, with one as fill value."""
+    """Create an array of ones like another one; see `empty_like`."""
     return ones(**_arguments(a, zarr_format, kwargs, fill=False))
 
 
 def open_like(a: Any, path: str, *, zarr_format: ZarrFormat | None = None, **kwargs: Any) -> Array:
-    """Open the array at a path of ``store``; create it like another one where it is missing.
+    """Open the array at a path of ``store``, or create it like another one if it is missing.
 
     Parameters
     ----------
@@ -78,9 +82,9 @@ def open_like(a: Any, path: str, *, zarr_format: ZarrFormat | None = None, **kwa
     path : str
         The path in ``store``.
     zarr_format : {2, 3}, optional
-        As in `open_array`; of a new array as in `empty_like`.
+        As in `open_array`; for a new array as in `empty_like`.
     **kwargs
-        Arguments of `open_array`, ``store`` among them. ``mode`` is ``a`` by default.
+        Arguments of `open_array`, including ``store``. ``mode`` is ``a`` by default.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def open_like(a: Any, path: str, *, zarr_format: ZarrFormat | None = None, **kwa
     ((2, 3), True)
     """
     arguments = _arguments(a, zarr_format, kwargs)
-    # What is there may have either format.
+    # An existing array may have either format.
     arguments["zarr_format"] = zarr_format
     if arguments.get("mode") is None:
         arguments["mode"] = "a"
@@ -101,7 +105,7 @@ def open_like(a: Any, path: str, *, zarr_format: ZarrFormat | None = None, **kwa
 def _arguments(
     a: Any, zarr_format: ZarrFormat | None, given: dict[str, Any], fill: bool = True
 ) -> dict[str, Any]:
-    """Arguments of `create` for an array like another one."""
+    """Return arguments of `create` for an array like another one."""
     found: dict[str, Any] = {}
     chunks = None if is_zarr_array(a) else getattr(a, "chunks", None)
     for name in ("shape", "dtype"):
@@ -120,7 +124,7 @@ def _arguments(
     elif isinstance(chunks, tuple) and len(chunks) == len(found.get("shape", ())) and _are_sizes(chunks):
         found["chunks"] = chunks
     if "chunks" in given or "chunk_shape" in given:
-        # Shards of other chunks may not fit.
+        # Shards for other chunks may not fit.
         found = {name: value for name, value in found.items() if name not in ("chunks", "shards")}
     found["zarr_format"] = zarr_format
     if found.get("fill_value", 0) is DEFAULT_FILL_VALUE:

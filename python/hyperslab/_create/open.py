@@ -1,4 +1,4 @@
-"""Opening: `open` and its kin."""
+"""Opening nodes: `open` and related functions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ __all__ = [
     "open_group",
 ]
 
-# What an `open…` function does with a node that is there; its other arguments are for a new one.
+# Arguments of `open…` functions for existing nodes. All others are for new nodes.
 _FOR_OPENING = ("use_consolidated",)
 
 
 def _only_for_new(mode: Mode | None, given: Mapping[str, Any]) -> None:
-    """Refuses arguments of a new node where one that is there was opened, and only that could happen."""
+    """Refuse arguments of a new node if the mode only opens existing nodes."""
     named = [name for name, value in given.items() if name not in _FOR_OPENING and value is not None]
     if mode != "a" and named:
         raise InvalidArgumentError(
@@ -48,8 +48,9 @@ def _only_for_new(mode: Mode | None, given: Mapping[str, Any]) -> None:
 
 
 def _check_keywords(function: str, given: Mapping[str, Any]) -> None:
-    """Refuses keywords that mean nothing: of a node that exists they would be ignored, and so would a
-    mistyped ``mode``.
+    """Refuse unknown keywords.
+
+    Otherwise they would be ignored for an existing node, and so would a mistyped ``mode``.
     """
     if not given:
         return
@@ -74,40 +75,41 @@ def open(
     cache: CacheLike | None = None,
     **kwargs: Any,
 ) -> Array | Group:
-    """Open an array or group, whichever is stored.
+    """Open the array or group that is stored at a place.
 
     Parameters
     ----------
     store : StoreLike, optional
-        A path, a URL, a store, a mapping that holds objects, or a file object that reads HDF5 or NetCDF.
-        ``None``: a new `MemoryStore`. A path may lead to a directory of Zarr, to a file of HDF5 or NetCDF, or
-        to a node in either (``"ocean.h5/forcing/wind"``).
+        A path, a URL, a store, a mapping that holds objects, or a file object that reads HDF5 or
+        NetCDF. ``None``: a new `MemoryStore`. A path may lead to a Zarr directory, to an HDF5 or
+        NetCDF file, or to a node in either (``"ocean.h5/forcing/wind"``).
     mode : {"r", "r+", "a", "w", "w-"}, optional
-        ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
-        deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store
-        is read-only. So nothing is created without being asked for (in zarr-python the default is ``a``);
-        only without a ``store``, or with a mapping as one, the default is ``a``. Files of HDF5 and NetCDF are
-        read only so far: ``r``.
+        ``r``: read only. ``r+``: read and write, must exist. ``a``: create if missing. ``w``:
+        create, deleting an existing node. ``w-``: create, must not exist. Default: ``r+``, or ``r``
+        if the store is read-only. By default, nothing is created, unlike in zarr-python, where the
+        default is ``a``. Without a ``store``, or with a mapping as store, the default is ``a`` here
+        too. HDF5 and NetCDF files can only be read so far: ``r``.
     zarr_format : {2, 3}, optional
-        Only this format; by default the one that is stored.
+        Open only this format. Default: the stored format.
     path : str, optional
         The path of the node in the store.
     storage_options : mapping, optional
-        Options of the server, where ``store`` is a URL of one: see `hyperslab.storage.RemoteStore`.
+        Server options, if ``store`` is the URL of a server: see `hyperslab.storage.RemoteStore`.
     cache : Cache, int or str, optional
-        Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
-        of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
+        A cache of decoded chunks, for repeated reads of small parts: a `Cache`, or the size of a
+        new one, ``"64 MiB"``. Arrays of a group share the group's cache. Default: no cache.
     config : mapping, optional
         Settings of an array, as in `Array.with_config`.
     **kwargs
-        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group.
+        Arguments of `create` for a new array (including ``shape``), or of `open_group` for a new
+        group.
 
     Raises
     ------
     NodeNotFoundError
-        Where nothing is stored (a ``FileNotFoundError``).
+        If there is no node (a ``FileNotFoundError``).
     InvalidArgumentError
-        For a new node under a name that ends as those of files do: ``.h5``, ``.hdf5``, ``.he5``, ``.nc``,
+        For a new node with the name extension of a file: ``.h5``, ``.hdf5``, ``.he5``, ``.nc``,
         ``.nc4``, ``.cdf``. (`LocalStore` takes any name.)
 
     Examples
@@ -145,14 +147,14 @@ def open(
 
 
 def _default_mode(store: Any, mode: Mode | None) -> Mode | None:
-    """``a`` where there is no store, or a mapping is one: no name can be mistyped."""
+    """Return mode ``a`` without a store or with a mapping as store: there is no name to mistype."""
     return "a" if mode is None and (store is None or isinstance(store, MutableMapping)) else mode
 
 
 def _opened(
     handle: _native.ArrayHandle | _native.GroupHandle, place: Store, cache: CacheLike | None, config: Any
 ) -> Array | Group:
-    """The node that was found, with the settings that the caller wants."""
+    """Return the node that was found, with the settings that the caller wants."""
     if isinstance(handle, _native.ArrayHandle):
         kept, own = parse_cache(config, given=cache), parse_config(config)
         if config is not None and place._native.is_file:
@@ -188,9 +190,9 @@ def open_array(
     Raises
     ------
     ArrayNotFoundError
-        Where there is no array (a ``FileNotFoundError``).
+        If there is no array (a ``FileNotFoundError``).
     NodeTypeValidationError
-        Where there is a group.
+        If there is a group.
 
     Examples
     --------
@@ -254,16 +256,17 @@ def open_group(
     attributes : mapping, optional
         Attributes of a new group.
     use_consolidated : bool, optional
-        ``True``: only with consolidated metadata; ``False``: without; by default, if there is any.
+        ``True``: require consolidated metadata; ``False``: ignore it. Default: use it if there is
+        any.
     cache_attrs, synchronizer, chunk_store, meta_array
-        Arguments of zarr-python without effect, here as there: a warning.
+        Arguments of zarr-python. They only produce a warning, as in zarr-python.
 
     Raises
     ------
     GroupNotFoundError
-        Where there is no group (a ``FileNotFoundError``).
+        If there is no group (a ``FileNotFoundError``).
     ContainsArrayError
-        Where there is an array.
+        If there is an array.
 
     Examples
     --------
@@ -300,7 +303,7 @@ def open_group(
 
 
 def open_consolidated(store: StoreLike, *, use_consolidated: Literal[True] = True, **kwargs: Any) -> Group:
-    """`open_group` with ``use_consolidated=True``."""
+    """Same as `open_group` with ``use_consolidated=True``."""
     if use_consolidated is not True:
         raise InvalidArgumentError("use_consolidated: open_consolidated opens with consolidated metadata")
     return open_group(store, use_consolidated=True, **kwargs)
@@ -309,7 +312,9 @@ def open_consolidated(store: StoreLike, *, use_consolidated: Literal[True] = Tru
 def consolidate_metadata(
     store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None
 ) -> Group:
-    """Store the metadata of all nodes below a group with it, so that opening the hierarchy needs one read.
+    """Store the metadata of all nodes below a group with the group.
+
+    Opening the hierarchy then needs one read.
 
     Parameters
     ----------
@@ -347,7 +352,7 @@ def group(
     attributes: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
-    """`open_group` with mode ``a``, or ``w`` with ``overwrite``."""
+    """Same as `open_group` with mode ``a``, or ``w`` with ``overwrite``."""
     warn_unused(
         cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
     )

@@ -1,4 +1,4 @@
-"""Where a node is: store, path and mode of the arguments of functions that open and create."""
+"""Resolves the store, path and mode in the arguments of functions that open and create."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
 ZarrFormat: TypeAlias = Literal[2, 3]
 
 _MODES = ("r", "r+", "a", "w", "w-")
-# Modes in which a node that is there is opened.
+# Modes that open an existing node.
 KEEPING = (None, "r", "r+", "a")
-# Modes in which what is missing is created.
+# Modes that create a missing node.
 CREATING = ("a", "w", "w-")
 
 
 def place_of(
     store: Any, path: str | None, mode: Mode | None, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[Store, str, Mode | None]:
-    """Store, path and mode of the arguments of an ``open…`` function."""
+    """Return store, path and mode from the arguments of an ``open…`` function."""
     if mode is not None and mode not in _MODES:
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
     try:
@@ -80,13 +80,14 @@ def find(
     zarr_format: ZarrFormat | None,
     use_consolidated: bool | None = None,
 ) -> tuple[_native.ArrayHandle | _native.GroupHandle, Store]:
-    """What is stored at a path, and the store that it is in: where an object is a file of HDF5 or NetCDF,
-    that file.
+    """Return the node at a path, and its store.
+
+    For a node inside an HDF5 or NetCDF file, the store is that file.
     """
     try:
         return _native.open_node(place._native, path, zarr_format, use_consolidated), place
     except (NodeNotFoundError, InvalidArgumentError):
-        # A path inside a file may have names that Zarr refuses.
+        # A path inside a file may contain names that Zarr refuses.
         inside = place._native.file_at(path) if mode in (None, "r") and zarr_format is None else None
         if inside is None or use_consolidated:
             raise
@@ -94,7 +95,7 @@ def find(
 
 
 def must_be_empty(store: StoreLike | None, path: str | None) -> None:
-    """Refuses a place where anything is."""
+    """Refuse a place that is not empty."""
     place, full, _ = place_of(store, path, "a")
     check_empty(place, full)
 
@@ -108,7 +109,7 @@ def check_empty(store: Store, path: str) -> None:
 
 
 def missing(found: NodeNotFoundError, store: Store, path: str, mode: Mode | None, what: str) -> str:
-    """What to tell where nothing is there: what was looked for, and how it is created."""
+    """Return the message for a missing node: the node looked for, and how to create it."""
     kinds = {"array": "no array", "group": "no group", "node": "no array or group"}
     where = f"'{path}' in {store.url}" if path else store.url
     message = f"there is {kinds[what]} at {where}"

@@ -1,6 +1,7 @@
-"""Which blocks of dask read elements that other tasks of the same call write.
+"""Finds dask blocks that read elements which other tasks of the same call write.
 
-A task may read the region that it writes itself, and nothing else that is written: tasks run in any order.
+A task may read the region that it writes itself, but no other written elements: tasks run in any
+order.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from hyperslab._dask.reads import arrays_in, is_at, is_zarr_array
 
 __all__ = ["LOADED_BYTES", "UnsettledReads", "Written", "refusal", "settle"]
 
-# Blocks of at most this many bytes are read before the first write, where they read elements that others
-# write.
+# Sources that read elements of other writes are loaded before the first write, up to this many
+# bytes in total.
 LOADED_BYTES = 32 << 20
 
-# First and last element (exclusive) along each axis.
+# Start and end along each axis.
 Box: TypeAlias = tuple[tuple[int, int], ...]
 
-# Functions of tasks that read a part of an array: their arguments are the array and the selection.
+# Task functions that read a part of an array. Their arguments are the array and the selection.
 _GETTERS = frozenset({"getter", "getter_nofancy", "getter_inline", "getitem", "_Read"})
 
-# Wrappers of xarray whose elements are at the same places as in the array within.
+# Wrappers of xarray that keep the positions of elements in the wrapped array.
 _SAME_PLACES = frozenset(
     {
         "BoolTypeArray",
@@ -45,23 +46,23 @@ _SAME_PLACES = frozenset(
 
 
 class Written(NamedTuple):
-    """Values that go to a box of an array."""
+    """Values to write to a box of an array."""
 
     source: Any
-    """An array of dask, cut as its tasks write it, or values in memory."""
+    """A dask array, chunked as its tasks write it, or values in memory."""
     target: Any
     box: Box
     grows: bool = False
-    """Tells if the array is made longer first: edges of tasks are not known."""
+    """True if the array is lengthened first. The edges of tasks are then unknown."""
     given: Any = None
-    """An array of dask that the source was encoded from."""
+    """The dask array from which the source was encoded."""
 
 
 def settle(writes: Sequence[Written], load: Callable[..., Any] | None) -> dict[int, Any]:
-    """Values of the writes that read elements which others write, by their numbers. Empty: none does so.
+    """Load the values of writes that read elements of other writes. Return them by write number.
 
-    ``load`` computes arrays of dask. Without it, or where they have more than `LOADED_BYTES`, raises
-    `UnsettledReads`.
+    An empty result means that there are no such writes. ``load`` computes dask arrays. Without it,
+    or for more than `LOADED_BYTES`, raises `UnsettledReads`.
     """
     found = _foreign_reads(writes)
     if not found:
@@ -75,7 +76,7 @@ def settle(writes: Sequence[Written], load: Callable[..., Any] | None) -> dict[i
 
 
 class UnsettledReads(Exception):
-    """A write reads elements that others write, and is not loaded first."""
+    """A write reads elements that other writes change, and is not loaded first."""
 
     def __init__(self, number: int, address: str, nbytes: int | None) -> None:
         super().__init__(address)
@@ -83,7 +84,7 @@ class UnsettledReads(Exception):
 
 
 def refusal(error: UnsettledReads, what: str, load: str) -> str:
-    """The words of the error: ``what`` is read, and ``load`` would read it before."""
+    """Return the error message: ``what`` is read, and ``load`` would read it first."""
     why = (
         "with compute=False nothing is read first"
         if error.nbytes is None
@@ -97,7 +98,7 @@ def refusal(error: UnsettledReads, what: str, load: str) -> str:
 
 
 def _foreign_reads(writes: Sequence[Written]) -> dict[int, str]:
-    """Numbers of writes that read elements which others write, with the address of an array they read."""
+    """Return the writes that read elements of other writes, each with the address it reads from."""
     lazy = [n for n, each in enumerate(writes) if is_dask_collection(each.source) and each.source.size]
     targets = _Targets(writes)
     if not any(targets.of(array) for array in arrays_in(writes[n].source for n in lazy)):
@@ -121,7 +122,7 @@ def _foreign_reads(writes: Sequence[Written]) -> dict[int, str]:
 
 
 def _blocks(write: Written, source: Any = None) -> Iterator[tuple[Any, Box | None]]:
-    """Keys of blocks, and the boxes of the target they go to."""
+    """Yield the key of each block and the target box that it goes to."""
     source = write.source if source is None else source
     edges = [
         [first + at for at in (0, *itertools.accumulate(lengths))]
@@ -133,7 +134,7 @@ def _blocks(write: Written, source: Any = None) -> Iterator[tuple[Any, Box | Non
 
 
 def _is_unchanged(write: Written, number: int, targets: _Targets) -> bool:
-    """Tells if a write only stores again what it reads: others may read the same elements at any time."""
+    """Return True if a write only stores again what it reads. Others may then read it anytime."""
     given = write.given
     if given is None or not is_dask_collection(given) or given.shape != tuple(b - a for a, b in write.box):
         return False
@@ -142,16 +143,16 @@ def _is_unchanged(write: Written, number: int, targets: _Targets) -> bool:
 
 
 class _Targets:
-    """The arrays that are written."""
+    """The arrays to write to."""
 
     def __init__(self, writes: Sequence[Written]) -> None:
         self.writes = writes
         self.addresses = [f"{each.target.store.url} ({each.target.path!r})" for each in writes]
-        # Keeps the arrays: the id of one that is gone is given to another.
+        # Holds the arrays, because Python reuses the id of a freed object.
         self._known: dict[int, tuple[Any, list[int]]] = {}
 
     def of(self, array: Any) -> list[int]:
-        """Numbers of the writes to an array."""
+        """Return the numbers of the writes to an array."""
         if id(array) not in self._known:
             numbers = [
                 n for n, each in enumerate(self.writes) if is_at(array, each.target.store, each.target.path)
@@ -160,7 +161,7 @@ class _Targets:
         return self._known[id(array)][1]
 
     def common(self, array: Any, box: Box | None) -> dict[int, Box]:
-        """The elements of a box of an array that are written; without a box, of all of the array."""
+        """Return the written elements in a box of an array; without a box, in the whole array."""
         box = tuple((0, n) for n in array.shape) if box is None else box
         found = {}
         for number in self.of(array):
@@ -173,7 +174,7 @@ class _Targets:
 
 
 class _Reads:
-    """Elements of targets that the tasks of a graph read, with all tasks they wait for."""
+    """The target elements that tasks of a graph read, directly or through their dependencies."""
 
     def __init__(self, sources: Sequence[Any], targets: _Targets) -> None:
         graph = ensure_dict(HighLevelGraph.merge(*(each.__dask_graph__() for each in sources)))
@@ -183,7 +184,7 @@ class _Reads:
         self._done: dict[Any, Mapping[int, Box]] = {}
 
     def of(self, key: Any) -> Mapping[int, Box]:
-        """The part of each write's box that a task reads."""
+        """Return the part of each write's box that a task reads."""
         waiting = [key]
         while waiting:
             each = waiting[-1]
@@ -203,7 +204,7 @@ class _Reads:
         return self._done[key]
 
     def exact(self, key: Any, number: int) -> Box | None:
-        """The box of one write, where a task reads that and does nothing else."""
+        """Return the part of one write's box that a task reads, if the task does nothing else."""
         part = self._part(key)
         return None if part is None else self._targets.common(*part).get(number)
 
@@ -211,7 +212,7 @@ class _Reads:
         return [k for k in self._nodes[key].dependencies if k in self._nodes and not self._is_source(k)]
 
     def _is_source(self, key: Any) -> bool:
-        """Tells if a key stands for an array itself: the tasks that take it read it."""
+        """Return True if a key stands for an array. The tasks that take it read the array."""
         node = self._nodes[key]
         return not node.dependencies and hasattr(node, "value") and bool(self._arrays(node.value))
 
@@ -229,7 +230,7 @@ class _Reads:
         return found
 
     def _part(self, key: Any) -> tuple[Any, Box] | None:
-        """The array and the box that a task reads; ``None``: it does something else, or that is not known."""
+        """Return the array and box that a task reads; ``None`` if unknown or not just a read."""
         node = self._nodes[key]
         func = getattr(node, "func", None)
         arguments = _arguments(node)
@@ -263,7 +264,7 @@ def _arguments(node: Any) -> list[Any]:
 
 
 def _box_in(source: Any, selection: Sequence[Any]) -> tuple[Any, Box] | None:
-    """The array behind wrappers of xarray, and the box of it that a selection of the outermost reads."""
+    """Return the array inside wrappers of xarray, and the box of it that a selection reads."""
     box = _box_of(selection, source.shape)
     while box is not None and not isinstance(source, AnyArray) and not is_zarr_array(source):
         kind = type(source).__name__
@@ -286,7 +287,7 @@ def _box_of(selection: Sequence[Any], shape: Sequence[int]) -> Box | None:
 
 
 def _within(box: Box, key: Sequence[Any], shape: Sequence[int]) -> Box | None:
-    """A box of what a key selects, in elements of the whole."""
+    """Return a box of a key's selection as a box of the whole array."""
     left = iter(box)
     found = []
     for each, n in zip(key, shape, strict=True):
@@ -303,7 +304,7 @@ def _within(box: Box, key: Sequence[Any], shape: Sequence[int]) -> Box | None:
 
 
 def _unite(found: dict[int, Box], more: Mapping[int, Box]) -> None:
-    """Adds boxes: the smallest that hold both. A box that holds both pieces holds their hull, too."""
+    """Add boxes, merging two into their hull. A box that contains both also contains their hull."""
     for number, box in more.items():
         known = found.get(number, box)
         found[number] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, box, strict=True))

@@ -1,4 +1,4 @@
-"""Which arrays a lazy value will read: found in the objects that it refers to, without computing it."""
+"""Finds the arrays that a lazy value will read, among the objects that it refers to."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from hyperslab.errors import HyperslabError, InvalidArgumentError
 
 __all__ = ["KEPT_BYTES", "arrays_in", "is_at", "is_zarr_array", "reading_from", "refuse_early_loss"]
 
-# Data that replace others on a server are kept in memory while the old ones stay. At least this many bytes
-# fit: four parts of an upload in parts, of 5 MiB at least.
+# New data that replace old data on a server are held in memory while the old data stay. At least
+# this many bytes fit: four parts of a multipart upload, of at least 5 MiB each.
 KEPT_BYTES = 16 << 20
 
-# Objects that are looked at. A graph of 100000 tasks has about a million, which takes half a second.
+# Maximum number of objects to examine. A graph of 100 000 tasks has about a million objects, which
+# take half a second.
 _MOST = 4_000_000
 
-# Types whose objects refer to no arrays.
+# Types whose objects do not refer to arrays.
 _LEAVES = (str, bytes, int, float, complex, type(None), np.dtype, np.generic, type, ModuleType)
 
 
 def reading_from(values: Iterable[Any], store: Store, path: str) -> str | None:
-    """The address of an array at a path of a store, or below that path, which lazy values (arrays of dask)
-    will read. ``None``: none was found.
+    """Return the address of an array at or below a path that lazy values will read.
+
+    Lazy values are dask arrays. Returns ``None`` if there is no such array.
     """
     for array in arrays_in(values):
         found = _found_below(array, store, path)
@@ -40,12 +42,12 @@ def reading_from(values: Iterable[Any], store: Store, path: str) -> str | None:
 
 
 def is_at(array: Any, store: Store, path: str) -> bool:
-    """Tells if an array of hyperslab or of zarr-python is the one at a path of a store."""
+    """Return True if an array of hyperslab or zarr-python is at this path of this store."""
     return _found_below(array, store, path) == _address(store, path)
 
 
 def _found_below(array: Any, store: Store, path: str) -> str | None:
-    """The address of an array, if it is at a path of a store, or below that path."""
+    """Return the address of an array if it is at or below a path of a store."""
     try:
         other, inside = (
             (array._store, array.path) if isinstance(array, AnyArray) else resolve_store(array.store_path)
@@ -55,15 +57,17 @@ def _found_below(array: Any, store: Store, path: str) -> str | None:
     place, found = _address(store, path), _address(other, inside)
     if found != place and not found.startswith(f"{place}/"):
         return None
-    # Buckets of different servers may have one URL.
+    # Buckets on different servers may have the same URL.
     return found if other.url != store.url or store._native.same(other._native) else None
 
 
 def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
-    """Refuses to replace data at a path of a server by the data that ``fill`` writes, if ``fill`` reads from
-    there and writes more than `KEPT_BYTES`. The old data would be deleted first.
+    """Refuse to replace data on a server with data that are read from there.
+
+    Applies if ``fill`` reads from the path and writes more than `KEPT_BYTES`: the old data would be
+    deleted first.
     """
-    # Loaded only where there is one.
+    # The module is loaded only if there is a remote store.
     remote = sys.modules.get("hyperslab._stores.remote")
     if remote is None or not isinstance(store, remote.RemoteStore) or nbytes <= KEPT_BYTES:
         return
@@ -77,9 +81,9 @@ def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
 
 
 def arrays_in(values: Iterable[Any]) -> Iterator[Any]:
-    """Arrays of hyperslab and of zarr-python among all objects that values refer to."""
+    """Yield the arrays of hyperslab and zarr-python among all objects that values refer to."""
     waiting = list(values)
-    # The objects themselves: the number of one that is gone is given to another.
+    # Keep the objects themselves, because Python reuses the id of a freed object.
     seen: dict[int, Any] = {}
     while waiting and len(seen) < _MOST:
         each = waiting.pop()
@@ -92,7 +96,7 @@ def arrays_in(values: Iterable[Any]) -> Iterator[Any]:
             if each.dtype == object:
                 waiting.extend(each.flat)
         elif isinstance(each, FunctionType):
-            # Not all that its module has.
+            # Skip the globals, which hold the whole module.
             waiting += [each.__defaults__, each.__kwdefaults__, each.__closure__]
         else:
             waiting += gc.get_referents(each)
@@ -104,7 +108,7 @@ def is_zarr_array(value: Any) -> bool:
 
 
 def _address(store: Store, path: str) -> str:
-    """The address of a node, whatever store leads there."""
+    """Return the address of a node, independent of the kind of store."""
     native = store._native
     root = native.file_path if isinstance(store, FileStore) else native.root
     start = store.url if root is None else os.path.realpath(os.fspath(root))

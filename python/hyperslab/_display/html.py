@@ -1,5 +1,6 @@
-"""HTML for notebooks: a table of facts and a drawing of the chunk grid. No scripts, no files; colours
-follow the page.
+"""HTML for notebooks: a table of facts and a drawing of the chunk grid.
+
+It uses no scripts and no files. Colours follow the page.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SLANT = 0.4
 
 
 def facts_table(facts: Mapping[str, Any]) -> str:
-    """Facts, one per row."""
+    """Return a table of facts, one per row."""
     rows = "".join(
         f'<tr><th style="text-align:left;padding:1px 12px 1px 0;font-weight:600">{escape(name)}</th>'
         f'<td style="text-align:left;padding:1px 0">{escape(str(value))}</td></tr>'
@@ -33,7 +34,7 @@ def array_html(
     chunks: Sequence[int],
     shards: Sequence[int] | None = None,
 ) -> str:
-    """The facts of an array beside its chunk grid; shards have bold edges."""
+    """Return the facts of an array beside a drawing of its chunk grid. Shards have bold edges."""
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:center">'
         f'<div><div style="margin-bottom:4px"><b>{escape(title)}</b></div>{facts_table(facts)}</div>'
@@ -42,13 +43,13 @@ def array_html(
 
 
 def _lengths(shape: Sequence[int]) -> list[float]:
-    """Lengths on paper: proportions are kept as far as both ends of an axis stay visible."""
+    """Return drawn lengths: in proportion, but long enough to show both ends of an axis."""
     longest = max(shape)
     return [max(_SIDE * length / longest, _SHORTEST) for length in shape]
 
 
 def _cuts(length: int, chunk: int, drawn: float, *, all_or_none: bool = False) -> list[float]:
-    """Where chunks meet, on paper. Of very many, only some are drawn, or none."""
+    """Return the drawn positions of chunk boundaries. If there are too many: only some, or none."""
     count = -(-length // chunk)
     every = -(-count // max(int(drawn / _CLOSEST), 1))
     if every > 1 and all_or_none:
@@ -75,7 +76,7 @@ def _lines(
     *,
     all_or_none: bool = False,
 ) -> str:
-    """Where chunks meet, on the sides that one sees of a block: left, top, width, height and slant."""
+    """Draw chunk boundaries on the visible sides of a block (left, top, width, height, slant)."""
     left, top, width, height, slant = box
     x, y = left + width, top + height
     lines = ""
@@ -92,7 +93,7 @@ def _lines(
 
 
 def _grid(shape: Sequence[int], chunks: Sequence[int], shards: Sequence[int] | None = None) -> str:
-    """The last three axes as a block cut into chunks; fewer axes as a face or a bar."""
+    """Draw the last three axes as a block cut into chunks; fewer axes as a face or a bar."""
     if not shape or 0 in shape:
         return ""
     # A missing axis has one element.

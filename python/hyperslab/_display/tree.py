@@ -9,18 +9,19 @@ __all__ = ["Tree"]
 
 
 class Tree:
-    """A hierarchy, printed as a tree.
+    """A hierarchy that prints as a tree.
 
     Parameters
     ----------
     name : str
-        What the root is called.
+        Name of the root.
     nodes : iterable of (path, facts)
-        All nodes below, each group followed by what is in it; ``facts`` are printed behind the name.
+        All nodes below, each group followed by its members; ``facts`` are printed after the name.
     note : str
-        Printed in front, for instance that something was left out.
+        Printed first, for instance that nodes were left out.
     plain : bool
-        Whether names are plain text; otherwise they are bold where a terminal understands ANSI's codes.
+        Whether names are plain text. Otherwise they are bold on terminals that understand ANSI
+        codes.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Tree:
         self._nodes = [(path.split("/"), facts) for path, facts in nodes]
 
     def _lines(self) -> list[tuple[str, str, str]]:
-        """Branches, name and facts of each node."""
+        """Return the branches, name and facts of each node."""
         last: dict[tuple[str, ...], str] = {}
         for parts, _ in self._nodes:
             last[tuple(parts[:-1])] = parts[-1]

@@ -1,4 +1,4 @@
-"""What was read, for libraries that take arrays of Arrow's."""
+"""Results for libraries that take Arrow arrays."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ __all__ = ["ArrowValues"]
 
 
 class ArrowValues:
-    """Elements of one size, some of which may be missing, as an array of Arrow's: for ``pyarrow.array``,
-    ``polars.Series`` and all that take ``__arrow_c_array__``. Made by `hyperslab.Array.read_arrow`.
+    """Fixed-size elements, possibly missing, as an Arrow array.
+
+    For ``pyarrow.array``, ``polars.Series`` and everything that takes ``__arrow_c_array__``. Made
+    by `hyperslab.Array.read_arrow`.
     """
 
     __slots__ = ("values",)
 
     values: Any
-    """The elements, as NumPy has them; a masked array where some may be missing."""
+    """The elements as a NumPy array; a masked array if some may be missing."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
 
     def __arrow_c_schema__(self) -> Any:
-        """Arrow's type of it; each axis but the first is a ``fixed_size_list``."""
+        """Return the Arrow type; each axis but the first is a ``fixed_size_list``."""
         return self.__arrow_c_array__()[0]
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """It as an array of Arrow's, which shares the memory of the values."""
+        """Return an Arrow array that shares the memory of the values."""
         values, valid = np.asarray(self.values), None
         if isinstance(self.values, np.ma.MaskedArray):
             valid = ~np.ma.getmaskarray(self.values).reshape(-1)

@@ -1,9 +1,14 @@
-"""Element types of HDF5 as NumPy's, described as h5py describes them.
+"""HDF5 element types as NumPy types, described as in h5py.
 
-What NumPy has no types for is in the metadata of a data type, under h5py's names: ``vlen`` (`str`, `bytes` or
-the type of a sequence's elements), ``enum`` (names and values), ``ref`` (`Reference` or `RegionReference`),
-``h5py_encoding`` of text of fixed length, and ``h5py_opaque`` of dates. So ``h5py.check_string_dtype`` and
-the like understand them.
+If NumPy lacks a type, the metadata of the data type describes it under h5py's names:
+
+- ``vlen``: `str`, `bytes` or the item type of sequences.
+- ``enum``: names and values.
+- ``ref``: `Reference` or `RegionReference`.
+- ``h5py_encoding``: the encoding of fixed-length text.
+- ``h5py_opaque``: true for dates.
+
+The functions of h5py, such as ``h5py.check_string_dtype``, understand these types.
 """
 
 from __future__ import annotations
@@ -23,17 +28,17 @@ __all__ = ["Empty", "dtype_of", "is_text", "noted"]
 
 
 def noted(dtype: np.dtype[Any], key: str) -> Any:
-    """What the metadata of a data type says; ``None``: nothing."""
+    """Return an entry of a data type's metadata, or ``None``."""
     return None if dtype.metadata is None else dict(dtype.metadata).get(key)
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
-    """Whether elements are text of variable length."""
+    """Return True if elements are text of variable length."""
     return noted(dtype, "vlen") in (str, bytes)
 
 
 class Empty(Kin):
-    """The value of an attribute or array that has an element type, but no shape and no elements."""
+    """The value of an attribute or array with an element type but no shape and no elements."""
 
     shape = None
     size = None
@@ -42,7 +47,7 @@ class Empty(Kin):
         self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     def __eq__(self, other: object) -> bool:
-        # Also h5py's own.
+        # Equality includes h5py's own `Empty`.
         if type(other).__name__ != "Empty":
             return NotImplemented
         return bool(self.dtype == getattr(other, "dtype", None))
@@ -55,21 +60,21 @@ class Empty(Kin):
 
 
 def dtype_of(text: str) -> np.dtype[Any]:
-    """The data type that an element type (`_native.ElementHandle.json`) is in NumPy."""
-    # The dictionary of an enumeration belongs to the caller, who may change it: it is made anew.
+    """Return the NumPy type for an element type (`_native.ElementHandle.json`)."""
+    # Enumerations are not cached: the caller may change their dictionary.
     return _dtype(json.loads(text)) if '"enum"' in text else _shared(text)
 
 
 @lru_cache(maxsize=4096)
 def _shared(text: str) -> np.dtype[Any]:
-    """A data type that nobody can change."""
+    """Return a cached data type. It must be one that callers cannot change."""
     return _dtype(json.loads(text))
 
 
 def _dtype(element: Any) -> np.dtype[Any]:
     if isinstance(element, str):
         kind = np.dtype(element)
-        # Opaque bytes that say that they are dates or text.
+        # Opaque bytes that stand for dates or text.
         return _with(element, {"h5py_opaque": True}) if kind.kind in "mMSU" else kind
     if "string" in element:
         encoding = "utf-8" if element["utf8"] else "ascii"
@@ -94,8 +99,10 @@ def _with(kind: str, metadata: dict[str, Any]) -> np.dtype[Any]:
 
 
 def _structure(element: Any) -> np.dtype[Any]:
-    """Members are where h5py has them: where they are in the file, but for text of variable length, which
-    takes 8 bytes in place of 16. Where Python's objects do not fit in there, they follow each other.
+    """Return a structure type with the member offsets of h5py.
+
+    These are the offsets in the file, except that variable-length text takes 8 bytes instead of 16.
+    If Python's objects do not fit there, members follow each other.
     """
     names = [name for name, _, _ in element["fields"]]
     formats = [_dtype(kind) for _, kind, _ in element["fields"]]
@@ -114,7 +121,7 @@ def _structure(element: Any) -> np.dtype[Any]:
 
 
 def _texts(element: Any) -> int:
-    """How many texts of variable length an element holds."""
+    """Return the number of variable-length texts in an element."""
     if isinstance(element, str):
         return 0
     if "fields" in element:

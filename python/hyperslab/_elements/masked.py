@@ -18,20 +18,20 @@ __all__ = ["filled", "masked", "unmasked", "unmasked_field"]
 
 
 def masked(array: AnyArray, values: Any, mask: npt.NDArray[np.bool_] | None) -> Any:
-    """Elements that were read as a masked array. ``mask``: what is missing, where that is known."""
+    """Return a masked array of the read elements. ``mask``: the missing elements, if known."""
     values = np.asarray(values)
     fill = fill_of(array)
     if fill is None:
         return np.ma.MaskedArray(values)
     if mask is not None:
         return np.ma.MaskedArray(values, mask=mask, fill_value=fill)
-    # What is not a number, or not a time, equals nothing.
+    # Not-a-number and not-a-time are not equal to anything.
     same = (values == fill) | (values != values) & np.asarray(fill != fill)
     return np.ma.MaskedArray(values, mask=same, fill_value=fill)
 
 
 def fill_of(array: AnyArray) -> Any:
-    """The fill value, as an array without axes; ``None``: there is none."""
+    """Return the fill value as a 0-d array, or ``None``."""
     if array._is_vlen:
         raise ArgumentTypeError(f"array '{array.name}': elements of variable length are not masked")
     bytes_ = array._fill
@@ -39,7 +39,7 @@ def fill_of(array: AnyArray) -> Any:
 
 
 def unmasked(array: Any, values: Any) -> Any:
-    """Values to be written: of a masked array its data, with the fill value where it is masked."""
+    """Return values to write. Masked elements of a masked array become the fill value."""
     # Elements that may be missing are written with their mask.
     if not isinstance(values, np.ma.MaskedArray) or is_optional(array.dtype):
         return values
@@ -47,24 +47,24 @@ def unmasked(array: Any, values: Any) -> Any:
 
 
 def unmasked_field(array: Any, field: str, values: Any) -> Any:
-    """The same for values of one field."""
+    """Do the same as `unmasked` for the values of one field."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     dtype = array.dtype[field]
     fill = None if array._fill is None else np.frombuffer(array._fill, array.dtype)[0][field]
     if dtype.shape:
-        # A field that is an array: its fill value has axes of its own.
+        # The field is an array, and its fill value has axes too.
         _check_fill(fill, values, array.name)
         return np.where(np.ma.getmaskarray(values), fill, np.asarray(values.data, dtype.base))
     return filled(values, dtype, None if fill is None else np.asarray(fill, dtype).tobytes(), array.name)
 
 
 def filled(values: Any, dtype: np.dtype[Any], fill: bytes | None, name: str) -> npt.NDArray[Any]:
-    """The data of a masked array, with the fill value where they are masked."""
+    """Return the data of a masked array, with the fill value in masked elements."""
     if kind_of(dtype)[0] in OBJECTS:
         return objects_array(values, values.ndim)
     if kind_of(dtype)[0] is not None:
-        # Of variable length: what is missing is stored as empty.
+        # Elements of variable length: missing ones are stored as empty.
         objects = np.array(values.data, object)
         objects[np.ma.getmaskarray(values)] = None
         return objects
@@ -72,7 +72,7 @@ def filled(values: Any, dtype: np.dtype[Any], fill: bytes | None, name: str) -> 
     if fill is None:
         return np.asarray(values.data)
     if dtype.names is not None:
-        # Each field has a mask of its own.
+        # Each field has its own mask.
         return np.asarray(values.astype(dtype).filled(np.frombuffer(fill, dtype)[0]))
     data = np.array(values.data, dtype)
     data[np.ma.getmaskarray(values)] = np.frombuffer(fill, dtype)

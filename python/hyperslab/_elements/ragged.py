@@ -17,32 +17,34 @@ __all__ = ["Ragged"]
 
 _Array = npt.NDArray[Any]
 
-# `repr` shows so many elements at each end.
+# Number of elements that `repr` shows at each end.
 _SHOWN = 3
 
 
 class Ragged:
-    """An array of elements of variable length: text, bytes, or arrays. In memory it is not one object for
-    each element, but two or three blocks, as in Arrow: where each element begins, what all of them hold, and
-    perhaps which of them are there.
+    """An array of elements of variable length: text, bytes, or arrays.
 
-    Made by ``array.read_ragged()`` and `Ragged.of`. An element ``ragged[i]`` is `str`, `bytes`, or an array
-    that is a view; ``None`` where it is null. Slices along the first axis are views, too; lists, masks and
-    other slices copy what they select, each with NumPy's meaning. Ragged arrays are not changed, but for the
-    items of arrays: offsets, validity, text and bytes are read-only, and copies of the arrays that they are
-    made of.
+    Elements are not separate objects. As in Arrow, memory has two or three blocks: the offsets of
+    the elements, the contents of all elements, and optionally their validity.
+
+    Made by ``array.read_ragged()`` and `Ragged.of`. An element ``ragged[i]`` is `str`, `bytes`, or
+    an array that is a view; ``None`` if it is null. Slices along the first axis are views too.
+    Lists, masks and other slices copy the selected elements. All have NumPy's meaning. Only the
+    items of arrays can be changed. Offsets, validity, text and bytes are read-only, and copies of
+    the arrays they were made from.
 
     Parameters
     ----------
     offsets : array of int64
-        One more than there are elements (in C order): the ``i``-th holds
+        One more than the number of elements (in C order): element ``i`` holds
         ``values[offsets[i]:offsets[i + 1]]``.
     values : numpy.ndarray or Ragged
-        What the elements hold, one behind the other; of text and bytes as ``uint8`` (text in UTF-8).
+        The contents of all elements in sequence; for text and bytes as ``uint8`` (text in UTF-8).
     validity : array of bool, optional
-        Which elements are not null. Default: all.
+        True for elements that are not null. Default: all.
     dtype : data type, optional
-        `str` (or ``StringDType``): text; `bytes`: bytes. Default: arrays of what ``values`` are.
+        `str` (or ``StringDType``): text; `bytes`: bytes. Default: arrays with the type of
+        ``values``.
     shape : tuple of int, optional
         Default: one axis.
 
@@ -79,7 +81,7 @@ class Ragged:
         shape: tuple[int, ...] | None = None,
     ) -> Self:
         kind = _kind_given(dtype)
-        # Copies of what others could change come first: what is checked here stays as it is.
+        # First copy what others could change, so that the checks below stay valid.
         ends = np.asarray(offsets, dtype=np.int64)
         held: Any = values if isinstance(values, Ragged) else np.ascontiguousarray(values)
         valid = None if validity is None else np.asarray(validity, dtype=np.bool_)
@@ -116,9 +118,9 @@ class Ragged:
         values: _Array | Ragged,
         validity: npt.NDArray[np.bool_] | None,
     ) -> Self:
-        """Of parts that are known to fit. Those that somebody could change are copied."""
+        """Make a ragged array of parts that are known to fit. Copies parts that can change."""
         self = object.__new__(cls)
-        # Others are given the memory without a copy (Arrow), and trust what is in it.
+        # Arrow consumers get this memory without a copy, and trust its contents.
         self._kind, self._shape, self._offsets = kind, shape, _native.frozen(offsets)
         self._values = values if kind == "items" else _native.frozen(cast(_Array, values))
         self._validity = None if validity is None else _native.frozen(validity)
@@ -126,17 +128,18 @@ class Ragged:
 
     @classmethod
     def of(cls, values: Any, dtype: npt.DTypeLike | None = None) -> Ragged:
-        """A ragged array of other values.
+        """Make a ragged array from other values.
 
         Parameters
         ----------
         values : array-like
-            Lists (nested ones: of several axes) of `str`, of `bytes`, or of arrays and lists of numbers;
-            ``None`` is null. Arrays of objects, of ``StringDType``, of ``S`` and ``U``. Arrays of numbers:
-            each row along the last axis is an element. Everything of Arrow's that is text, bytes or lists of
-            numbers: whatever has ``__arrow_c_array__`` or ``__arrow_c_stream__`` (pyarrow, polars, pandas).
+            Lists (nested lists for several axes) of `str`, of `bytes`, or of arrays and lists of
+            numbers; ``None`` is null. Arrays of objects, of ``StringDType``, of ``S`` and ``U``.
+            Arrays of numbers: each row along the last axis is an element. Arrow data that are text,
+            bytes or lists of numbers: anything with ``__arrow_c_array__`` or ``__arrow_c_stream__``
+            (pyarrow, polars, pandas).
         dtype : data type, optional
-            `str`, `bytes`, or ``hyperslab.vlen_dtype(item)``. Default: found out.
+            `str`, `bytes`, or ``hyperslab.vlen_dtype(item)``. Default: inferred from the values.
 
         Examples
         --------
@@ -155,17 +158,17 @@ class Ragged:
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Where elements begin and end in `values`; read-only."""
+        """Start and end of each element in `values`; read-only."""
         return self._offsets
 
     @property
     def values(self) -> _Array | Ragged:
-        """What all elements hold; of text and bytes read-only."""
+        """The contents of all elements; read-only for text and bytes."""
         return self._values
 
     @property
     def validity(self) -> npt.NDArray[np.bool_] | None:
-        """Which elements are not null, read-only; ``None``: all."""
+        """True for elements that are not null, read-only; ``None`` if none is null."""
         return self._validity
 
     @property
@@ -175,8 +178,9 @@ class Ragged:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The data type of an array of its elements: ``StringDType()``, or ``object`` with metadata as
-        `hyperslab.vlen_dtype` gives it.
+        """The data type of an array of the elements.
+
+        ``StringDType()``, or ``object`` with metadata as in `hyperslab.vlen_dtype`.
         """
         return type_of(self._kind, self.values.dtype)
 
@@ -192,14 +196,14 @@ class Ragged:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory: offsets, what the elements hold, validity."""
+        """Bytes of memory: offsets, contents of the elements, validity."""
         first, last = int(self.offsets[0]), int(self.offsets[-1])
         valid = 0 if self.validity is None else self.validity.nbytes
         return self.offsets.nbytes + self.values[first:last].nbytes + valid
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Items of each element (of text and bytes: bytes)."""
+        """Number of items in each element (for text and bytes: of bytes)."""
         return cast("npt.NDArray[np.int64]", np.diff(self.offsets).reshape(self.shape))
 
     # ---- elements
@@ -224,7 +228,7 @@ class Ragged:
             start, stop, step = key.indices(self.shape[0])
             if step == 1:
                 return self._rows(start, max(start, stop))
-        # NumPy knows which elements any other index selects.
+        # NumPy finds out which elements any other index selects.
         places = np.arange(self.size, dtype=np.int64).reshape(self.shape)[key]
         if not isinstance(places, np.ndarray):
             return self._element(int(places))
@@ -240,7 +244,7 @@ class Ragged:
         return found.decode() if self._kind == "text" else found
 
     def _rows(self, start: int, stop: int) -> Ragged:
-        """A view of neighbours along the first axis."""
+        """Return a view of consecutive rows along the first axis."""
         step = math.prod(self.shape[1:])
         first, last = start * step, stop * step
         valid = None if self.validity is None else self.validity[first:last]
@@ -248,7 +252,7 @@ class Ragged:
         return self._made(self._kind, shape, self.offsets[first : last + 1], self.values, valid)
 
     def _taken(self, places: npt.NDArray[np.int64]) -> Ragged:
-        """A copy of the elements at these places."""
+        """Return a copy of the elements at these positions."""
         flat = np.ascontiguousarray(places).reshape(-1)
         valid = None if self.validity is None else self.validity[flat]
         if isinstance(self.values, Ragged) or self.values.ndim != 1 or self.values.dtype.hasobject:
@@ -264,7 +268,7 @@ class Ragged:
         return self._made(self._kind, places.shape, offsets, taken.view(values.dtype), valid)
 
     def reshape(self, *shape: Any) -> Ragged:
-        """The same elements in another shape, a view; -1: as many as fit."""
+        """Return a view of the same elements in another shape; -1: as many as fit."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         axes = np.empty(self.size, np.bool_).reshape(given).shape
         return self._made(self._kind, axes, self.offsets, self.values, self.validity)
@@ -272,8 +276,9 @@ class Ragged:
     # ---- as other things
 
     def to_numpy(self) -> _Array:
-        """A NumPy array of the elements: text as ``StringDType``, bytes and arrays as objects. Null stays
-        null (``None``).
+        """Return a NumPy array: text as ``StringDType``, bytes and arrays as objects.
+
+        Null stays null (``None``).
 
         Examples
         --------
@@ -287,14 +292,14 @@ class Ragged:
         return self.astype(np.dtypes.StringDType(na_object=None) if has_null else np.dtypes.StringDType())
 
     def astype(self, dtype: npt.DTypeLike) -> _Array:
-        """A NumPy array of another type.
+        """Return a NumPy array of another type.
 
         Parameters
         ----------
         dtype : data type
-            ``"T"`` or a ``StringDType`` (null is its ``na_object``; without one, the empty string);
-            ``object`` (null is ``None``); ``"S"``, ``"U"``: as long as the longest, null is empty; ``"S10"``,
-            ``"U10"``: what is longer is an error.
+            ``"T"`` or a ``StringDType`` (null becomes its ``na_object``, or the empty string);
+            ``object`` (null becomes ``None``); ``"S"`` or ``"U"``: as long as the longest element,
+            null becomes empty; ``"S10"`` or ``"U10"``: longer elements are an error.
 
         Examples
         --------
@@ -332,7 +337,7 @@ class Ragged:
         return made.reshape(self.shape)
 
     def tolist(self) -> Any:
-        """Nested lists of `str`, `bytes` or lists of numbers; null is ``None``."""
+        """Return nested lists of `str`, `bytes` or lists of numbers; null becomes ``None``."""
         if self._kind != "items":
             return self._objects(np.dtype(object)).tolist()
         made = np.empty(self.size, object)
@@ -342,7 +347,7 @@ class Ragged:
         return made.reshape(self.shape).tolist()
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Ragged:
-        """Bytes as text; without a copy where they are in UTF-8. As `bytes.decode`."""
+        """Decode bytes to text, as in `bytes.decode`. Without a copy if they are UTF-8."""
         if self._kind == "items":
             raise TypeError("only bytes can be decoded")
         if encoding.lower().replace("-", "") == "utf8" and errors == "strict":
@@ -352,13 +357,13 @@ class Ragged:
         return _native.ragged_of(found, "text")
 
     def encode(self) -> Ragged:
-        """Text as bytes in UTF-8, without a copy."""
+        """Return text as UTF-8 bytes, without a copy."""
         if self._kind == "items":
             raise TypeError("only text can be encoded")
         return self._made("bytes", self.shape, self.offsets, self.values, self.validity)
 
     def _with_items(self, item: np.dtype[Any]) -> Ragged:
-        """The same arrays, of items of another type."""
+        """Return the same arrays with items of another type."""
         values = cast(_Array, self.values).astype(item)
         return self._made(self._kind, self.shape, self.offsets, values, self.validity)
 
@@ -368,19 +373,20 @@ class Ragged:
         return self.to_numpy() if dtype is None else self.astype(dtype)
 
     def __arrow_c_schema__(self) -> Any:
-        """Arrow's type of it: ``large_string``, ``large_binary`` or ``large_list``; each axis but the first
-        is a ``fixed_size_list`` of these.
+        """Return the Arrow type: ``large_string``, ``large_binary`` or ``large_list``.
+
+        Each axis but the first is a ``fixed_size_list`` of these.
         """
         return _native.arrow_schema(self)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """It as an array of Arrow's, which shares its memory: ``pyarrow.array(ragged)``."""
+        """Return an Arrow array that shares the memory: ``pyarrow.array(ragged)``."""
         return _native.arrow_array(self, requested_schema)
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     def __eq__(self, other: object) -> bool:
-        """Whether shape, kind and all elements are equal."""
+        """Return True if shape, kind and all elements are equal."""
         if not isinstance(other, Ragged):
             return NotImplemented
         if self.shape != other.shape or self._kind != other._kind:
@@ -390,7 +396,7 @@ class Ragged:
             return False
         ours, theirs = self, other
         if not valid.all():
-            # What null ones hold does not matter.
+            # Ignore the contents of null elements.
             there = np.flatnonzero(valid)
             ours, theirs = self.reshape(-1)[there], other.reshape(-1)[there]
         if not np.array_equal(np.diff(ours.offsets), np.diff(theirs.offsets)):
@@ -404,7 +410,7 @@ class Ragged:
         return np.ones(self.size, np.bool_) if self.validity is None else self.validity
 
     def _held(self) -> Any:
-        """What its own elements hold, of what others may share."""
+        """Return the contents of this array's elements. `values` may hold more."""
         return self.values[int(self.offsets[0]) : int(self.offsets[-1])]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -445,12 +451,12 @@ def _nested_repr(ragged: Ragged) -> str:
 def _restored(
     kind: Kind, shape: tuple[int, ...], offsets: npt.NDArray[np.int64], values: Any, validity: Any
 ) -> Ragged:
-    """An unpickled ragged array."""
+    """Unpickle a ragged array."""
     return Ragged._made(kind, shape, offsets, values, validity)
 
 
 def _kind_given(dtype: npt.DTypeLike | None) -> Kind:
-    """What elements of a type that somebody gives are."""
+    """Return the kind of elements for a type that a caller gives."""
     if dtype is None:
         return "items"
     if dtype is str or dtype is bytes:
@@ -464,7 +470,7 @@ def _kind_given(dtype: npt.DTypeLike | None) -> Kind:
 
 
 def _nested(values: Any, inner: np.dtype[Any]) -> Ragged:
-    """Of lists whose elements are of variable length themselves."""
+    """Make a ragged array of lists whose elements have variable length too."""
     lengths = [0 if element is None else len(element) for element in values]
     offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
     held = Ragged.of([part for element in values if element is not None for part in element], inner)

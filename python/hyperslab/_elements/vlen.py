@@ -1,4 +1,4 @@
-"""Element types of variable length: text, bytes, arrays, objects."""
+"""Variable-length element types: text, bytes, arrays, objects."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ __all__ = ["OBJECTS", "Kind", "kind_of", "objects_array", "vlen_dtype"]
 
 Kind: TypeAlias = Literal["text", "bytes", "items", "json2", "msgpack2"]
 
-# Kinds of objects: the names of their codecs.
+# Kinds of objects, by the names of their codecs.
 OBJECTS = ("json2", "msgpack2")
 
 
 def vlen_dtype(base: npt.DTypeLike | type[str] | type[bytes]) -> np.dtype[Any]:
-    """The data type of arrays of variable length, as in h5py: ``object``, with ``base`` in its metadata.
+    """Return the data type of variable-length arrays, as in h5py.
+
+    It is ``object`` with ``base`` in its metadata.
 
     Parameters
     ----------
     base : data type
-        Of what the arrays hold. `str` and `bytes` (the classes): elements are text, or bytes.
+        Type of the arrays' items. The classes `str` and `bytes` stand for elements of text or
+        bytes.
 
     Examples
     --------
@@ -37,8 +40,9 @@ def vlen_dtype(base: npt.DTypeLike | type[str] | type[bytes]) -> np.dtype[Any]:
 
 
 def kind_of(dtype: np.dtype[Any]) -> tuple[Kind | None, np.dtype[Any] | None]:
-    """What elements of this type are, and the type of the items of arrays. ``None``: they have one size, or
-    are objects of which nothing is said.
+    """Return the kind of the elements, and the item type of arrays.
+
+    The kind is ``None`` for elements of fixed size, and for objects of unknown kind.
     """
     if dtype.kind == "T":
         return "text", None
@@ -53,7 +57,7 @@ def kind_of(dtype: np.dtype[Any]) -> tuple[Kind | None, np.dtype[Any] | None]:
 
 
 def type_of(kind: Kind, item: np.dtype[Any] | None = None) -> np.dtype[Any]:
-    """The data type of elements of a kind."""
+    """Return the data type of elements of a kind."""
     if kind == "text":
         return np.dtypes.StringDType()
     if kind in OBJECTS:
@@ -62,7 +66,7 @@ def type_of(kind: Kind, item: np.dtype[Any] | None = None) -> np.dtype[Any]:
 
 
 def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
-    """Values as an array of objects. Of lists the outer ``ndim`` levels are axes."""
+    """Return values as an array of objects. The outer ``ndim`` levels of lists become axes."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ArgumentTypeError(
             "masked objects have no value that could be written: fill them: values.filled(…)"
@@ -86,7 +90,7 @@ def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
 
 
 def _place(made: npt.NDArray[Any], values: Any, at: tuple[int, ...]) -> None:
-    """Put what is in nested lists into an array of their shape."""
+    """Put the values of nested lists into an array of their shape."""
     depth = len(at)
     if depth == made.ndim:
         made[at] = values

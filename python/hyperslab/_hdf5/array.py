@@ -1,4 +1,4 @@
-"""Arrays of HDF5 and NetCDF files, with h5py's habits beside those of `Array`."""
+"""Arrays of HDF5 and NetCDF files: `Array` with additions from h5py."""
 
 from __future__ import annotations
 
@@ -38,33 +38,36 @@ __all__ = ["FileArray", "VirtualSource"]
 
 
 class VirtualSource(NamedTuple):
-    """A part of a virtual dataset: some of its elements are some elements of another dataset."""
+    """A part of a virtual dataset: elements that come from another dataset."""
 
     vspace: tuple[Any, ...]
-    """The elements: ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis (a
-    count or block of ``None``: as many as there are), or ``("points", …)``, ``("blocks", …)``, ``("none",)``.
+    """The elements in the virtual dataset.
+
+    ``("all",)``; ``("slabs", [(start, stride, count, block), …])`` with one entry per axis, in
+    which a count or block of ``None`` means as many as there are; ``("points", …)``;
+    ``("blocks", …)``; or ``("none",)``.
     """
     file_name: str
-    """The file of the other dataset; ``"."``: the same."""
+    """The file of the other dataset; ``"."``: the same file."""
     dset_name: str
-    """Its path."""
+    """Path of the other dataset."""
     src_space: tuple[Any, ...]
-    """Its elements."""
+    """The elements in the other dataset."""
 
 
 if TYPE_CHECKING:
-    # Type checkers are told what `isinstance` says.
+    # For type checkers: to `isinstance`, this class is an `Array`.
     _Base = Array
 else:
     _Base = AnyArray
 
 _NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
-# Those, shuffle, fletcher32 and scale-offset.
+# The filters above, plus shuffle, fletcher32 and scale-offset.
 _FILTERS = frozenset({*_NAMES, 2, 3, 6})
 
 
 def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """One element of zeros, with ``None`` in the place of objects."""
+    """Return one element of zeros, with ``None`` in place of objects."""
     made = np.empty(1, dtype)
     for name in dtype.names or ():
         kind = made[name].dtype
@@ -76,11 +79,12 @@ def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 class FileArray(FileNode, _Base):  # type: ignore[misc]
-    """An array of an HDF5 or NetCDF file: a dataset or variable. Made by `hyperslab.open` and groups.
+    """An array of an HDF5 or NetCDF file: a dataset or variable.
 
-    It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read
-    as `bytes` (`asstr` decodes), sequences of variable length as arrays in an array of objects, references as
-    `Reference`; members of structures by name (``array["a"]``).
+    Made by `hyperslab.open` and groups. It is read like any `Array`. Features that HDF5 has and
+    Zarr lacks work as in h5py. Text of variable length is read as `bytes` (`asstr` decodes it).
+    Sequences of variable length are read as an object array of arrays, references as `Reference`,
+    and members of structures by name (``array["a"]``).
 
     Examples
     --------
@@ -98,7 +102,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @Once
     def _of_objects(self) -> _native.ElementHandle | None:
-        """What elements are of which Python makes objects; ``None``: the engine makes them."""
+        """The element type, if Python must make objects of elements; ``None``: the engine does."""
         return None if self._is_vlen else self._objects
 
     @Once
@@ -113,13 +117,13 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements per axis; ``None``: it has no elements and no shape."""
+        """Elements per axis; ``None`` if the dataset has no elements and no shape."""
         found = super().shape
         return None if found == (0,) and self._is_null else found  # type: ignore[return-value]
 
     @property
     def size(self) -> int:
-        """Number of elements; ``None``: it has no elements and no shape."""
+        """Number of elements; ``None`` if the dataset has no elements and no shape."""
         return None if self.shape is None else super().size  # pyright: ignore[reportReturnType]
 
     @property
@@ -134,18 +138,19 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Elements of a chunk per axis; ``None``: it is not cut into chunks."""
+        """Chunk length per axis in elements; ``None`` if the dataset is not chunked."""
         return self._facts["chunks"]  # type: ignore[no-any-return]
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
-        """The most elements that there may be per axis; ``None`` for an axis: no limit."""
+        """Maximum elements per axis; ``None`` for an axis without limit."""
         return None if self._is_null else self._facts["maxshape"]
 
     @property
     def fill_value(self) -> Any:
-        """What elements never written hold; zero where the file says nothing, ``None`` for sequences and
-        references.
+        """The value of elements that were never written.
+
+        Zero if the file does not give one; ``None`` for sequences and references.
         """
         dtype = self.dtype
         if dtype.subdtype is None and dtype.kind != "O" and not (dtype.names and self._of_objects):
@@ -165,22 +170,22 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def fillvalue(self) -> Any:
-        """h5py's name of `fill_value`."""
+        """Same as `fill_value`, under h5py's name."""
         return self.fill_value
 
     @property
     def filter_ids(self) -> tuple[int, ...]:
-        """Numbers of the filters that chunks go through, in the order of writing."""
+        """Numbers of the filters, in the order applied when writing."""
         return tuple(number for number, _, _ in self._facts["filters"])
 
     @property
     def filter_names(self) -> tuple[str, ...]:
-        """Names of the filters, as they are stored, or as the HDF5 library has them."""
+        """Names of the filters: as stored, or as in the HDF5 library."""
         return tuple(name or library_name(number) for number, name, _ in self._facts["filters"])
 
     @property
     def _filters(self) -> dict[str, Any]:
-        """Names and settings of the filters, as kerchunk asks h5py for them."""
+        """Names and settings of the filters, for kerchunk, which expects h5py's attribute."""
         return filters_by_name(self._facts["filters"])
 
     def _filter(self, number: int) -> tuple[int, ...] | None:
@@ -191,7 +196,10 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def compression(self) -> str | None:
-        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` (to h5py; `filter_ids` says which) or ``None``."""
+        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` or ``None``.
+
+        ``"unknown"`` stands for filters that h5py does not know; `filter_ids` identifies them.
+        """
         for number, name in _NAMES.items():
             if number in self.filter_ids:
                 return name
@@ -199,7 +207,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def compression_opts(self) -> Any:
-        """gzip's level; szip's method and pixels per block."""
+        """gzip's level, or szip's method and pixels per block."""
         name = self.compression
         if name == "gzip":
             parameters = self._filter(1)
@@ -211,24 +219,25 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def shuffle(self) -> bool:
-        """Whether bytes of elements are shuffled before they are compressed."""
+        """True if bytes of elements are shuffled before compression."""
         return 2 in self.filter_ids
 
     @property
     def fletcher32(self) -> bool:
-        """Whether chunks have checksums."""
+        """True if chunks have checksums."""
         return 3 in self.filter_ids
 
     @property
     def scaleoffset(self) -> int | None:
-        """The digits or bits that the scale-offset filter keeps; ``None``: there is none."""
+        """Digits or bits that the scale-offset filter keeps; ``None`` without this filter."""
         parameters = self._filter(6)
         return parameters[1] if parameters else None
 
     @property
     def filters(self) -> tuple[Any, ...]:
-        """The filters that chunks go through, in the order of writing: dictionaries of ``id``, ``name`` and
-        ``parameters``.
+        """The filters in the order applied when writing, as dictionaries.
+
+        The keys are ``id``, ``name`` and ``parameters``.
         """
         return tuple(
             {"id": number, "name": name, "parameters": tuple(parameters)}
@@ -237,35 +246,35 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def serializer(self) -> None:
-        """A matter of Zarr."""
+        """Only for Zarr: always ``None``."""
         return None
 
     @property
     def compressors(self) -> tuple[Any, ...]:
-        """A matter of Zarr: see `filters`."""
+        """Only for Zarr: always empty. See `filters`."""
         return ()
 
     @property
     def external(self) -> list[tuple[str, int, int]] | None:
-        """Other files that hold the elements: names, offsets and bytes; ``None``: there are none."""
+        """External files with elements: name, offset, bytes; ``None`` if all are in this file."""
         unlimited = 2**64 - 1
         found = self._facts["external"]
         return [(name, at, unlimited if n is None else n) for name, at, n in found] or None
 
     @property
     def is_virtual(self) -> bool:
-        """Whether it is made of parts of other datasets."""
+        """True if the dataset is made of parts of other datasets."""
         return bool(self._facts["virtual"])
 
     def virtual_sources(self) -> list[VirtualSource]:
-        """What it is made of, if it `is_virtual`; raises `RuntimeError` if not."""
+        """Return the parts of a virtual dataset (`is_virtual`); raise `RuntimeError` for others."""
         if not self.is_virtual:
             raise RuntimeError("Not a virtual dataset")
         return [VirtualSource(*source) for source in self._virtual_sources()]
 
     @property
     def is_scale(self) -> bool:
-        """Whether it is a dimension scale."""
+        """True if the dataset is a dimension scale."""
         return self.attrs.get("CLASS", b"") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
 
     @property
@@ -275,7 +284,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def metadata(self) -> Metadata:  # type: ignore[override]
-        """What the file says of it."""
+        """The facts about the dataset in the file."""
         fill = self.fill_value if self._has_dtype else None
         facts = {"shape": self.shape, "dtype": self._shown_dtype, "fill_value": fill, **self._facts}
         return Metadata({**facts, "attributes": self.attrs.shown()})
@@ -285,7 +294,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         try:
             return self.dtype
         except DataTypeError as error:
-            # Of elements that NumPy does not have there is nothing to read, but much to see.
+            # NumPy lacks this type, so elements cannot be read, but other facts can be shown.
             return f"({error})"
 
     @property
@@ -299,12 +308,12 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def nchunks(self) -> int:
-        """Number of chunks, stored or not; 1 where it is not cut into chunks."""
+        """Number of chunks, stored or not; 1 if the dataset is not chunked."""
         return 1 if self.chunks is None else math.prod(self.cdata_shape)
 
     @property
     def nchunks_initialized(self) -> int:
-        """Number of chunks that are stored."""
+        """Number of stored chunks."""
         return self._stored()[0]
 
     def nbytes_stored(self) -> int:
@@ -334,11 +343,11 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def info(self) -> Info:
-        """What it is, one fact per line."""
+        """A description of the array, one fact per line."""
         return Info(self._array_facts())
 
     def info_complete(self) -> Info:
-        """`info`, and what is stored."""
+        """Return `info` plus facts about the stored chunks."""
         chunks, stored = self._stored()
         facts = self._array_facts()
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
@@ -349,8 +358,9 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     # ---- reading
 
     def _is_whole_scalar(self, selection: Any) -> bool:
-        """Whether the result has no axes, and is an array all the same: as in h5py, ``array[...]``, not
-        ``array[()]``.
+        """Return True for ``array[...]`` of a scalar dataset, which is a 0-d array as in h5py.
+
+        ``array[()]`` is a scalar instead.
         """
         if isinstance(selection, tuple):
             return len(selection) == 1 and selection[0] is Ellipsis and self.shape == ()
@@ -362,7 +372,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return Empty(self.dtype)
 
     def _members(self, selection: tuple[Any, ...]) -> Any:
-        """``array["a", 0:3]``: names of members, and an index."""
+        """Read ``array["a", 0:3]``: names of members, and an index."""
         names = [part for part in selection if isinstance(part, str)]
         index = tuple(part for part in selection if not isinstance(part, str))
         return self.fields(names[0] if len(names) == 1 else names)[index or (() if self.shape == () else ...)]
@@ -420,7 +430,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         *,
         masked: bool = False,
     ) -> npt.NDArray[Any]:
-        """Read a selection into a new array or into memory of the caller; see `Array.read`."""
+        """Read a selection into a new array or into the caller's memory; see `Array.read`."""
         if self._is_null:
             raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
         if self._of_objects is None:
@@ -439,8 +449,9 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     def read_ragged(
         self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
     ) -> Ragged:
-        """Read elements of variable length as they are in memory: offsets and values; see
-        `Array.read_ragged`. What sequences hold may be of variable length, too.
+        """Read elements of variable length as they are in memory: offsets and values.
+
+        See `Array.read_ragged`. Items of sequences may have variable length too.
         """
         if self._of_objects is None:
             return super().read_ragged(selection, threads=threads, verify=verify)
@@ -449,19 +460,19 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return ragged(self._of_objects, self._raw(selection, None, threads, verify))
 
     def asstr(self, encoding: str | None = None, errors: str = "strict") -> Text:
-        """The array, of which text is read as `str`.
+        """Return a view of the array that reads text as `str`.
 
         Parameters
         ----------
         encoding : str, optional
-            Default: UTF-8 or ASCII, as the file says.
+            Default: UTF-8 or ASCII, as stored in the file.
         errors : str, default "strict"
             As in `bytes.decode`.
 
         Raises
         ------
         TypeError
-            Where elements are not text.
+            If elements are not text.
         """
         dtype = self.dtype
         if dtype.kind != "S" and not is_text(dtype):
@@ -472,7 +483,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return Text(self, encoding, errors)
 
     def astype(self, dtype: npt.DTypeLike) -> View:
-        """The array, read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
+        """Return a view that reads another type. ``"T"``: text, as NumPy's ``StringDType``."""
         wanted = np.dtype(dtype)
         if wanted.kind == "T" and self.dtype.kind != "S" and not is_text(self.dtype):
             raise TypeError(
@@ -483,18 +494,18 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     _reads_fields = False
 
     def fields(self, names: str | Sequence[str]) -> Fields:  # type: ignore[override]
-        """The array, of which only some members of its structures are read."""
+        """Return a view that reads only some members of the structures."""
         return Fields(self, names)
 
     def chunk_index(self) -> npt.NDArray[Any]:
-        """Where the stored chunks are.
+        """Return the positions of the stored chunks.
 
         Returns
         -------
         numpy.ndarray
-            One record for each, in C order of the chunks: ``number`` (`numpy.unravel_index` over
-            ``cdata_shape`` gives its place in the grid), ``offset`` in the file, ``size`` in bytes, and
-            ``filter_mask`` (bit i: the i-th filter was left out).
+            One record per stored chunk, in C order of the chunks: ``number`` (`numpy.unravel_index`
+            over ``cdata_shape`` gives the position in the grid), ``offset`` in the file, ``size``
+            in bytes, and ``filter_mask`` (bit i: the i-th filter was skipped).
 
         Examples
         --------
@@ -515,23 +526,23 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return index
 
     def iter_chunks(self, sel: Any = None) -> Iterator[tuple[slice, ...]]:
-        """The selections that its chunks are.
+        """Iterate over the selections of the chunks.
 
         Parameters
         ----------
         sel : int, slice or tuple of them, optional
-            Only what is in this region.
+            Restrict the chunks to this region.
         """
         return chunks_of(self, sel)
 
     def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
-        """Read into an array, or a part of it; elements are converted to its type.
+        """Read into an array or a part of it, converting elements to its type.
 
         Parameters
         ----------
         dest : numpy.ndarray
         source_sel, dest_sel : index, optional
-            What to read, and where to put it; by default everything.
+            What to read, and where to put it. Default: everything.
         """
         if self._is_null:
             raise TypeError("Empty datasets have no numpy representation")
@@ -555,12 +566,12 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def regionref(self) -> Regions:
-        """``array.regionref[selection]``: a reference to these elements."""
+        """An object that makes references to elements: ``array.regionref[selection]``."""
         return Regions(self)
 
     @property
     def id(self) -> DatasetID:
-        """What h5py's low-level functions know of it: where chunks are, space, type, creation properties."""
+        """h5py's low-level object: chunk positions, space, type, creation properties."""
         return DatasetID(self)
 
     def stream(
@@ -571,7 +582,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         stop: int | None = None,
         ahead: int | str | None = None,
     ) -> Any:
-        """Iterate over one axis while other threads read what comes next; see `Array.stream`."""
+        """Iterate over one axis while other threads read ahead; see `Array.stream`."""
         rows = super().stream(axis, start=start, stop=stop, ahead=ahead)
         element = self._of_objects
         if element is None:
@@ -584,12 +595,12 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     write_direct = make_scale = _refused
 
     def flush(self) -> None:
-        """Nothing: the file is read only."""
+        """Do nothing: the file is read only."""
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     def len(self) -> int:
-        """Elements along the first axis."""
+        """Return the number of elements along the first axis."""
         if not self.shape:
             raise TypeError("Attempt to take len() of scalar dataset")
         return self.shape[0]
@@ -606,7 +617,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return hash((self._store.url, self._facts["address"]))
 
     def with_config(self, config: Mapping[str, Any]) -> Array:
-        """The same array with settings of its own; see `Array.with_config`."""
+        """Return the same array with its own settings; see `Array.with_config`."""
         if parse_config(config) != ArrayConfig():
             raise UnsupportedError("config: an array of an HDF5 or NetCDF file has no setting but 'cache'")
         return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
@@ -626,10 +637,10 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
 
 
-# To users it is an array as any other; it has no members that only Zarr has.
+# To users it is an array like any other. It lacks the members that only Zarr has.
 Array.register(FileArray)
 
 
 def _reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:
-    """An unpickled array."""
+    """Unpickle an array."""
     return FileArray(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)

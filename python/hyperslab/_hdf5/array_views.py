@@ -1,4 +1,4 @@
-"""Arrays of files, read in another way: as another type, as text, only some members."""
+"""Views of arrays in files: as another type, as text, or with only some members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Converted", "Fields", "Text", "View"]
 
 
 class View:
-    """An array, read in another way."""
+    """A view that reads an array in another way."""
 
     def __init__(self, array: FileArray, dtype: np.dtype[Any]) -> None:
         self._array, self.dtype = array, dtype
@@ -57,7 +57,7 @@ class Converted(View):
     def __getitem__(self, selection: Any) -> Any:
         if self.dtype.kind == "T":
             if self._array._is_vlen and not self._array._is_whole_scalar(selection):
-                # Text in ASCII is in UTF-8, too.
+                # ASCII text is also UTF-8.
                 return self._array._text(selection, "utf-8", "strict", self.dtype)
             made = np.asarray(self._array.asstr()[selection], dtype=self.dtype)
         else:
@@ -69,7 +69,7 @@ class Converted(View):
 
 
 def _packed(dtype: np.dtype[Any], names: str | list[str]) -> np.dtype[Any]:
-    """The type of one member, or of some, one behind the other."""
+    """Return the type of one member, or a packed type of several."""
     return dtype[names] if isinstance(names, str) else np.dtype([(name, dtype[name]) for name in names])
 
 
@@ -88,7 +88,7 @@ class Fields(View):
             return found
         if isinstance(self._names, str):
             part = found[self._names]
-            # Of an array without axes NumPy's part is an array, too.
+            # For a 0-d array, NumPy's part is an array too.
             return part.copy() if isinstance(part, np.ndarray) else part
         made = np.empty(np.shape(found), self.dtype)
         for name in self._names:
@@ -96,7 +96,7 @@ class Fields(View):
         return made if isinstance(found, np.ndarray) else made[()]
 
     def read_ragged(self, selection: Any = None) -> Ragged:
-        """Read one member, of variable length, as it is in memory; see `Array.read_ragged`."""
+        """Read one member of variable length as it is in memory; see `Array.read_ragged`."""
         element = self._array._of_objects
         found = {} if element is None else {name: (at, field) for name, at, field in element.fields()}
         if element is None or not isinstance(self._names, str) or self._names not in found:

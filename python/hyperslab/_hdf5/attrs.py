@@ -1,4 +1,4 @@
-"""Attributes of HDF5: a mapping that is read."""
+"""HDF5 attributes: a read-only mapping."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ class _Node(Protocol):
 class FileAttributes(Mapping[str, Any]):
     """The attributes of a group, array or committed datatype of an HDF5 or NetCDF file.
 
-    Values are as in h5py: NumPy scalars and arrays, `str` for text, arrays of `str` for arrays of text of
-    variable length, `Empty` for what has no value.
+    Values are as in h5py: NumPy scalars and arrays, `str` for text, arrays of `str` for arrays of
+    variable-length text, and `Empty` for attributes without a value.
     """
 
     def __init__(self, node: _Node, file: _native.StoreHandle, kept: dict[str, Any]) -> None:
-        # A node does not keep its attributes, which refer to it, but what was read: ``kept`` is the
-        # node's own dictionary. In a circle the file would stay open until the collector runs.
+        # The node keeps the attributes read so far in `kept`, its own dictionary. It does not keep
+        # this object, which refers to the node: a cycle would keep the file open until the garbage
+        # collector runs.
         self._node, self._file, self._kept = node, file, kept
 
     def _all(self) -> dict[str, _native.AttributeHandle]:
@@ -54,7 +55,7 @@ class FileAttributes(Mapping[str, Any]):
         return attribute_value(self._found(name))
 
     def get_id(self, name: str | bytes) -> AttrID:
-        """Element type and extent of an attribute: ``dtype``, ``shape``."""
+        """Return the element type and extent of an attribute: ``dtype``, ``shape``."""
         found = self._found(name)
         element = found.element
         if element is None:
@@ -64,15 +65,15 @@ class FileAttributes(Mapping[str, Any]):
         return AttrID(found.name, dtype, found.shape)
 
     def keys(self) -> Keys:
-        """The names."""
+        """Return the names."""
         return Keys(self)
 
     def values(self) -> Values:
-        """The values."""
+        """Return the values."""
         return Values(self)
 
     def items(self) -> Items:
-        """Names and values."""
+        """Return pairs of name and value."""
         return Items(self)
 
     def _each(self) -> Iterator[tuple[str, Any]]:
@@ -107,11 +108,11 @@ class FileAttributes(Mapping[str, Any]):
         return list(self)
 
     def asdict(self) -> dict[str, Any]:
-        """All attributes, as a dictionary."""
+        """Return all attributes as a dictionary."""
         return dict(self)
 
     def shown(self) -> dict[str, Any]:
-        """All attributes; of those that cannot be read ``{"unsupported": why}``."""
+        """Return all attributes, with ``{"unsupported": why}`` for unreadable ones."""
         found = {}
         for name in self:
             try:

@@ -1,4 +1,4 @@
-"""Values of one data type as values of another, as HDF5 converts them."""
+"""Conversion between data types as in HDF5."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ __all__ = ["converted"]
 
 _Array = npt.NDArray[Any]
 
-# Kinds that HDF5 does not convert, or that it does not know, and NumPy converts without loss.
+# Pairs of kinds that NumPy converts without loss and HDF5 does not convert or does not know.
 _BY_NUMPY = frozenset(
     ["SU", "SO", "iO", "uO", "fO", "bO", "cO", "VO", "ic", "uc", "fc", "bc", "OO", "mm", "MM"]
 )
 
 
 def converted(values: Any, wanted: np.dtype[Any], source: np.dtype[Any] | None = None) -> _Array:
-    """Values as ``wanted``. ``source``: their data type, where it says more than that of the array.
+    """Return values converted to ``wanted``.
 
-    * Numbers that do not fit become the nearest that do; fractions are cut off.
-    * Members of structures are found by name; those that are not there are zero.
+    ``source``: their data type, if it has more metadata than the array's.
+
+    * Numbers that do not fit become the nearest number that fits; fractions are cut off.
+    * Members of structures are matched by name; missing members are zero.
     * Texts of fixed length are cut, or padded with NULs.
 
-    Raises `ConversionError` where HDF5 (and NumPy without loss) has no conversion.
+    Raises `ConversionError` if neither HDF5 nor a lossless conversion by NumPy applies.
     """
     values = np.asarray(values)
     given: np.dtype[Any] = values.dtype if source is None else source
     if wanted.subdtype is not None:
-        # Elements that are arrays: as arrays of the same shape.
+        # Elements that are arrays convert only to arrays of the same shape.
         base, inner = wanted.subdtype
         if given.subdtype is None or given.subdtype[1] != inner:
             raise _refused(given, wanted)
         wanted = base
     base = values.dtype
     if base == wanted:
-        # Equal data types may say different things besides.
+        # Equal data types may have different metadata.
         same: np.ndarray[Any, Any] = values.astype(wanted) if wanted.hasobject else values.view(wanted)
         return same
     if wanted.names is not None:
@@ -65,7 +67,7 @@ def _refused(source: np.dtype[Any], wanted: np.dtype[Any]) -> ConversionError:
 
 
 def _elements(values: _Array, wanted: np.dtype[Any]) -> _Array | None:
-    """Numbers and texts, by the engine's conversion. ``None``: it has none."""
+    """Convert numbers and fixed-length text by the engine. ``None`` if the engine cannot."""
     if values.dtype.kind == wanted.kind == "f" and 16 in (values.itemsize, wanted.itemsize):
         with np.errstate(over="ignore"):
             return values.astype(wanted)
@@ -85,7 +87,7 @@ def _elements(values: _Array, wanted: np.dtype[Any]) -> _Array | None:
 
 
 def _members(values: _Array, wanted: np.dtype[Any]) -> _Array:
-    """Structures as other structures. (A complex number is one, of ``r`` and ``i``.)"""
+    """Convert structures. (A complex number is a structure of ``r`` and ``i``.)"""
     if values.dtype.kind == "c":
         parts = {"r": np.real(values), "i": np.imag(values)}
     elif values.dtype.names is not None:

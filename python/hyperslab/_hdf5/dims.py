@@ -1,4 +1,4 @@
-"""Labels and dimension scales of the axes of HDF5 datasets, as in h5py."""
+"""Labels and dimension scales of axes of HDF5 datasets, as in h5py."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Dimension:
 
     @property
     def label(self) -> str:
-        """Its label; empty where it has none."""
+        """The label of the axis, or an empty text."""
         labels = self._array.attrs.get("DIMENSION_LABELS")
         return "" if labels is None else _text(labels[self._axis])
 
     def values(self) -> list[Any]:
-        """The scales."""
+        """Return the scales."""
         scales = self._array.attrs.get("DIMENSION_LIST")
         if scales is None:
             return []
@@ -36,11 +36,11 @@ class Dimension:
         return [file[reference] for reference in scales[self._axis]]
 
     def items(self) -> list[tuple[str, Any]]:
-        """Names and scales. Names are the scales' own, often empty."""
+        """Return names and scales. The names are stored with the scales and often empty."""
         return [(_text(scale.attrs.get("NAME", "")), scale) for scale in self.values()]
 
     def keys(self) -> list[str]:
-        """The names of the scales."""
+        """Return the names of the scales."""
         return [name for name, _ in self.items()]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,5 +1,7 @@
-"""Data types by which h5py says what NumPy cannot: text and sequences of variable length, enumerations,
-references. What it is stands in the metadata of the type, under h5py's names.
+"""h5py's data types that NumPy lacks.
+
+These are text and sequences of variable length, enumerations, and references. The metadata of the
+NumPy type holds the details, under h5py's names.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ _Dtype = np.dtype[Any]
 
 
 class StringInfo(NamedTuple):
-    """What `check_string_dtype` finds."""
+    """The result of `check_string_dtype`."""
 
     encoding: str
     """``"utf-8"`` or ``"ascii"``."""
     length: int | None
-    """Bytes of each text; ``None``: they have their own length."""
+    """Bytes of each text; ``None``: variable length."""
 
 
 def _noting(kind: npt.DTypeLike, **metadata: Any) -> _Dtype:
@@ -54,7 +56,7 @@ regionref_dtype: _Dtype = _noting("O", ref=RegionReference)
 
 
 def string_dtype(encoding: str = "utf-8", length: int | None = None) -> _Dtype:
-    """Text of ``length`` bytes, or of variable length."""
+    """Return the type of text of ``length`` bytes, or of variable length."""
     encoding = encoding.lower().replace("_", "-")
     encoding = "utf-8" if encoding == "utf8" else encoding
     if encoding not in ("ascii", "utf-8"):
@@ -67,12 +69,12 @@ def string_dtype(encoding: str = "utf-8", length: int | None = None) -> _Dtype:
 
 
 def vlen_dtype(basetype: npt.DTypeLike) -> _Dtype:
-    """Sequences of variable length."""
+    """Return the type of sequences of variable length."""
     return _noting("O", vlen=basetype)
 
 
 def enum_dtype(values_dict: Mapping[str, int], basetype: npt.DTypeLike = np.uint8) -> _Dtype:
-    """Integers that have names."""
+    """Return the type of integers that have names."""
     kind = np.dtype(basetype)
     if kind.kind not in "iu":
         raise ArgumentTypeError("Only integers can be used as enums")
@@ -80,7 +82,7 @@ def enum_dtype(values_dict: Mapping[str, int], basetype: npt.DTypeLike = np.uint
 
 
 def opaque_dtype(np_dtype: npt.DTypeLike) -> _Dtype:
-    """Elements that are stored as bytes without meaning: dates."""
+    """Return the type of elements stored as opaque bytes, such as dates."""
     kind = np.dtype(np_dtype)
     if kind.kind == "O" or kind.names is not None or kind.subdtype is not None:
         raise ArgumentTypeError(f"elements of type {kind} cannot be opaque")
@@ -88,7 +90,7 @@ def opaque_dtype(np_dtype: npt.DTypeLike) -> _Dtype:
 
 
 def check_string_dtype(dt: _Dtype) -> StringInfo | None:
-    """Encoding and length of text; ``None``: it is none."""
+    """Return encoding and length of text; ``None`` if the type is not text."""
     kind = noted(dt, "vlen")
     if kind is str:
         return StringInfo("utf-8", None)
@@ -100,29 +102,29 @@ def check_string_dtype(dt: _Dtype) -> StringInfo | None:
 
 
 def check_vlen_dtype(dt: _Dtype) -> Any:
-    """The type of what sequences of variable length hold; ``None``: they are none."""
+    """Return the item type of sequences of variable length; ``None`` for other types."""
     return noted(dt, "vlen")
 
 
 def check_enum_dtype(dt: _Dtype) -> dict[str, int] | None:
-    """Names and values of an enumeration; ``None``: it is none."""
+    """Return names and values of an enumeration; ``None`` for other types."""
     found: dict[str, int] | None = noted(dt, "enum")
     return found
 
 
 def check_ref_dtype(dt: _Dtype) -> type | None:
-    """`Reference` or `RegionReference`; ``None``: neither."""
+    """Return `Reference` or `RegionReference`; ``None`` for other types."""
     found: type | None = noted(dt, "ref")
     return found
 
 
 def check_opaque_dtype(dt: _Dtype) -> bool:
-    """Whether elements are stored as bytes without meaning."""
+    """Return True if elements are stored as opaque bytes."""
     return bool(noted(dt, "h5py_opaque"))
 
 
 def special_dtype(**kwds: Any) -> _Dtype:
-    """The older way to say `vlen_dtype`, `enum_dtype` and `ref_dtype`: ``vlen=``, ``enum=``, ``ref=``."""
+    """The older form of `vlen_dtype`, `enum_dtype`, `ref_dtype`: ``vlen=``, ``enum=``, ``ref=``."""
     if len(kwds) != 1:
         raise ArgumentTypeError("Exactly one keyword may be provided")
     name, value = kwds.popitem()
@@ -144,7 +146,7 @@ def special_dtype(**kwds: Any) -> _Dtype:
 
 
 def check_dtype(**kwds: Any) -> Any:
-    """The older way to say `check_vlen_dtype`, `check_enum_dtype` and `check_ref_dtype`."""
+    """The older form of `check_vlen_dtype`, `check_enum_dtype` and `check_ref_dtype`."""
     if len(kwds) != 1:
         raise ArgumentTypeError("Exactly one keyword may be provided")
     name, dt = kwds.popitem()

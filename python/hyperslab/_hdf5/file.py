@@ -1,4 +1,4 @@
-"""Files as h5py opens them: `File`."""
+"""HDF5 files opened as in h5py: `File`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["File", "file_of", "is_hdf5"]
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _WRITING = ("r+", "a", "w", "w-", "x")
-# One file, read by the engine whatever the driver's name.
+# Drivers for a single file. The engine reads it the same way for each of them.
 _PLAIN = (None, "sec2", "stdio", "core", "direct", "windows")
 _DRIVERS = (*_PLAIN, "family", "split", "fileobj", "ros3")
-# Keywords of drivers, and what they are called in `storage_options`.
+# Keywords of the driver ros3, and their names in `storage_options`.
 _ROS3 = {
     "aws_region": "region",
     "secret_id": "access_key_id",
@@ -47,7 +47,7 @@ _DRIVER_KEYWORDS = {
     "fileobj": ("fileobj",),
     "ros3": tuple(_ROS3),
 }
-# What h5py takes for files that it creates, or to tune how it reads.
+# Keywords of h5py for creating files or for tuning reads.
 _WITHOUT_EFFECT = (
     "rdcc_nslots",
     "rdcc_nbytes",
@@ -67,35 +67,36 @@ _WITHOUT_EFFECT = (
 
 
 class File(FileGroup):
-    """An HDF5 file, opened for reading as ``h5py.File`` opens it. It is the root group.
+    """An HDF5 file opened for reading, like ``h5py.File``. It is the root group.
 
     Parameters
     ----------
     name : str, os.PathLike, bytes or file object
-        A path; a URL (``s3://``, ``https://``, …); or an object with ``read`` and ``seek``, which is read as
-        far as it is needed (``BytesIO`` is copied) and stays open.
+        A path; a URL (``s3://``, ``https://``, …); or an object with ``read`` and ``seek``. The
+        object is read on demand (``BytesIO`` is copied) and stays open.
     mode : str, default "r"
-        ``"r"``. HDF5 is not written: the others (``r+``, ``a``, ``w``, ``w-``, ``x``) are refused.
+        ``"r"``. HDF5 cannot be written: other modes (``r+``, ``a``, ``w``, ``w-``, ``x``) are
+        refused.
     driver : str, optional
-        ``"family"``: ``name`` has a ``%d`` for the number of a member. ``"split"``: metadata are in the file
-        ``name`` + ``meta_ext`` (``"-m.h5"``), elements in ``name`` + ``raw_ext``. ``"ros3"``: ``name`` is a
-        URL. The others mean one file.
+        ``"family"``: ``name`` has a ``%d`` for the number of a member file. ``"split"``: metadata
+        are in the file ``name`` + ``meta_ext`` (``"-m.h5"``), elements in ``name`` + ``raw_ext``.
+        ``"ros3"``: ``name`` is a URL. The other drivers stand for a single file.
     userblock_size, fs_strategy, fs_page_size
-        Of new files: refused.
+        Only for new files: refused.
     libver, swmr, **keywords
-        What h5py takes, such as ``rdcc_nbytes``, ``locking``, ``track_order``. They have no effect on what is
-        read: there is no lock, and a file that is being written with SWMR can always be read.
+        Accepted as in h5py, for example ``rdcc_nbytes``, ``locking``, ``track_order``. They do not
+        affect reading: there is no lock, and files being written with SWMR can always be read.
     cache, storage_options
         As in `hyperslab.open`.
 
     Raises
     ------
     FileNotFoundError
-        Where there is no such file.
+        If there is no such file.
     OSError
-        Where it is no HDF5 file. (`hyperslab.open` opens others.)
+        If it is not an HDF5 file. (`hyperslab.open` opens other files.)
     UnsupportedError
-        For a mode that writes: a ``ValueError``.
+        For a mode that writes. It is a ``ValueError``.
 
     Examples
     --------
@@ -150,14 +151,14 @@ class File(FileGroup):
 
     @classmethod
     def _of(cls, store: Store, cache: CacheLike | None = None) -> Self:
-        """The file that a store is."""
+        """Return the file in a store."""
         handle = _native.open_node(store._native, "")
         assert isinstance(handle, _native.GroupHandle)
         return super().__new__(cls, handle, store, resolve_cache(cache))
 
     @classmethod
     def in_memory(cls, file_image: Any = None, **keywords: Any) -> Self:
-        """A file whose bytes are in memory."""
+        """Open a file from bytes in memory."""
         if file_image is None:
             raise UnsupportedError("a new file in memory: files of HDF5 are read only so far")
         return cls(io.BytesIO(file_image), "r", **keywords)
@@ -171,7 +172,7 @@ class File(FileGroup):
 
     @property
     def filename(self) -> str:
-        """The path or URL that it was opened by."""
+        """The path or URL used to open the file."""
         path = self._store._native.file_path
         default = self._store.url if path is None else os.fspath(path)
         found: str = self._as_opened("filename", default)
@@ -179,35 +180,35 @@ class File(FileGroup):
 
     @property
     def mode(self) -> str:
-        """``"r"``."""
+        """Always ``"r"``."""
         self._store._native.check_open()
         return "r"
 
     @property
     def driver(self) -> str:
-        """h5py's name for how it is read."""
+        """h5py's name for the way the file is read."""
         found: str = self._as_opened("driver", "ros3" if self._store._native.is_far() else "sec2")
         return found
 
     @property
     def libver(self) -> tuple[str, str]:
-        """The versions of HDF5 that were asked for. All are read."""
+        """The requested HDF5 versions. All versions are read."""
         found: tuple[str, str] = self._as_opened("libver", ("earliest", "latest"))
         return found
 
     @property
     def userblock_size(self) -> int:
-        """Bytes of others before the HDF5 file proper."""
+        """Bytes of the user block, in front of the HDF5 data."""
         return self._user_block()
 
     @property
     def meta_block_size(self) -> int:
-        """Of writing only: HDF5's default."""
+        """HDF5's default. It only affects writing."""
         return 2048
 
     @property
     def swmr_mode(self) -> bool:
-        """Whether ``swmr=True`` was asked for."""
+        """True if the file was opened with ``swmr=True``."""
         found: bool = self._as_opened("swmr", False)
         return found
 
@@ -216,7 +217,7 @@ class File(FileGroup):
         raise ReadOnlyError("swmr_mode: HDF5 files are read only so far; pass swmr=True to File")
 
     def flush(self) -> None:
-        """Nothing: the file is read only."""
+        """Do nothing: the file is read only."""
         self._store._native.check_open()
 
     def __repr__(self) -> str:
@@ -233,12 +234,12 @@ def _reopen_file(store: Store, cache: Any) -> File:
 
 
 def file_of(store: Store) -> FileGroup:
-    """The root group of a file."""
+    """Return the root group of a file."""
     return File._of(store)
 
 
 def is_hdf5(fname: Any) -> bool:
-    """Whether a path leads to an HDF5 file; ``False`` where there is none."""
+    """Return True if a path leads to an HDF5 file; ``False`` also if there is no file."""
     try:
         with open_regular(Path(os.fsdecode(fname))) as file:
             end, at = file.seek(0, os.SEEK_END), 0
@@ -276,7 +277,7 @@ def _check_keywords(driver: str | None, given: Mapping[str, Any]) -> None:
 def _store_of(
     name: Any, driver: str | None, given: dict[str, Any], options: Mapping[str, Any] | None
 ) -> tuple[FileStore, str]:
-    """The file, and what `File.filename` says."""
+    """Return the file, and the value of `File.filename`."""
     if driver == "fileobj":
         return _only_hdf5(_whole(lambda: store_of_object(name))), repr(name)
     if isinstance(name, bytes):
@@ -322,7 +323,7 @@ def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:
 
 
 def _whole(opened: Callable[[], FileStore]) -> FileStore:
-    """What ``opened`` returns. A damaged file is an `OSError`, as in h5py."""
+    """Return the result of ``opened``. A damaged file raises `OSError`, as in h5py."""
     try:
         return opened()
     except MetadataValidationError as error:

@@ -1,4 +1,4 @@
-"""Filters of HDF5 by the names that h5py has for them."""
+"""HDF5 filters by their h5py names."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ __all__ = ["filters_by_name", "library_name", "shown_name"]
 _NAMES = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 
 
-# Names that the HDF5 library has for its own filters: newer files leave them out.
+# The HDF5 library's names for its own filters. Newer files leave these names out.
 _OF_LIBRARY = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
 
 
 def library_name(number: int) -> str:
-    """The name that the HDF5 library has for a filter of its own; empty: it is none of them."""
+    """Return the HDF5 library's name for its own filter; empty for other filters."""
     return _OF_LIBRARY.get(number, "")
 
 
 def shown_name(number: int, stored: str | None) -> str:
-    """The name of a filter that users of h5py know, else that in the file, else its number."""
+    """Return the name of a filter in h5py, otherwise the name in the file, otherwise its number."""
     return _NAMES.get(number) or stored or library_name(number) or f"filter {number}"
 
 
 def filters_by_name(filters: Iterable[tuple[int, str, Iterable[int]]]) -> dict[str, Any]:
-    """Names (of others numbers, as text) and settings: gzip's level, szip's method and pixels per block, the
-    parameters of others; ``None``: there are none.
+    """Return filters by name (or by number, as text) with their settings.
+
+    The settings are gzip's level, szip's method and pixels per block, or the parameters of other
+    filters; ``None`` if a filter has no parameters.
     """
     found: dict[str, Any] = {}
     for number, _, given in filters:

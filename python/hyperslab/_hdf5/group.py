@@ -1,4 +1,4 @@
-"""Groups of HDF5 and NetCDF files, with h5py's habits beside those of `Group`."""
+"""Groups of HDF5 and NetCDF files: `Group` with additions from h5py."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ __all__ = ["Datatype", "FileGroup"]
 
 
 if TYPE_CHECKING:
-    # Type checkers are told what `isinstance` says.
+    # For type checkers: to `isinstance`, this class is a `Group`.
     _Base = Group
 else:
     _Base = AnyGroup
 
-# What goes wrong with a link that leads nowhere, out of bounds, or to what cannot be opened.
+# Errors of links that are broken, out of bounds, or lead to objects that cannot be opened.
 _NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
 
 
 class Datatype(Kin):
-    """A committed datatype: an element type that has a name and attributes of its own in an HDF5 file."""
+    """A committed datatype: a named element type with its own attributes in an HDF5 file."""
 
     def __init__(self, handle: _native.DatatypeHandle) -> None:
         self._handle = handle
@@ -66,7 +66,7 @@ class Datatype(Kin):
 
     @property
     def attrs(self) -> FileAttributes:
-        """Its attributes."""
+        """Attributes of the datatype."""
         return FileAttributes(self._handle, self._handle.file, self.__dict__)
 
     @property
@@ -78,22 +78,22 @@ class Datatype(Kin):
 
     @property
     def parent(self) -> Any:
-        """The group that it is in."""
+        """The group that contains the datatype."""
         return self.file[self.name.rpartition("/")[0] or "/"]
 
     @property
     def id(self) -> TypeID:
-        """What h5py's low-level functions know of the element type."""
+        """h5py's low-level object for the element type."""
         return TypeID(self.dtype)
 
     @property
     def ref(self) -> Reference:
-        """A reference to it."""
+        """A reference to the datatype."""
         found: Reference = self._handle._reference()
         return found
 
     def __bool__(self) -> bool:
-        """Whether its file is open."""
+        """Return True if the file is open."""
         return self._handle.file.is_open
 
     def _place(self) -> tuple[str, int]:
@@ -115,12 +115,12 @@ _Link = tuple[str, int, str, str]
 
 
 class FileGroup(FileNode, _Base):  # type: ignore[misc]
-    """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
+    """A group of an HDF5 or NetCDF file.
 
-    A mapping from names to arrays, groups and committed datatypes, which follows links:
-    ``group["ocean/sst"]``. Names of links that lead nowhere are in it too: `get`, `items` and `values` have
-    ``None`` for them, ``group[name]`` raises `KeyError`.
-    ``group[reference]`` is what a `Reference` refers to.
+    Made by `hyperslab.open` and groups. A mapping from names to arrays, groups and committed
+    datatypes. It follows links: ``group["ocean/sst"]``. It also contains the names of broken links:
+    `get`, `items` and `values` return ``None`` for them, ``group[name]`` raises `KeyError`.
+    ``group[reference]`` returns the object that a `Reference` refers to.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         if isinstance(handle, _native.DatatypeHandle):
             return Datatype(handle)._as_kin()
         store = self._store
-        # Behind an external link is another file.
+        # An external link leads to another file.
         if not store._native.is_file_of(handle):
             store = FileStore._of(handle.file)
         if isinstance(handle, _native.ArrayHandle):
@@ -157,7 +157,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def info(self) -> Info:
-        """What it is, one fact per line."""
+        """A description of the group, one fact per line."""
         return Info(
             {
                 "Name": self.name,
@@ -169,15 +169,15 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         )
 
     def phony_dimensions(self) -> dict[str, tuple[str, ...]]:
-        """Names for axes that have none, as netCDF gives them when it reads an HDF5 file: ``phony_dim_0``, …
+        """Return names for unnamed axes, as netCDF makes them for HDF5 files: ``phony_dim_0``, …
 
-        They depend on all that is in the file, so that they are not those of `Array.dimension_names`.
+        The names depend on the whole file, so `Array.dimension_names` does not use them.
 
         Returns
         -------
         dict[str, tuple[str, ...]]
-            For each array in the file without dimensions its `name` and those of its axes: axes of the same
-            length in one group share a name, but not within one array.
+            The `name` of each array without dimensions, with the names of its axes. Axes of the
+            same length in one group share a name, except within one array.
 
         Examples
         --------
@@ -206,7 +206,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     def get(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **elink: Any
     ) -> Any:
-        """What is of this name, ``default`` where there is nothing.
+        """Return the object of this name, or ``default`` if there is none.
 
         Parameters
         ----------
@@ -214,12 +214,12 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             A name or path.
         default : any object, optional
         getclass : bool, default False
-            Whether to get the class instead: `FileArray`, `FileGroup`, `Datatype`.
+            Whether to return the class instead: `FileArray`, `FileGroup`, `Datatype`.
         getlink : bool, default False
-            Whether to get the link instead: `HardLink`, `SoftLink` (with ``path``), `ExternalLink` (with
-            ``filename`` and ``path``); with ``getclass``, its class.
+            Whether to return the link instead: `HardLink`, `SoftLink` (with ``path``),
+            `ExternalLink` (with ``filename`` and ``path``); with ``getclass``, the link's class.
         **elink
-            How h5py opens other files (``elink_mode``, …): without effect.
+            h5py's options for opening other files (``elink_mode``, …). They have no effect.
         """
         if getlink:
             link = self._link(name)
@@ -233,7 +233,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return type(found) if getclass else found
 
     def _link(self, name: str | bytes) -> Link | None:
-        """The link at a name or path."""
+        """Return the link at a name or path."""
         name = _text(name)
         if not name:
             return None
@@ -253,15 +253,15 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return link_of(link)
 
     def keys(self) -> Keys:
-        """The names."""
+        """Return the names."""
         return Keys(self)
 
     def values(self) -> Values:
-        """What they lead to; see `get`."""
+        """Return the objects that names lead to; see `get`."""
         return Values(self)
 
     def items(self) -> Items:
-        """Names and what they lead to; see `get`."""
+        """Return pairs of name and object; see `get`."""
         return Items(self)
 
     def __iter__(self) -> Iterator[str]:
@@ -280,12 +280,12 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             path = path.decode("utf-8", "surrogateescape")
         if not isinstance(path, str) or not path:
             return False
-        # As in h5py: a soft or external link is there, wherever it leads. Only what is behind it
-        # must exist.
+        # As in h5py, a soft or external link counts even if it is broken. Only the groups on the
+        # way to it must exist.
         return self._link(path) is not None
 
     def _each(self) -> Iterator[tuple[str, Any]]:
-        """Names and what they lead to; ``None``: nowhere, or to what is no object."""
+        """Yield names and objects; ``None`` for a link without an object that can be opened."""
         for name, (kind, address, _, _) in self._file_links():
             try:
                 found = self._node(self._file_object(address, name)) if kind == "hard" else self[name]
@@ -294,26 +294,26 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             yield name, found
 
     def _linked(self) -> Iterator[tuple[str, Any]]:
-        """Names and what they lead to, as far as they lead anywhere."""
+        """Yield names and objects, without broken links."""
         return ((name, found) for name, found in self._each() if found is not None)
 
     def members(
         self, max_depth: int | None = 0, *, use_consolidated_for_children: bool = True
     ) -> tuple[tuple[str, Any], ...]:
-        """Arrays and groups below, with their paths relative to this group.
+        """Return the arrays and groups below, with their paths relative to this group.
 
         Parameters
         ----------
         max_depth : int or None, default 0
-            0: what is directly in it, also behind links; ``None``: all nodes, without following links.
+            0: direct members, also behind links; ``None``: all nodes, without following links.
         use_consolidated_for_children : bool, default True
-            Of Zarr only.
+            Only for Zarr.
         """
         if max_depth == 0:
             return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))
         depth = None if max_depth is None else max_depth + 1
-        # Each is looked up in the group above it: by its whole path, one that is 2000 deep would be
-        # looked up 2000 times.
+        # Look each node up in its parent. By its whole path, a node 2000 levels deep would take
+        # 2000 lookups.
         inside: dict[str, Any] = {"": self}
         found: list[tuple[str, Any]] = []
         for path, kind in self._walk(depth):
@@ -329,25 +329,27 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return tuple(found)
 
     def nmembers(self, max_depth: int | None = 0) -> int:
-        """How many arrays and groups are below; ``max_depth`` as in `members`."""
+        """Return the number of arrays and groups below; ``max_depth`` is as in `members`."""
         return len(self.members(max_depth))
 
     def array_keys(self) -> Iterator[str]:
-        """Names of arrays directly below."""
+        """Yield the names of arrays directly below."""
         return iter([name for name, node in self._linked() if isinstance(node, Array)])
 
     def group_keys(self) -> Iterator[str]:
-        """Names of groups directly below."""
+        """Yield the names of groups directly below."""
         return iter([name for name, node in self._linked() if isinstance(node, Group)])
 
     def visit(self, function: Callable[[str], Any]) -> Any:
-        """Call a function with the path of each object below, each once, in the order of their names; soft
-        and external links are not followed. A value other than ``None`` ends it, and is returned.
+        """Call a function with the path of each object below.
+
+        Each object is visited once, in the order of names. Soft and external links are not
+        followed. The first result other than ``None`` ends the visit and is returned.
         """
         return self.visititems(lambda path, _: function(path))
 
     def visititems(self, function: Callable[[str, Any], Any]) -> Any:
-        """Call a function with path and object of each object below; see `visit`."""
+        """Call a function with the path and object of each object below; see `visit`."""
         seen: set[Any] = {self._hdf5_address()}
 
         def each(path: str, link: _Link, node: Any) -> Any:
@@ -359,19 +361,22 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return self._visit(each)
 
     def visit_links(self, function: Callable[[str], Any]) -> Any:
-        """Call a function with the path of each link below, in the order of their names; soft and external
-        links are not followed. A value other than ``None`` ends it, and is returned.
+        """Call a function with the path of each link below.
+
+        Links are visited in the order of names. Soft and external links are not followed. The first
+        result other than ``None`` ends the visit and is returned.
         """
         return self._visit(lambda path, link, node: function(path))
 
     def visititems_links(self, function: Callable[[str, Any], Any]) -> Any:
-        """Call a function with path and link of each link below; see `visit_links`."""
+        """Call a function with the path and link of each link below; see `visit_links`."""
         return self._visit(lambda path, link, node: function(path, link_of(link)))
 
     def _visit(self, function: Callable[[str, _Link, Callable[[], Any]], Any]) -> Any:
-        """Call a function with path, link and object of each link below, each group entered once."""
+        """Call a function with path, link and object of each link below. Enters each group once."""
         entered: set[Any] = {self._hdf5_address()}
-        # Groups that are being visited, the innermost last: they may be deeper than Python's stack.
+        # Groups being visited, innermost last. A list, because they may nest deeper than Python's
+        # stack.
         inside: list[tuple[FileGroup, str, Iterator[tuple[str, _Link]]]] = [(self, "", self._sorted_links())]
         while inside:
             group, base, links = inside[-1]
@@ -400,14 +405,15 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     def require_dataset(
         self, name: str, shape: Any, dtype: Any, exact: bool = False, **keywords: Any
     ) -> FileArray:
-        """The array of a name, which is there.
+        """Return the array of a name, which must exist.
 
         Raises
         ------
         TypeError
-            Where it has another shape, or a type that ``dtype`` is not safely cast to (``exact``: another).
+            If the array has another shape, or a type to which ``dtype`` cannot be cast safely (with
+            ``exact``: another type).
         ReadOnlyError
-            Where it is not there.
+            If there is no such array.
         """
         if name not in self:
             self._refused()
@@ -427,7 +433,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     create_dataset = create_dataset_like = create_virtual_dataset = build_virtual_dataset = _refused
 
-    # ---- what Python asks
+    # ---- Python protocols
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileGroup):
@@ -444,12 +450,12 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return "hyperslab.Group", self._store.url, self.path, *content_of(self)
 
 
-# To users it is a group as any other; it has no members that only Zarr has.
+# To users it is a group like any other. It lacks the members that only Zarr has.
 Group.register(FileGroup)
 
 
 def _text(name: Any) -> str:
-    """A name or path."""
+    """Return a name or path as text."""
     if isinstance(name, bytes):
         return name.decode("utf-8", "surrogateescape")
     if not isinstance(name, str):
@@ -458,5 +464,5 @@ def _text(name: Any) -> str:
 
 
 def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:
-    """An unpickled group."""
+    """Unpickle a group."""
     return FileGroup(_native.GroupHandle.deferred(store._native, path, None), store, cache)

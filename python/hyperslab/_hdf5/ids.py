@@ -1,5 +1,6 @@
-"""The low-level objects behind ``node.id``, as far as programs that read use them: where chunks are, spaces,
-types, creation properties. Names are h5py's.
+"""The low-level objects behind ``node.id``, as far as programs use them for reading.
+
+They give chunk positions, spaces, types and creation properties, under h5py's names.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ _UNLIMITED = 2**64 - 1
 
 
 class StoreInfo(NamedTuple):
-    """Where a chunk is."""
+    """The position of a chunk."""
 
     chunk_offset: tuple[int, ...] | None
-    """Its first element."""
+    """Index of the chunk's first element."""
     filter_mask: int
-    """Bit i: the i-th filter was left out."""
+    """Bit i is set if the i-th filter was skipped."""
     byte_offset: int | None
-    """Where its bytes begin in the file; ``None``: it is not stored."""
+    """Offset of the chunk's bytes in the file; ``None`` if it is not stored."""
     size: int
-    """How many bytes."""
+    """Stored bytes of the chunk."""
 
 
 class TypeID:
@@ -46,8 +47,10 @@ class TypeID:
         self.dtype = dtype
 
     def get_class(self) -> int:
-        """The class: 0 integer, 1 float, 3 string, 5 opaque, 6 compound, 7 reference, 8 enumeration, 9
-        sequence of variable length, 10 array.
+        """Return the type class.
+
+        0 integer, 1 float, 3 string, 5 opaque, 6 compound, 7 reference, 8 enumeration, 9
+        variable-length sequence, 10 array.
         """
         dtype = self.dtype
         if dtype.subdtype is not None:
@@ -65,16 +68,16 @@ class TypeID:
         return {"i": _INTEGER, "u": _INTEGER, "f": _FLOAT}.get(dtype.kind, _OPAQUE)
 
     def get_size(self) -> int:
-        """Bytes of an element; of references and sequences, of h5py's."""
+        """Return bytes per element; for references and sequences, as in h5py's memory."""
         return self.dtype.itemsize
 
     def is_variable_str(self) -> bool:
-        """Whether elements are text of variable length."""
+        """Return True if elements are text of variable length."""
         found = check_string_dtype(self.dtype)
         return found is not None and found.length is None
 
     def get_cset(self) -> int:
-        """The character set of text: 0 ASCII, 1 UTF-8."""
+        """Return the character set of text: 0 ASCII, 1 UTF-8."""
         found = check_string_dtype(self.dtype)
         if found is None:
             raise ArgumentTypeError(f"elements of type {self.dtype} are not text")
@@ -100,21 +103,21 @@ class SpaceID:
         self._maxshape = shape if maxshape is None else maxshape
 
     def get_simple_extent_type(self) -> int:
-        """0: one element without axes, 1: axes, 2: neither elements nor axes."""
+        """Return 0 for one element without axes, 1 for axes, 2 for neither elements nor axes."""
         return 2 if self.shape is None else int(self.shape != ())
 
     def get_simple_extent_ndims(self) -> int:
-        """Number of axes."""
+        """Return the number of axes."""
         return len(self.shape or ())
 
     def get_simple_extent_dims(self, maxdims: int = False) -> tuple[int, ...] | None:
-        """Elements per axis, or the most that there may be (2⁶⁴ - 1: no limit)."""
+        """Return the elements per axis, or their maximum (2⁶⁴ - 1: no limit)."""
         if not maxdims or self._maxshape is None:
             return self.shape
         return tuple(_UNLIMITED if most is None else most for most in self._maxshape)
 
     def get_simple_extent_npoints(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return 0 if self.shape is None else math.prod(self.shape)
 
     get_select_npoints = get_simple_extent_npoints
@@ -130,11 +133,11 @@ class AttrID:
         self.name, self.dtype, self.shape = name, dtype, shape
 
     def get_type(self) -> TypeID:
-        """The element type."""
+        """Return the element type."""
         return TypeID(self.dtype)
 
     def get_space(self) -> SpaceID:
-        """The extent."""
+        """Return the extent."""
         return SpaceID(self.shape)
 
     def __repr__(self) -> str:
@@ -142,19 +145,19 @@ class AttrID:
 
 
 class NodeID:
-    """An object of a file."""
+    """An object in a file."""
 
     def __init__(self, node: FileNode | Datatype) -> None:
         self._node = node
 
     @property
     def valid(self) -> int:
-        """Whether its file is open."""
+        """Nonzero if the file is open."""
         return int(bool(self._node))
 
     @property
     def name(self) -> bytes:
-        """The path in the file."""
+        """Path in the file."""
         return self._node.name.encode("utf-8", "surrogateescape")
 
     def __bool__(self) -> bool:
@@ -191,24 +194,24 @@ class DatasetID(NodeID):
         return self._node.dtype
 
     def get_type(self) -> TypeID:
-        """The element type."""
+        """Return the element type."""
         return TypeID(self._node.dtype)
 
     def get_space(self) -> SpaceID:
-        """The extent."""
+        """Return the extent."""
         return SpaceID(self._node.shape, self._node.maxshape)
 
     def get_create_plist(self) -> PropDCID:
-        """How it was created."""
+        """Return the creation properties."""
         return PropDCID(self._node)
 
     def get_offset(self) -> int | None:
-        """Where its elements begin in the file, if they are one run of bytes."""
+        """Return where the elements begin in the file, if they are one run of bytes."""
         found: int | None = self._node._facts.get("offset")
         return found if self._node.size else None
 
     def get_storage_size(self) -> int:
-        """Bytes that are stored."""
+        """Return the stored bytes."""
         return self._node._stored()[1]
 
     def refresh(self) -> None:
@@ -228,12 +231,12 @@ class DatasetID(NodeID):
         return StoreInfo(first, int(row["filter_mask"]), int(row["offset"]), int(row["size"]))
 
     def get_num_chunks(self, space: Any = None) -> int:
-        """Number of chunks that are stored."""
+        """Return the number of stored chunks."""
         self._chunks()
         return len(self._node.chunk_index())
 
     def get_chunk_info(self, index: int, space: Any = None) -> StoreInfo:
-        """Where the ``index``-th of the chunks that are stored is."""
+        """Return the position of the ``index``-th stored chunk."""
         self._chunks()
         rows = self._node.chunk_index()
         if not 0 <= index < len(rows):
@@ -241,7 +244,7 @@ class DatasetID(NodeID):
         return self._info(rows[index])
 
     def _row(self, chunk_offset: Sequence[int]) -> Any:
-        """The row of the chunk index for the chunk of an element; ``None``: it is not stored."""
+        """Return the row of the chunk index for the chunk of an element; ``None`` if not stored."""
         chunks, shape = self._chunks(), self._node.shape
         place = tuple(at // chunk for at, chunk in zip(chunk_offset, chunks, strict=True))
         if any(not 0 <= at < n for at, n in zip(chunk_offset, shape, strict=True)):
@@ -252,14 +255,14 @@ class DatasetID(NodeID):
         return rows[at] if at < len(rows) and rows["number"][at] == number else None
 
     def get_chunk_info_by_coord(self, chunk_offset: Sequence[int]) -> StoreInfo:
-        """Where the chunk of an element is."""
+        """Return the position of the chunk that holds an element."""
         row = self._row(chunk_offset)
         if row is None:
             return StoreInfo(None, 0, None, 0)
         return StoreInfo(tuple(chunk_offset), *self._info(row)[1:])
 
     def chunk_iter(self, func: Callable[[StoreInfo], Any]) -> Any:
-        """Call a function with each chunk that is stored, until it returns something else than ``None``."""
+        """Call a function with each stored chunk until it returns something other than ``None``."""
         self._chunks()
         for row in self._node.chunk_index():
             answer = func(self._info(row))
@@ -268,19 +271,19 @@ class DatasetID(NodeID):
         return None
 
     def read_direct_chunk(self, offsets: Sequence[int], dxpl: Any = None, out: Any = None) -> tuple[int, Any]:
-        """The bytes of a chunk as they are stored.
+        """Return the stored bytes of a chunk.
 
         Parameters
         ----------
         offsets : sequence of int
-            Its first element.
+            Index of the chunk's first element.
         out : buffer, optional
-            Where to put them.
+            Buffer for the bytes.
 
         Returns
         -------
         tuple
-            Filters that were left out, and the bytes.
+            The mask of skipped filters, and the bytes.
         """
         if any(at % chunk for at, chunk in zip(offsets, self._chunks(), strict=True)):
             raise OSError(f"Can't read unprocessed chunk data (offset {offsets} is not that of a chunk)")
@@ -299,27 +302,27 @@ class DatasetID(NodeID):
 
 
 class PropDCID:
-    """How a dataset was created."""
+    """The creation properties of a dataset."""
 
     def __init__(self, node: FileArray) -> None:
         self._node = node
 
     def get_layout(self) -> int:
-        """0: compact, 1: contiguous, 2: chunked, 3: virtual."""
+        """Return 0 for compact, 1 for contiguous, 2 for chunked, 3 for virtual."""
         return _LAYOUTS[self._node._facts["layout"]]
 
     def get_chunk(self) -> tuple[int, ...]:
-        """Elements of a chunk per axis."""
+        """Return the chunk shape."""
         if self._node.chunks is None:
             raise InvalidArgumentError("Not a chunked storage layout")
         return self._node.chunks
 
     def get_nfilters(self) -> int:
-        """Number of filters."""
+        """Return the number of filters."""
         return len(self._node.filter_ids)
 
     def get_filter(self, index: int) -> tuple[int, int, tuple[int, ...], bytes]:
-        """Number, flags (of which nothing is known), parameters and name of a filter."""
+        """Return number, flags (always 0), parameters and name of a filter."""
         number, name, parameters = self._node._facts["filters"][index]
         return number, 0, tuple(parameters), name.encode()
 
@@ -328,22 +331,22 @@ class PropDCID:
         value[...] = self._node.fill_value
 
     def get_external_count(self) -> int:
-        """Number of files with its elements."""
+        """Return the number of external files with elements."""
         return len(self._node.external or ())
 
     def get_external(self, index: int = 0) -> tuple[bytes, int, int]:
-        """Name, offset and bytes of one of them."""
+        """Return name, offset and bytes of an external file."""
         name, offset, size = (self._node.external or [])[index]
         return name.encode(), offset, size
 
     def get_virtual_count(self) -> int:
-        """Number of parts of other datasets."""
+        """Return the number of parts from other datasets."""
         return len(self._node.virtual_sources()) if self._node.is_virtual else 0
 
     def get_virtual_filename(self, index: int = 0) -> str:
-        """The file of one of them."""
+        """Return the file of a part."""
         return self._node.virtual_sources()[index].file_name
 
     def get_virtual_dsetname(self, index: int = 0) -> str:
-        """Its path there."""
+        """Return the dataset path of a part in its file."""
         return self._node.virtual_sources()[index].dset_name

@@ -1,4 +1,4 @@
-"""Links of HDF5 groups, as `Group.get(name, getlink=True)` gives them."""
+"""Links of HDF5 groups, as `Group.get(name, getlink=True)` returns them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ __all__ = ["ExternalLink", "HardLink", "SoftLink", "UserLink", "link_of"]
 
 
 class HardLink:
-    """A link to an object of the same file."""
+    """A link to an object in the same file."""
 
     def __repr__(self) -> str:
         return "<HardLink>"
 
 
 class SoftLink:
-    """A link to a path of the same file, where there may be nothing."""
+    """A link to a path in the same file. The path need not exist."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -23,7 +23,7 @@ class SoftLink:
 
 
 class ExternalLink:
-    """A link to a path in another file. Neither need exist."""
+    """A link to a path in another file. The file and the path need not exist."""
 
     def __init__(self, filename: str, path: str) -> None:
         self.filename, self.path = filename, path
@@ -33,7 +33,7 @@ class ExternalLink:
 
 
 class UserLink:
-    """A link of a kind that only its writer knows. It cannot be followed."""
+    """A link of a kind that only its writer understands. It cannot be followed."""
 
     def __init__(self, kind: int) -> None:
         self.kind = kind
@@ -43,7 +43,7 @@ class UserLink:
 
 
 def link_of(link: tuple[str, int, str, str]) -> HardLink | SoftLink | ExternalLink | UserLink:
-    """The link that `_native` describes."""
+    """Return the link that `_native` describes."""
     kind, number, path, filename = link
     if kind == "soft":
         return SoftLink(path)

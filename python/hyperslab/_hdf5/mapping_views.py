@@ -1,4 +1,4 @@
-"""Names and values of groups and attributes of HDF5 files, as mappings show them."""
+"""Mapping views for groups and attributes of HDF5 files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Items", "Keys", "Values"]
 
 
 class Keys(KeysView[str]):
-    """The names. Printed, it lists them."""
+    """The names of a mapping. Printing the view lists them."""
 
     _mapping: Any
 
@@ -22,7 +22,7 @@ class Keys(KeysView[str]):
 
 
 class Values(ValuesView[Any]):
-    """What `get` has for each name."""
+    """The values of a mapping, as `get` returns them."""
 
     _mapping: Any
 
@@ -37,7 +37,7 @@ class Values(ValuesView[Any]):
 
 
 class Items(ItemsView[str, Any]):
-    """Names and what `get` has for them."""
+    """Pairs of name and value, as `get` returns them."""
 
     _mapping: Any
 

@@ -1,4 +1,4 @@
-"""What arrays and groups of files have in common."""
+"""The methods that arrays and groups of files share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FileNode(Kin, Node):
     @property
     def attrs(self) -> FileAttributes:
         """The attributes."""
-        # Only what is an array or a group has attributes to read.
+        # Subclasses are arrays and groups, which have `_file_attributes`.
         node: Any = self
         return FileAttributes(node, self._store._native, self.__dict__)
 
@@ -47,18 +47,21 @@ class FileNode(Kin, Node):
 
     @property
     def id(self) -> NodeID:
-        """What h5py's low-level functions know of it, as far as programs that read use it."""
+        """h5py's low-level object, as far as programs use it for reading."""
         return NodeID(self)
 
     @property
     def ref(self) -> Reference:
-        """A reference to it."""
+        """A reference to the node."""
         found: Reference = self._reference()
         return found
 
     def close(self) -> None:
-        """Close the file, at once: its arrays, groups and attributes, this one among them, raise `ValueError`
-        (`errors.ClosedError`) when they are used. Without it the file is closed when the last one is gone.
+        """Close the file at once.
+
+        Using its arrays, groups and attributes, including this one, then raises `ValueError`
+        (`errors.ClosedError`). Without this call, the file is closed when the last of these objects
+        is dropped.
 
         Examples
         --------
@@ -81,7 +84,7 @@ class FileNode(Kin, Node):
         self.close()
 
     def __bool__(self) -> bool:
-        """Whether its file is open."""
+        """Return True if the file is open."""
         return self._store._native.is_open
 
     def __repr__(self) -> str:
@@ -90,7 +93,7 @@ class FileNode(Kin, Node):
         return f"<Closed {self._store.url}{self.name}>"
 
     def refresh(self) -> Self:
-        """Open the file again: what its writer added becomes visible. Returns the array or group."""
+        """Open the file again to see what its writer added. Returns the array or group."""
         super().refresh()
         for name in ("_facts", "_of_objects", "_read_attributes"):
             self.__dict__.pop(name, None)
@@ -98,5 +101,5 @@ class FileNode(Kin, Node):
 
     @property
     def parent(self) -> Any:
-        """The group that it is in."""
+        """The group that contains the node."""
         return self.file[self.name.rpartition("/")[0] or "/"]

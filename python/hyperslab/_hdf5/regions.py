@@ -1,4 +1,4 @@
-"""What region references refer to."""
+"""Reading of region references."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["read_region"]
 
 
 def read_region(array: FileArray, region: RegionReference) -> Any:
-    """The elements of a region: of one that is a grid in its shape, else one behind the other."""
+    """Read the elements of a region: with its shape if it is a grid, otherwise as one axis."""
     if array.file[region] != array:
         raise ValueError("Region reference must point to this dataset")
     kind, *rest = region._selection()
@@ -33,12 +33,12 @@ def read_region(array: FileArray, region: RegionReference) -> Any:
 
 
 def _slabs(array: FileArray, slabs: list[tuple[int, int, int | None, int | None]]) -> Any:
-    """The box around them is read, and of it what they select."""
+    """Read the box around the slabs, then select their elements from it."""
     box, wanted = [], []
     for (start, stride, count, block), n in zip(slabs, array.shape, strict=True):
         count = 1 if count is None else count
         block = n - start if block is None else block
-        # Blocks that touch are one.
+        # Blocks that touch are merged.
         if block == stride or count == 1:
             box.append(slice(start, start + (count - 1) * stride + block))
             wanted.append(np.arange(box[-1].stop - start))
@@ -52,7 +52,7 @@ def _slabs(array: FileArray, slabs: list[tuple[int, int, int | None, int | None]
 
 
 def _blocks(array: FileArray, blocks: list[tuple[list[int], list[int]]]) -> Any:
-    """The elements of any of the blocks, each once, in C order."""
+    """Read the elements of all blocks, each element once, in C order."""
     places: dict[tuple[int, ...], Any] = {}
     for first, last in blocks:
         box = tuple(slice(low, high + 1) for low, high in zip(first, last, strict=True))

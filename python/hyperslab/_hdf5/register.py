@@ -1,4 +1,4 @@
-"""Programs that ask for h5py's classes: `register`."""
+"""Support for programs that check for h5py's classes: `register`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Make `isinstance` take files, groups, datasets, datatypes, attributes and `Empty` of ours for those of
-    h5py, in all of the process; and let anndata, where it was imported, read them.
+    """Make `isinstance` take our objects for h5py's, in the whole process.
 
-    Needs h5py. May be called any number of times: again after anndata was imported.
+    These are files, groups, datasets, datatypes, attributes and `Empty`. If anndata was imported,
+    it can read them too. Needs h5py. May be called any number of times: call it again after
+    importing anndata.
 
     Examples
     --------
@@ -33,7 +34,7 @@ def register() -> None:
     True
     """
     h5py: Any = importlib.import_module("h5py")
-    # Classes that are abstract take others in; for the rest see `Kin`.
+    # Abstract classes can register ours. For the other classes see `Kin`.
     h5py.Group.register(FileGroup)
     h5py.File.register(File)
     h5py.AttributeManager.register(FileAttributes)
@@ -46,7 +47,7 @@ def register() -> None:
 
 
 def _let_anndata_read(registry: ModuleType) -> None:
-    """anndata looks readers up by the very type: ours are read as h5py's are."""
+    """Register anndata's h5py readers for our types: anndata looks readers up by exact type."""
     h5py: Any = sys.modules["h5py"]
     kin = {h5py.File: (File,), h5py.Group: (FileGroup, File), h5py.Dataset: (FileArray,)}
     for name in ("_REGISTRY", "_LAZY_REGISTRY"):

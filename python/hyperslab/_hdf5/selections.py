@@ -1,4 +1,4 @@
-"""Selections as h5py has them: blocks at equal distances, the chunks of a region, regions of references."""
+"""h5py's selections: blocks at equal distances, the chunks of a region, regions of references."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ __all__ = ["MultiBlockSlice", "Regions", "chunks_of", "has_blocks", "without_blo
 
 
 class MultiBlockSlice:
-    """An index of ``count`` blocks of ``block`` elements, the first at ``start``, each ``stride`` behind the
-    one before. Without a ``count`` there are as many as fit.
+    """An index of equally spaced blocks.
+
+    Selects ``count`` blocks of ``block`` elements. The first begins at ``start``, and each next
+    block ``stride`` elements later. Without ``count``, there are as many blocks as fit.
 
     Examples
     --------
@@ -42,7 +44,7 @@ class MultiBlockSlice:
         self.start, self.stride, self.count, self.block = start, stride, count, block
 
     def indices(self, length: int) -> tuple[int, int, int, int]:
-        """``start``, ``stride``, ``count`` and ``block`` for an axis of this length."""
+        """Return ``start``, ``stride``, ``count`` and ``block`` for an axis of this length."""
         count = self.count
         if count is None:
             count = max(0, (length - self.start - self.block) // self.stride + 1)
@@ -54,7 +56,7 @@ class MultiBlockSlice:
         return self.start, self.stride, count, self.block
 
     def places(self, length: int) -> npt.NDArray[np.int64]:
-        """The indices of all elements."""
+        """Return the indices of all elements."""
         start, stride, count, block = self.indices(length)
         return (start + np.arange(count)[:, None] * stride + np.arange(block)).reshape(-1)
 
@@ -66,9 +68,9 @@ class MultiBlockSlice:
 
 
 def _blocks(part: Any) -> MultiBlockSlice | None:
-    """The blocks that a part of an index is made of: ours or h5py's own. ``None``: it is something else.
+    """Return a part of an index as `MultiBlockSlice`, if it is ours or h5py's; otherwise ``None``.
 
-    The class is found by its name, as `_native` finds it: h5py need not be imported.
+    h5py's class is recognized by its name, as in `_native`, so that h5py need not be imported.
     """
     if isinstance(part, MultiBlockSlice):
         return part
@@ -84,13 +86,13 @@ def _blocks(part: Any) -> MultiBlockSlice | None:
 
 
 def has_blocks(selection: Any) -> bool:
-    """Tells if an index is or holds a `MultiBlockSlice`, ours or h5py's."""
+    """Return True if an index is or contains a `MultiBlockSlice`, ours or h5py's."""
     parts = selection if isinstance(selection, tuple) else (selection,)
     return any(_blocks(part) is not None for part in parts)
 
 
 def without_blocks(parts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """An orthogonal index, with lists in the place of blocks."""
+    """Return an orthogonal index with lists in place of blocks."""
     return tuple(
         part if (blocks := _blocks(part)) is None else blocks.places(length)
         for part, length in zip(_whole(parts, len(shape)), shape, strict=True)
@@ -98,7 +100,7 @@ def without_blocks(parts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any,
 
 
 def _whole(parts: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """An index with a part for each axis."""
+    """Return an index with one part for each axis."""
     at = [index for index, part in enumerate(parts) if part is Ellipsis]
     if len(at) > 1:
         raise ArgumentTypeError("Only one ellipsis may be used.")
@@ -110,7 +112,7 @@ def _whole(parts: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
 
 
 def chunks_of(array: FileArray, region: Any = None) -> Iterator[tuple[slice, ...]]:
-    """The selections that the chunks of a region are, or what is in it of them."""
+    """Yield the selection of each chunk in a region, cut at the region's edges."""
     shape, chunks = array.shape, array.chunks
     if chunks is None:
         raise TypeError("Chunked dataset required")
@@ -133,7 +135,7 @@ def chunks_of(array: FileArray, region: Any = None) -> Iterator[tuple[slice, ...
 
 
 class Regions:
-    """``array.regionref[selection]`` is a reference to these elements."""
+    """An object that makes references to elements: ``array.regionref[selection]``."""
 
     def __init__(self, array: FileArray) -> None:
         self._array = array
@@ -166,12 +168,12 @@ class Regions:
         return array._region([], [], blocks)
 
     def shape(self, reference: RegionReference) -> tuple[int, ...]:
-        """The shape of the dataset that a reference leads to."""
+        """Return the shape of the dataset that a reference points to."""
         shape: tuple[int, ...] = self._array.file[reference].shape
         return shape
 
     def selection(self, reference: RegionReference) -> tuple[int, ...]:
-        """The shape of the elements that a reference leads to."""
+        """Return the shape of the elements that a reference points to."""
         shape: tuple[int, ...] = np.shape(self._array.file[reference][reference])
         return shape
 
@@ -180,7 +182,7 @@ _Slab = tuple[int, int, int, int]
 
 
 def _slabs(part: Any, length: int) -> list[_Slab]:
-    """What a part of an index selects of an axis: starts, strides, counts and blocks."""
+    """Return the slabs that a part of an index selects: start, stride, count, block of each."""
     blocks = _blocks(part)
     if blocks is not None:
         return [blocks.indices(length)]

@@ -1,8 +1,7 @@
-"""Values of elements that NumPy has only as Python objects: text and sequences of variable length,
-references.
+"""Values that NumPy has only as Python objects: variable-length text and sequences, references.
 
-The engine reads them as raw bytes: heap ids and addresses. `values` takes the type apart once, and resolves
-each member of all elements in one call.
+The engine reads them as raw bytes: heap ids and addresses. `values` takes the type apart once and
+resolves each member of all elements in one call.
 """
 
 from __future__ import annotations
@@ -20,20 +19,21 @@ from hyperslab._elements.ragged import Ragged
 __all__ = ["attribute_value", "decoded", "ragged", "values"]
 
 _Array = npt.NDArray[Any]
-# Where the elements of each level begin.
+# Start offsets of the elements at each level.
 _Outer = tuple[npt.NDArray[np.int64], ...]
 
 
 def values(element: _native.ElementHandle, raw: _Array, encoding: tuple[str, str] | None = None) -> Any:
-    """What elements in memory are: an array of the same shape. ``encoding`` (and how to treat errors): text
-    of variable length is decoded.
+    """Return the values of raw elements, as an array of the same shape.
+
+    ``encoding``: encoding and error handling to decode text of variable length.
     """
     shape = raw.shape
     flat = np.ascontiguousarray(raw).reshape(-1)
     count = flat.size
     memory = flat.view(np.uint8) if count and element.size else np.empty(0, np.uint8)
     made = _column(element, memory, 0, element.size, count, encoding)
-    # Elements may be small arrays themselves.
+    # An element may itself be a small array.
     return made.reshape(shape + made.shape[1:])
 
 
@@ -46,8 +46,9 @@ def _column(
     encoding: tuple[str, str] | None,
     outer: _Outer = (),
 ) -> _Array:
-    """Elements of which the first is at ``offset``, the next ``stride`` bytes further. ``outer``: of what
-    they are items, level by level, where that begins.
+    """Return elements at ``offset``, ``offset + stride``, and so on.
+
+    ``outer``: if the elements are items of sequences, the start offsets of these, level by level.
     """
     dtype = element.dtype
     if count == 0:
@@ -55,7 +56,7 @@ def _column(
     if not element.is_made_of_objects:
         kind = np.dtype((np.void, dtype.itemsize)) if dtype.subdtype or dtype.names else dtype
         found: _Array = np.ndarray((count,), kind, memory, offset, (stride,))
-        # A copy: what is read does not keep all of the raw bytes.
+        # Copy, so that the result does not keep all raw bytes alive.
         return np.ascontiguousarray(found).view(dtype) if kind is not dtype else found.copy()
     fields = element.fields()
     if fields:
@@ -88,8 +89,9 @@ def _column(
 
 
 def ragged(element: _native.ElementHandle, raw: _Array, offset: int = 0, stride: int | None = None) -> Ragged:
-    """Elements of variable length in memory, level by level. Of each of ``stride`` bytes, what is at
-    ``offset`` is taken; by default all of it.
+    """Return elements of variable length in memory, level by level.
+
+    Takes the element at ``offset`` in each record of ``stride`` bytes; by default the whole record.
     """
     flat = np.ascontiguousarray(raw).reshape(-1)
     memory = flat.view(np.uint8) if flat.size and flat.dtype.itemsize else np.empty(0, np.uint8)
@@ -113,7 +115,7 @@ def _level(
     shape = (count,)
     if base is None:
         return Ragged._made("text", shape, starts, items, validity)
-    # HDF5's library stores empty sequences as if they were null.
+    # The HDF5 library stores empty sequences like nulls.
     validity = None
     number = len(items) // base.size if base.size else 0
     if base.dtype.kind == "O" and (base.base() is not None or is_text(base.dtype)):
@@ -124,7 +126,7 @@ def _level(
 
 
 def decoded(found: Any, encoding: str, errors: str) -> Any:
-    """Text of fixed length as `str`."""
+    """Decode fixed-length text to `str`."""
     if not isinstance(found, np.ndarray):
         return bytes(found).decode(encoding, errors)
     texts = np.empty(found.size, object)
@@ -133,8 +135,10 @@ def decoded(found: Any, encoding: str, errors: str) -> Any:
 
 
 def attribute_value(attribute: _native.AttributeHandle) -> Any:
-    """As in h5py: a NumPy scalar or array; text of variable length is `str`; nothing is `Empty`. Of NetCDF-3:
-    `str`, a number, or an array.
+    """Return the value of an attribute.
+
+    As in h5py: a NumPy scalar or array, `str` for variable-length text, `Empty` for no value. In
+    NetCDF-3: `str`, a number or an array.
     """
     element, shape = attribute.element, attribute.shape
     if element is None:

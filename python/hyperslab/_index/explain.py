@@ -1,4 +1,4 @@
-"""What a request would do."""
+"""Explains what a request would do."""
 
 from __future__ import annotations
 
@@ -14,72 +14,71 @@ class ExplainTask:
     """One chunk's share of a request."""
 
     chunk: tuple[int, ...]
-    """The chunk's index per axis."""
+    """The chunk's index along each axis."""
     key: str
-    """The object that holds it."""
+    """Key of the chunk's object."""
     strategy: str
-    """How it is executed: ``read-into``, ``decode-scatter``, ``fill`` …"""
+    """The strategy: ``read-into``, ``decode-scatter``, ``fill`` …"""
     ranges: tuple[tuple[int, int], ...]
-    """The byte ranges that are read: offset and length."""
+    """Byte ranges to read: offset and length."""
     elements: int
     """Selected elements of the chunk."""
     bytes_read: int
     """Bytes read from the store."""
     bytes_decoded: int
-    """Bytes that come out of decoders."""
+    """Bytes that decoders produce."""
 
 
 @dataclass(frozen=True, repr=False)
 class Explain:
-    """What a read or write would do: which chunks, which objects, which bytes, and how. Printed, it is a
-    table.
-    """
+    """A preview of a read or write: chunks, objects, bytes, strategies. Prints as a table."""
 
     array: str
     """The array's name."""
     write: bool
-    """Whether it is a write."""
+    """True for a write."""
     shape: tuple[int, ...]
     """Shape of the selection."""
     bytes: int
     """Bytes of the selection in memory."""
     chunks: int
-    """Number of chunks touched."""
+    """Number of touched chunks."""
     examined: int
-    """How many of them were looked at for what follows: all, up to 100 000."""
+    """Number of chunks examined for the following facts: all, up to 100 000."""
     objects: int
-    """Number of objects that they lie in."""
+    """Number of objects with these chunks."""
     threads: int
-    """Threads that would work on it, at most."""
+    """Maximum number of threads."""
     strategies: Mapping[str, int]
-    """How many chunks are executed by which strategy."""
+    """Number of chunks per strategy."""
     ranges: int
-    """Byte ranges that are read of objects: runs of chunks that lie close together, and what is read of
-    others."""
+    """Byte ranges to read: runs of neighbouring chunks, and the ranges of other chunks."""
     bytes_read: int
-    """Bytes read from the store, in all; without the indexes of shards."""
+    """Total bytes read from the store, without shard indexes."""
     gap_bytes: int
-    """How many of these lie between chunks: reading them costs less than another request."""
+    """Bytes of these between chunks. Reading them costs less than another request."""
     index_bytes: int
-    """Bytes of indexes of shards that had to be read to tell this."""
+    """Bytes of shard indexes that were read for this explanation."""
     bytes_copied: int
-    """Of a write to a part of shards: bytes of their other chunks, which go from the old object to the new
-    one. Where a file system lets files share bytes, none are moved."""
+    """Bytes of other chunks that a write to parts of shards copies from old objects to new ones.
+
+    No bytes move if the file system lets files share them.
+    """
     bytes_decoded: int
-    """Bytes that come out of decoders, in all."""
+    """Total bytes that decoders produce."""
     foreign_codecs: tuple[tuple[str, str], ...]
-    """Codecs that do not run in hyperslab, which is slow: their names, and the language (``"Python"``)."""
+    """Codecs that run outside hyperslab, which is slow: names, and the language (``"Python"``)."""
     tasks: tuple[ExplainTask, ...]
-    """The first chunks, one by one."""
+    """The first chunks individually."""
     text: str
-    """All of this as text."""
+    """The explanation as text."""
 
     @classmethod
     def _from(cls, facts: Mapping[str, Any]) -> Explain:
         return cls(**{**facts, "tasks": tuple(ExplainTask(**task) for task in facts["tasks"])})
 
     def to_dict(self) -> dict[str, Any]:
-        """All facts as dictionaries, lists and numbers."""
+        """Return all facts as dictionaries, lists and numbers."""
         facts = {name: value for name, value in vars(self).items() if name not in ("text", "tasks")}
         facts["shape"] = list(self.shape)
         facts["foreign_codecs"] = [list(codec) for codec in self.foreign_codecs]

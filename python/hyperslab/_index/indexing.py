@@ -1,4 +1,4 @@
-"""Other ways to index than ``array[...]``."""
+"""Indexing methods other than ``array[...]``."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ __all__ = ["BlockIndex", "Indexed", "OIndex", "VIndex"]
 
 
 Names: TypeAlias = str | Sequence[str] | None
-"""Fields of elements: one, some, or all of the element."""
+"""Fields of elements: one, several, or whole elements."""
 
 
 class Indexed(_native.ArrayBase):
-    """What an array selects by other kinds of index than that of ``array[...]``, and zarr-python's names of
-    all kinds.
-    """
+    """Indexing of an array other than ``array[...]``, and zarr-python's methods for all kinds."""
 
-    # Whether the engine reads fields by themselves.
+    # True if the engine reads single fields.
     _reads_fields: ClassVar[bool] = False
 
     def _read_fields(self, selection: Any) -> Any:
-        """``array[selection]`` with names of fields in it."""
+        """Read ``array[selection]`` with field names in the selection."""
         fields, selection = pop_fields(selection)
         return _get_fields(self, fields, selection, None)
 
     def _write_fields(self, selection: Any, value: Any) -> None:
-        """``array[selection] = value`` with the name of a field in it."""
+        """Write ``array[selection] = value`` with a field name in the selection."""
         fields, selection = pop_fields(selection)
         _set_field(self, fields, selection, value, None)
 
     def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: Names = None) -> Any:
-        """``array[selection]``, or with ``out``, ``array.read(selection, out=out)``. ``fields``: only these
-        fields of elements that have some (one name: that field; a list: a structure of these), here and in
-        the methods below. A field that is written leaves the others as they are.
+        """Read ``array[selection]``, or with ``out``, ``array.read(selection, out=out)``.
+
+        ``fields`` selects fields of structured elements, here and in the methods below. One name
+        selects that field, a list a structure of these fields. Writing a field keeps the other
+        fields.
 
         Examples
         --------
@@ -65,7 +65,7 @@ class Indexed(_native.ArrayBase):
         return self[selection] if out is None else self.read(selection, out=_memory(out))
 
     def set_basic_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
-        """``array[selection] = value``"""
+        """Write ``array[selection] = value``."""
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _set_field(self, fields, selection, value, None)
@@ -74,7 +74,7 @@ class Indexed(_native.ArrayBase):
 
     @property
     def oindex(self) -> OIndex:
-        """Index each axis by itself: integers, slices, lists and masks of one axis.
+        """Index each axis independently, by integers, slices, 1-D lists and 1-D masks.
 
         Examples
         --------
@@ -92,8 +92,10 @@ class Indexed(_native.ArrayBase):
 
     @property
     def vindex(self) -> VIndex:
-        """Pick points by their coordinates (integers or integer arrays, one for each axis, broadcast), or by
-        a mask of the array's shape.
+        """Pick points by their coordinates or by a mask.
+
+        Coordinates are integers or integer arrays, one per axis, and broadcast. A mask has the
+        array's shape.
 
         Examples
         --------
@@ -110,7 +112,7 @@ class Indexed(_native.ArrayBase):
 
     @property
     def blocks(self) -> BlockIndex:
-        """Index chunks by their numbers: integers and slices of step 1. Where there are shards, shards.
+        """Index chunks (or shards, if there are any) by number, with integers and slices of step 1.
 
         Examples
         --------
@@ -124,14 +126,14 @@ class Indexed(_native.ArrayBase):
         return BlockIndex(self)
 
     def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: Names = None) -> Any:
-        """``array.oindex[selection]``, also into memory of the caller (as in `Array.read`)."""
+        """Read ``array.oindex[selection]``, optionally into ``out`` (as in `Array.read`)."""
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _get_fields(self, fields, selection, "orthogonal", _memory(out))
         return self._get("orthogonal", selection, _memory(out))
 
     def set_orthogonal_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
-        """``array.oindex[selection] = value``"""
+        """Write ``array.oindex[selection] = value``."""
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _set_field(self, fields, selection, value, "orthogonal")
@@ -139,15 +141,16 @@ class Indexed(_native.ArrayBase):
         return None
 
     def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: Names = None) -> Any:
-        """``array.vindex[selection]`` for coordinates, also into memory of the caller."""
+        """Read ``array.vindex[selection]`` for coordinates, optionally into ``out``."""
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _get_fields(self, fields, selection, "coordinates", _memory(out))
         return self._get("coordinates", selection, _memory(out))
 
     def set_coordinate_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
-        """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
-        last value stays.
+        """Write ``array.vindex[selection] = value`` for coordinates.
+
+        If a point occurs more than once, its last value stays.
         """
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
@@ -156,29 +159,30 @@ class Indexed(_native.ArrayBase):
         return None
 
     def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: Names = None) -> Any:
-        """The elements where a mask of the array's shape is true, in C order; also into memory of the
-        caller.
+        """Read the elements where a mask of the array's shape is true, in C order.
+
+        ``out``: memory to read into.
         """
         if fields is not None:
             return _get_fields(self, fields, np.asarray(mask), "mask", _memory(out))
         return self._get("mask", np.asarray(mask), _memory(out))
 
     def set_mask_selection(self, mask: npt.ArrayLike, value: Any, *, fields: Names = None) -> None:
-        """Assigns to the elements where a mask of the array's shape is true."""
+        """Write the elements where a mask of the array's shape is true."""
         if fields is not None:
             return _set_field(self, fields, np.asarray(mask), value, "mask")
         self._set("mask", np.asarray(mask), value)
         return None
 
     def get_block_selection(self, selection: Any, *, out: Any = None, fields: Names = None) -> Any:
-        """``array.blocks[selection]``, also into memory of the caller."""
+        """Read ``array.blocks[selection]``, optionally into ``out``."""
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _get_fields(self, fields, selection, "blocks", _memory(out))
         return self._get("blocks", selection, _memory(out))
 
     def set_block_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
-        """``array.blocks[selection] = value``"""
+        """Write ``array.blocks[selection] = value``."""
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _set_field(self, fields, selection, value, "blocks")
@@ -187,7 +191,7 @@ class Indexed(_native.ArrayBase):
 
 
 class _Index:
-    """An array, indexed in another way."""
+    """Another way to index an array."""
 
     _meaning: ClassVar[_native._Meaning]
 
@@ -195,7 +199,7 @@ class _Index:
         self.array = cast("Array", array)
 
     def explain(self, selection: Any, *, write: bool = False, tasks: int = 20) -> Explain:
-        """What reading (or writing) what such an index selects would do; see `hyperslab.Array.explain`.
+        """Explain a read (or write) with this kind of index; see `hyperslab.Array.explain`.
 
         Examples
         --------
@@ -259,12 +263,14 @@ class BlockIndex(_Index):
 
 
 def _memory(out: Any) -> Any:
-    """The memory of a buffer of zarr-python; anything else as it is."""
+    """Return the memory of a zarr-python buffer; anything else as it is."""
     return out.as_ndarray_like() if hasattr(out, "as_ndarray_like") else out
 
 
 def _fields_in(selection: Any, fields: Any) -> tuple[Any, Any]:
-    """The names of fields (``None``: all of the element), given by themselves or in an index; and the index
+    """Separate the field names from a selection.
+
+    Returns the names (``None``: whole elements), given as ``fields`` or in the index, and the index
     without them.
     """
     if fields is None:
@@ -322,8 +328,9 @@ def _set_field(
 
 
 def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
-    """Values for coordinates, which zarr-python also takes one behind the other where the coordinates have
-    several axes.
+    """Return values in the shape of the coordinates.
+
+    As in zarr-python, values for coordinates with several axes may also be 1-D.
     """
     lists = [np.asarray(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     masked = any(item.dtype == bool for item in lists)

@@ -1,4 +1,4 @@
-"""Element types that have fields, for the engine; and fields in indices."""
+"""Element types with fields, as the engine takes them, and field names in selections."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["packed", "pop_fields", "structure_text"]
 
 
 def packed(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]) -> np.dtype[Any]:
-    """A structure without gaps between its fields, whose types ``check`` has accepted.
+    """Return a structure type without gaps between fields. ``check`` must accept their types.
 
-    Warns where there were gaps, as zarr-python does. Raises `DataTypeError` for titles, and for fields that
-    have no size.
+    Warns if there were gaps, as zarr-python does. Raises `DataTypeError` for titles, and for fields
+    without a fixed size.
     """
     _check_fields(dtype, dtype, check)
     found = _without_gaps(dtype)
@@ -32,7 +32,7 @@ def packed(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]
 
 
 def _without_gaps(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Unlike NumPy's ``repack_fields``, also of structures in fields that are arrays."""
+    """Remove gaps, also from structures in array fields, unlike NumPy's ``repack_fields``."""
     if dtype.names is None:
         return dtype
     return np.dtype([(name, _without_gaps(dtype[name].base), dtype[name].shape) for name in dtype.names])
@@ -58,8 +58,9 @@ def _check_fields(
 
 
 def structure_text(dtype: np.dtype[Any], small: Callable[[np.dtype[Any]], str | None]) -> str | None:
-    """The fields as Zarr v2 metadata has them, as JSON text; ``None``: there are none. ``small`` gives Zarr's
-    name of types that are not NumPy's own.
+    """Return the fields in the form of Zarr v2 metadata, as JSON text; ``None`` without fields.
+
+    ``small`` returns Zarr's name of types that are not NumPy's own.
     """
 
     def fields(dtype: np.dtype[Any]) -> list[list[Any]]:
@@ -75,7 +76,7 @@ def structure_text(dtype: np.dtype[Any], small: Callable[[np.dtype[Any]], str | 
 
 
 def pop_fields(selection: Any) -> tuple[Any, Any]:
-    """The names of fields in an index (``None``, one, or a list), and the index without them."""
+    """Return the field names in an index (``None``, one, or a list), and the index without them."""
     if isinstance(selection, str):
         return selection, ...
     if not isinstance(selection, tuple) or not any(isinstance(item, str) for item in selection):

@@ -1,4 +1,4 @@
-"""Views: what is selected of an array, without reading it."""
+"""Views: selections of an array that are not read yet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Range:
-    """``first + step * i``, where ``i`` is the index along axis ``dim`` of a view. ``None``: ``first``."""
+    """``first + step * i`` for index ``i`` of a view's axis ``dim``; without an axis, ``first``."""
 
     dim: int | None
     first: int
@@ -41,7 +41,7 @@ class _Range:
 
 @dataclass(frozen=True, eq=False)
 class _List:
-    """An index out of a table, of which each axis is an axis of a view."""
+    """An index from a table. The axes of the table are the axes ``dims`` of a view."""
 
     dims: tuple[int, ...]
     indices: Indices
@@ -51,11 +51,11 @@ _Source: TypeAlias = _Range | _List
 
 
 class View:
-    """What is selected of an array, without reading it. ``array.lazy`` is the whole array.
+    """A selection of an array that is not read yet. ``array.lazy`` is the whole array.
 
-    Indexing a view selects from it, as NumPy would from its elements, and gives another view: slices of any
-    step, integers, lists, masks, ``np.newaxis``. `oindex` and `vindex` are as those of arrays. Only `read`
-    and `write` (and NumPy's functions) touch the elements: once, and each chunk once.
+    Indexing a view returns another view, with NumPy's meaning: by slices of any step, integers,
+    lists, masks, ``np.newaxis``. `oindex` and `vindex` work as for arrays. Only `read` and `write`
+    (and NumPy's functions) access elements: each element and each chunk once.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class View:
     __slots__ = ("_sources", "array", "shape")
 
     array: AnyArray
-    """The array."""
+    """The underlying array."""
     shape: tuple[int, ...]
     """Elements per axis."""
     _sources: tuple[_Source, ...]
@@ -94,7 +94,7 @@ class View:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The data type of its elements."""
+        """The data type of the elements."""
         return self.array.dtype
 
     @property
@@ -127,7 +127,7 @@ class View:
         lists = [item for item in items if isinstance(item, np.ndarray)]
         if not lists:
             return self._take(items)
-        # As in NumPy: lists, and integers beside them, are coordinates that belong together.
+        # As in NumPy, lists and the integers beside them are coordinates of points.
         try:
             shape = np.broadcast_shapes(*(item.shape for item in lists))
         except ValueError:
@@ -140,16 +140,16 @@ class View:
 
     @property
     def oindex(self) -> _Orthogonal:
-        """Select along each axis by itself, as `hyperslab.Array.oindex` does."""
+        """Select along each axis independently, like `hyperslab.Array.oindex`."""
         return _Orthogonal(self)
 
     @property
     def vindex(self) -> _Points:
-        """Pick points by their coordinates or a mask, as `hyperslab.Array.vindex` does."""
+        """Pick points by their coordinates or a mask, like `hyperslab.Array.vindex`."""
         return _Points(self)
 
     def transpose(self, *axes: Any) -> View:
-        """The view with its axes in another order; without one, in reverse.
+        """Return the view with its axes in another order; without arguments, in reverse.
 
         Examples
         --------
@@ -174,12 +174,13 @@ class View:
 
     @property
     def T(self) -> View:
-        """The view with its axes in reverse."""
+        """The view with its axes in reverse order."""
         return self.transpose()
 
     def _take(self, items: list[Any], shape: tuple[int, ...] = (), at: int = -1) -> View:
-        """What items select: of each axis an integer, a slice or a list, and None for a new axis. Lists are
-        broadcast to ``shape``, whose axes come before what item ``at`` leaves.
+        """Apply items: an integer, a slice or a list per axis, and None for a new axis.
+
+        Lists are broadcast to ``shape``. Its axes come before the axes that item ``at`` leaves.
         """
         new: list[int] = []
         rules: list[_Source] = []
@@ -193,19 +194,19 @@ class View:
             elif isinstance(item, slice):
                 start, stop, step = item.indices(self.shape[len(rules)])
                 count = len(range(start, stop, step))
-                # A step that leads nowhere may be larger than any number of an axis.
+                # The step of a single element may be larger than any index. Replace it.
                 rules.append(_Range(len(new), start, step if count > 1 else 1))
                 new.append(count)
             elif isinstance(item, int):
                 rules.append(_Range(None, item))
             else:
-                # Where in the result they are is known when all items were seen.
+                # Their axes in the result are known after all items were seen.
                 rules.append(_List((), np.broadcast_to(item, shape)))
         rules = [_List(tuple(dims), rule.indices) if isinstance(rule, _List) else rule for rule in rules]
         return self._follow(new, rules)
 
     def _follow(self, shape: list[int], rules: list[_Source]) -> View:
-        """The view of another shape whose indices become indices of this one by rules, one for each axis."""
+        """Return a view of another shape. ``rules`` map its indices to each axis of this view."""
         return self._with(shape, [_followed(source, rules, shape) for source in self._sources])
 
     # ---- reading and writing
@@ -216,12 +217,13 @@ class View:
         Parameters
         ----------
         out : numpy.ndarray, optional
-            Where to: any strides; exactly the array's data type and the view's shape.
+            Memory to read into, with any strides, exactly the array's data type, and the view's
+            shape.
 
         Returns
         -------
         numpy.ndarray
-            Of the view's shape; or ``out``.
+            An array of the view's shape, or ``out``.
 
         Examples
         --------
@@ -246,8 +248,9 @@ class View:
         return out
 
     def write(self, values: Any) -> None:
-        """Write elements: ``values`` are converted and broadcast as NumPy does. Of elements that the view has
-        more than once, one of the values stays.
+        """Write elements. ``values`` are converted and broadcast as in NumPy.
+
+        If the view contains an element more than once, one of its values stays.
 
         Examples
         --------
@@ -283,7 +286,7 @@ class View:
             self.array._set(request.meaning, request.selection, request.stored(given))
 
     def explain(self, *, write: bool = False, tasks: int = 20) -> Explain:
-        """What reading (or writing) would do, without doing it; see `hyperslab.Array.explain`.
+        """Explain what reading (or writing) would do; see `hyperslab.Array.explain`.
 
         Examples
         --------
@@ -305,7 +308,7 @@ class View:
 
 
 def _by_parts(work: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], found: Any) -> npt.NDArray[Any]:
-    """Does some work on elements that were read, which NumPy would not do on masked arrays."""
+    """Apply work to data and mask of read elements. NumPy would not do it on masked arrays."""
     if not isinstance(found, np.ma.MaskedArray):
         return work(np.asarray(found))
     masked: npt.NDArray[Any] = np.ma.MaskedArray(work(found.data), mask=work(np.ma.getmaskarray(found)))
@@ -313,7 +316,7 @@ def _by_parts(work: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], found: Any) 
 
 
 class _Orthogonal:
-    """``view.oindex[...]``"""
+    """The indexer ``view.oindex[...]``."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -325,13 +328,13 @@ class _Orthogonal:
             if isinstance(item, (list, np.ndarray)) and np.ndim(item) != 1:
                 raise BoundsCheckError(f"expected lists and masks of one axis, found shape {np.shape(item)}")
         for axis, item in reversed(list(enumerate(_items(selection, view.shape)))):
-            # From behind, so that the axes in front keep their numbers.
+            # Last axis first, so that the axes before it keep their numbers.
             view = view[(slice(None),) * axis + (item,)]
         return view
 
 
 class _Points:
-    """``view.vindex[...]``"""
+    """The indexer ``view.vindex[...]``."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -344,8 +347,9 @@ class _Points:
 
 
 def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> list[Any]:
-    """The items of an index, one for each axis of ``shape`` and None for new ones: integers and lists that
-    count from the start, and slices. A mask of several axes becomes a list for each.
+    """Return the items of an index: one for each axis of ``shape``, and None for new axes.
+
+    Integers and lists count from the start. A mask of several axes becomes a list for each.
     """
     parts = [_part(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     if not newaxis and any(part is None for part in parts):
@@ -371,14 +375,14 @@ def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> lis
 
 
 def _axes_of(part: Any) -> int:
-    """How many axes a part of an index is for."""
+    """Return how many axes a part of an index is for."""
     if part is None or part is Ellipsis:
         return 0
     return part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1
 
 
 def _part(item: Any) -> Any:
-    """A part of an index: None, ``...``, a slice, an integer, an array of integers or a mask."""
+    """Return an index part as None, ``...``, a slice, an integer, an integer array or a mask."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if hasattr(item, "__index__") and not isinstance(item, (bool, np.ndarray)):
@@ -398,7 +402,7 @@ def _part(item: Any) -> Any:
 
 
 def _checked(item: Any, axis: int, length: int) -> Any:
-    """An item within an axis, counted from its start."""
+    """Return an item counted from the start of the axis, after checking its bounds."""
     if isinstance(item, slice):
         return item
     wrong = [
@@ -412,7 +416,7 @@ def _checked(item: Any, axis: int, length: int) -> Any:
 
 
 def _followed(source: _Source, rules: list[_Source], shape: list[int]) -> _Source:
-    """The source of an axis of the array, of a view whose indices become those of the old one by rules."""
+    """Return the source of an array axis for a new view. ``rules`` map its indices to the old."""
     if isinstance(source, _Range):
         if source.dim is None:
             return source
@@ -434,7 +438,7 @@ def _dims_of(source: _Source) -> tuple[int, ...]:
 
 
 def _table(source: _Source, dims: list[int], shape: list[int] | tuple[int, ...]) -> Indices:
-    """The indices of a source, with the axes ``dims`` of a view, of length 1 where they do not matter."""
+    """Return the indices of a source as a table with axes ``dims``, of length 1 where unused."""
     if isinstance(source, _Range):
         count = 1 if source.dim is None else shape[source.dim]
         own, indices = _dims_of(source), source.first + source.step * np.arange(count, dtype=np.int64)
@@ -446,18 +450,18 @@ def _table(source: _Source, dims: list[int], shape: list[int] | tuple[int, ...])
 
 
 class _Request:
-    """A view as one selection of its array, and how what is selected becomes the view."""
+    """A view as one selection of its array, with the conversion from the selection to the view."""
 
     def __init__(self, view: View) -> None:
         self.shape = view.shape
         sources = view._sources
         lists = {axis: source for axis, source in enumerate(sources) if isinstance(source, _List)}
         used = [dim for source in lists.values() for dim in source.dims]
-        # Lists along one axis each are read as such, others as the coordinates of points.
+        # Lists along one axis each are orthogonal. Other lists are coordinates of points.
         alone = all(len(source.dims) == 1 for source in lists.values()) and len(set(used)) == len(used)
         self.meaning: Literal["orthogonal"] | None = "orthogonal" if len(lists) > 1 and alone else None
         dims = sorted(set(used))
-        # Axes of the view that the axes of what is selected are; None: of length 1, and not of the view.
+        # For each axis of the selection, its axis in the view. None: of length 1, not in the view.
         self.got: list[int | None] = []
         items: list[Any] = []
         for source in sources:
@@ -482,7 +486,7 @@ class _Request:
         self.selection = tuple(items)
 
     def arranged(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What was selected, as the view."""
+        """Return selected elements in the form of the view."""
         found = found[(*(0 if dim is None else slice(None) for dim in self.got), ...)]
         own = [dim for dim in self.got if dim is not None]
         found = found.transpose([own.index(dim) for dim in sorted(own)])
@@ -490,14 +494,14 @@ class _Request:
         return full if full.shape == self.shape else np.broadcast_to(full, self.shape).copy()
 
     def stored(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Elements of the view, as what is selected. Of what it repeats, the last."""
+        """Return elements of the view in the form of the selection, the last of repeated ones."""
         own = [dim for dim in self.got if dim is not None]
         values = values[(*(slice(None) if dim in own else -1 for dim in range(len(self.shape))), ...)]
         values = values.transpose([sorted(own).index(dim) for dim in own])
         return values[(*(None if dim is None else slice(None) for dim in self.got), ...)]
 
     def place_of(self, out: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """Memory for the view, as memory for what is selected. ``None``: the view repeats that."""
+        """Return memory of the view in the form of the selection. ``None`` if elements repeat."""
         if not isinstance(out, np.ndarray) or out.shape != self.shape:
             raise ArrayShapeError(f"out: expected an array of shape {self.shape}, found {np.shape(out)}")
         own = [dim for dim in self.got if dim is not None]

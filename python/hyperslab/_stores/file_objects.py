@@ -1,4 +1,4 @@
-"""Python's file objects as files of HDF5 and NetCDF: read by range, as far as it is needed."""
+"""Python file objects as HDF5 and NetCDF files, read by range on demand."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["is_file_object", "store_of_object"]
 
 T = TypeVar("T")
 
-# The only key of the store that a file object becomes.
+# The only key in the store of a file object.
 _KEY = "file"
 _numbers = itertools.count(1)
 
 
 def is_file_object(given: Any) -> bool:
-    """Whether it is read with ``seek`` and ``read``, or is what fsspec opens later."""
+    """Return True for an object with ``seek`` and ``read``, or a file that fsspec opens later."""
     return (hasattr(given, "read") and hasattr(given, "seek")) or _is_open_file(given)
 
 
 def store_of_object(file: Any) -> FileStore:
-    """The file of HDF5 or NetCDF that a file object reads."""
+    """Return the HDF5 or NetCDF file that a file object reads."""
     place, options = _place_of_object(file)
     if place is not None:
         return FileStore(place, storage_options=options)
@@ -40,7 +40,7 @@ def store_of_object(file: Any) -> FileStore:
         memory.set(_KEY, bytes(file.getbuffer()))
         handle = memory._native
     else:
-        # Two of them may be equal, and one may get the address of another that is gone.
+        # Number the URLs: two objects may be equal, and a new one may get a freed object's address.
         handle = _native.StoreHandle.mapping(_FileObject(file), f"file-object://{next(_numbers)}")
     found = handle.file_at(_KEY)
     if found is None:
@@ -51,9 +51,9 @@ def store_of_object(file: Any) -> FileStore:
 
 
 class _FileObject:
-    """A file object as a mapping with one key, whose value is read in parts: see ``mapping.rs``.
+    """A file object as a mapping with one key, whose value is read in parts. See ``mapping.rs``.
 
-    Threads of the engine take turns. The position of the file object moves.
+    Threads of the engine take turns. Reading moves the position of the file object.
     """
 
     def __init__(self, file: Any) -> None:
@@ -63,16 +63,16 @@ class _FileObject:
             raise io.UnsupportedOperation(f"{file!r} cannot seek: read it into an io.BytesIO")
         self._file = file
         self._process = os.getpid()
-        # A signal handler may find it held by the thread that it interrupted.
+        # Reentrant: a signal handler may interrupt the thread that holds the lock.
         self._turn = threading.RLock()
         self._is_reading = False
 
     def ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Parts of the file: offsets and lengths."""
+        """Return parts of the file, given offsets and lengths."""
         return self._in_turn(key, lambda file: [_part(file, *each) for each in ranges])
 
     def size_of(self, key: str) -> int:
-        """Bytes of the file."""
+        """Return the file's size in bytes."""
         return self._in_turn(key, _size)
 
     def __getitem__(self, key: str) -> bytes:
@@ -110,12 +110,12 @@ def _size(file: Any) -> int:
 
 
 def _part(file: Any, start: int, length: int) -> bytes:
-    """Bytes from one place on: fewer only where the file ends."""
+    """Return bytes from an offset on; fewer than asked for only at the end of the file."""
     file.seek(start)
     found: bytes = _read(file, length)
     if len(found) == length:
         return found
-    # Objects without a buffer may return less than they have.
+    # Unbuffered objects may return less than they have.
     parts, missing = [found], length - len(found)
     while missing > 0 and parts[-1]:
         parts.append(_read(file, missing))
@@ -133,16 +133,16 @@ def _read(file: Any, length: int) -> bytes:
 
 
 def _is_open_file(given: Any) -> bool:
-    """Whether it is an ``OpenFile`` of fsspec, which is to be opened."""
+    """Return True for an ``OpenFile`` of fsspec that is not open yet."""
     return type(given).__module__ == "fsspec.core" and type(given).__name__ == "OpenFile"
 
 
 def _place_of_object(file: Any) -> tuple[str | Path | None, Mapping[str, Any] | None]:
-    """The path or URL of what a file object reads, where the engine can read it itself."""
+    """Return the path or URL behind a file object, if the engine can read it itself."""
     system, path = getattr(file, "fs", None), getattr(file, "path", None)
     is_plain = getattr(file, "compression", None) is None
     if isinstance(path, str) and hasattr(system, "protocol") and is_plain:
-        # Of fsspec, on a server.
+        # An fsspec file on a server.
         from hyperslab._stores.foreign import url_of_fsspec
 
         url, options = url_of_fsspec(system, path) or (None, None)
@@ -150,7 +150,7 @@ def _place_of_object(file: Any) -> tuple[str | Path | None, Mapping[str, Any] | 
             return url, options
     if type(file).__module__ == "fsspec.implementations.local" and is_plain:
         file = getattr(file, "f", file)
-    # Exactly these: what is derived from them may read something else.
+    # Only these exact classes: subclasses may read something else.
     raw = file.raw if type(file) is io.BufferedReader else file
     if type(raw) is not io.FileIO or not isinstance(raw.name, str):
         return None, None

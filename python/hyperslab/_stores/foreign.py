@@ -1,4 +1,4 @@
-"""Stores of obstore and file systems of fsspec, made anew as our own: requests then go past Python."""
+"""Recreates stores of obstore and fsspec as native stores, so that requests bypass Python."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from hyperslab.errors import UnsupportedError
 
 __all__ = ["native_store", "url_of_fsspec"]
 
-# What `client_options` of obstore says that is not about credentials, where we have a setting for it.
+# Client options of obstore (`client_options`) that we have a setting for, besides credentials.
 CLIENT_OPTIONS = ("allow_http", "proxy_url")
 
-# Where the name of the bucket is among the options of obstore, by the class of the store.
+# URL scheme and possible option names of the bucket, by obstore's class of store.
 BUCKETS = {
     "S3Store": ("s3", ("bucket", "bucket_name", "aws_bucket", "aws_bucket_name")),
     "GCSStore": ("gs", ("bucket", "bucket_name", "google_bucket", "google_bucket_name")),
     "AzureStore": ("az", ("container_name", "azure_container_name")),
 }
 
-# Protocols of fsspec whose options have the names that `storage_options` takes.
+# Protocols of fsspec with the same option names as `storage_options`.
 PROTOCOLS = ("s3", "s3a", "gs", "gcs", "az", "abfs")
 
 
 def native_store(store: Any) -> Store | None:
-    """A store of ours that reaches what an object of obstore, fsspec or zarr-python reaches; ``None``: it is
-    no such object, or it has what only Python can do (a provider of credentials, a setting that we do not
-    have), and is to be asked itself.
+    """Return a native store for the place of an object of obstore, fsspec or zarr-python.
+
+    Returns ``None`` for other objects, and for objects that need Python: with a credential
+    provider, or with a setting that we do not have. Call such an object itself.
     """
     package = type(store).__module__.split(".")[0]
     name = type(store).__name__
@@ -67,7 +68,7 @@ def _of_obstore(store: Any, name: str) -> Store | None:
 
 def _client_options(store: Any) -> dict[str, Any]:
     given = dict(store.client_options or {})
-    # Certificates, headers and times that somebody chose are not left out silently.
+    # Never drop certificates, headers or timeouts that a user chose.
     unknown = {name for name in given if name not in CLIENT_OPTIONS}
     if unknown:
         raise UnsupportedError(f"client options of obstore: {', '.join(sorted(unknown))}")
@@ -84,11 +85,11 @@ def _of_fsspec(file_system: Any, path: str) -> Store | None:
 
 
 def url_of_fsspec(file_system: Any, path: str) -> tuple[str, Mapping[str, Any]] | None:
-    """The URL of a path on a server, and the options that reach it; ``None``: it is on none that we reach."""
+    """Return the URL of a path on a server, with its options; ``None`` if we cannot reach it."""
     protocol = file_system.protocol
     protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
     options: Mapping[str, Any] = getattr(file_system, "storage_options", {})
-    # How Python runs it.
+    # These options only say how Python runs the requests.
     options = {name: value for name, value in options.items() if name not in ("asynchronous", "loop")}
     if "http" in protocols or "https" in protocols:
         return (path, options) if path.startswith("http") else None
@@ -102,5 +103,5 @@ def _remote(url: str, options: Mapping[str, Any]) -> Store | None:
     try:
         return RemoteStore(url, storage_options=options)
     except TypeError:
-        # An option that is an object.
+        # One of the options is an object.
         return None

@@ -16,7 +16,7 @@ __all__ = ["RemoteStore", "flat_options", "pickled_options"]
 
 
 class RemoteStore(Store):
-    """Objects on a server, below a URL. Nothing is asked of the server before the first read or write.
+    """Objects on a server, below a URL. No request is sent before the first read or write.
 
     Parameters
     ----------
@@ -24,17 +24,17 @@ class RemoteStore(Store):
         ``s3://bucket/path``, ``gs://bucket/path``, ``az://container/path``,
         ``abfs://container@account.dfs.core.windows.net/path``, ``https://host/path``.
     storage_options : mapping, optional
-        Credentials and settings, by the names of s3fs, gcsfs and adlfs (``key``, ``secret``, ``anon``,
-        ``endpoint_url``, …) or those of obstore (``access_key_id``, ``skip_signature``, ``region``, …). What
-        is not given is looked for in the environment, in ``~/.aws``, and in the cloud that this machine is
-        in.
+        Credentials and settings, under the names of s3fs, gcsfs and adlfs (``key``, ``secret``,
+        ``anon``, ``endpoint_url``, …) or of obstore (``access_key_id``, ``skip_signature``,
+        ``region``, …). Options that are not given are looked up in the environment, in ``~/.aws``,
+        and in the cloud that this machine runs in.
     read_only : bool, default False
-        Whether nodes opened through it refuse changes.
+        Whether nodes opened through this store refuse changes.
 
     Raises
     ------
     UnsupportedError
-        Where the URL or an option makes no sense. The message has no secrets.
+        If the URL or an option is invalid. The message contains no secrets.
     """
 
     _options: list[tuple[str, str]]
@@ -65,14 +65,14 @@ def _remote(url: str, options: list[tuple[str, str]], read_only: bool) -> Remote
 
 
 def pickled_url(handle: _native.StoreHandle) -> str:
-    """The URL of a store, fit to be stored. What is secret in it (a signature) is a secret option."""
+    """Return the URL of a store for a pickle. Secrets in it need ``pickle_credentials``."""
     if handle.has_secret_url and not config.pickle_credentials:
         raise _refusal(["the user or the query in its URL"])
     return handle.secret_url if config.pickle_credentials else handle.url
 
 
 def pickled_options(options: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Options fit to be stored. Secrets are refused: whoever reads the pickle would have them."""
+    """Return options for a pickle. Secrets need ``pickle_credentials``: pickles are readable."""
     secret = [name for name, _ in options if _native.is_secret_option(name)]
     if secret and not config.pickle_credentials:
         raise _refusal(secret)
@@ -88,7 +88,10 @@ def _refusal(names: list[str]) -> TypeError:
 
 
 def flat_options(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Storage options as text, sorted; names of nested mappings are joined by dots. ``None`` is left out."""
+    """Return storage options as sorted text. Names of nested mappings are joined by dots.
+
+    Options that are ``None`` are left out.
+    """
     if options is None:
         return []
     if not isinstance(options, Mapping):
@@ -100,7 +103,7 @@ def flat_options(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         if value is None:
             continue
         if isinstance(value, Mapping) and name == "token":
-            # gcsfs: what a file of credentials says.
+            # gcsfs takes the content of a credentials file.
             found.append((name, json.dumps(dict(value))))
         elif isinstance(value, Mapping):
             found += [(f"{name}.{inner}", text) for inner, text in flat_options(value)]

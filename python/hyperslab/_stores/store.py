@@ -1,4 +1,4 @@
-"""Stores: where the objects of a hierarchy are."""
+"""Stores: places that hold the objects of a hierarchy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Store:
-    """Named objects (bytes): what `LocalStore` and `MemoryStore` have in common. Not made directly."""
+    """Named objects (bytes). The base of all stores; not instantiated directly."""
 
     _native: _native.StoreHandle
     _read_only: bool
@@ -38,27 +38,27 @@ class Store:
 
     @property
     def read_only(self) -> bool:
-        """Whether nodes opened through it refuse changes."""
+        """True if nodes opened through this store refuse changes."""
         return self._read_only
 
     @property
     def url(self) -> str:
-        """Where it is: ``file:///data/ocean.zarr``, ``memory://…``."""
+        """The store's location: ``file:///data/ocean.zarr``, ``memory://…``."""
         return self._native.url
 
     def with_read_only(self, read_only: bool = True) -> Store:
-        """The same store with another `read_only`."""
+        """Return the same store with another `read_only`."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._read_only = bool(read_only)
         return other
 
     def list(self, prefix: str = "") -> list[str]:
-        """The keys of all objects below a prefix, sorted."""
+        """Return the keys of all objects below a prefix, sorted."""
         return self._native.list(prefix)
 
     def get(self, key: str) -> bytes | None:
-        """The bytes of an object, ``None`` where there is none."""
+        """Return the bytes of an object, or ``None`` if there is none."""
         return self._native.get(key)
 
     def set(self, key: str, value: bytes) -> None:
@@ -67,13 +67,15 @@ class Store:
         self._native.set(key, bytes(value))
 
     def delete(self, key: str) -> bool:
-        """Delete an object; returns whether there was one."""
+        """Delete an object. Returns True if there was one."""
         self._writable()
         return self._native.delete(key)
 
     def close(self) -> None:
-        """Give back what it holds open: the file of a `FileStore`, the archive of a `ZipStore`. Others hold
-        nothing open, and go on."""
+        """Close the file of a `FileStore` or the archive of a `ZipStore`.
+
+        Other stores hold nothing open, and stay usable.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -102,8 +104,9 @@ class Store:
 
 
 def store_beside(handle: _native.StoreHandle, place: Store | None = None) -> Store:
-    """The store of a node that is under construction, and will be at a place. On disk other processes reach
-    it, too: workers of a cluster write there.
+    """Return the store of a node that is under construction for a place.
+
+    On disk, other processes can use it too: workers of a cluster write there.
     """
     if isinstance(place, LocalStore):
         return LocalStore._of(handle, place.fsync, False)
@@ -113,22 +116,22 @@ def store_beside(handle: _native.StoreHandle, place: Store | None = None) -> Sto
 
 
 class LocalStore(Store):
-    """Objects as files below a directory, which the first write makes where it is missing.
+    """Objects as files below a directory. The first write creates a missing directory.
 
     Parameters
     ----------
     root : str or os.PathLike
         The directory: a path or ``file://`` URL.
     fsync : bool, optional
-        Whether every write is flushed to the disk before it returns. Default: ``config.fsync``.
+        Whether to flush every write to the disk before it returns. Default: ``config.fsync``.
     read_only : bool, default False
-        Whether nodes opened through it refuse changes.
+        Whether nodes opened through this store refuse changes.
 
     Raises
     ------
     StoreError
-        Where ``root`` is something else than a directory, or cannot be reached; also the built-in exception
-        for the case (``NotADirectoryError``, ``PermissionError``).
+        If ``root`` is not a directory or cannot be reached. The error is also the matching built-in
+        exception (``NotADirectoryError``, ``PermissionError``).
     """
 
     def __init__(
@@ -151,7 +154,7 @@ class LocalStore(Store):
 
     @property
     def fsync(self) -> bool:
-        """Whether every write is flushed to the disk before it returns."""
+        """True if every write is flushed to the disk before it returns."""
         return self._fsync
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -163,16 +166,16 @@ def _local(root: str, fsync: bool, read_only: bool) -> LocalStore:
 
 
 class MemoryStore(Store):
-    """Objects in memory, gone when the last reference to them is.
+    """Objects in memory, freed with the last reference to them.
 
     Parameters
     ----------
     store_dict : mutable mapping, optional
-        What holds the objects: a dictionary, or any mapping from `str` to `bytes`, also one that stores them
-        elsewhere. Without, they are in memory of the engine: threads need no turns, and groups are listed
-        without a look at all keys.
+        The mapping that holds the objects: a dictionary, or any mapping from `str` to `bytes`, also
+        one that stores them elsewhere. Without it, the engine holds them: threads need not take
+        turns, and groups are listed without looking at all keys.
     read_only : bool, default False
-        Whether nodes opened through it refuse changes.
+        Whether nodes opened through this store refuse changes.
 
     Examples
     --------
@@ -187,9 +190,9 @@ class MemoryStore(Store):
     ['c/0', 'zarr.json']
     """
 
-    # True: a mapping of the caller's holds the objects.
+    # True if a mapping of the caller holds the objects.
     _has_mapping = False
-    # True: that mapping is a dictionary, which keeps its objects in memory.
+    # True if that mapping is a dictionary, which keeps its objects in memory.
     _has_dict = False
 
     def __init__(
@@ -212,25 +215,25 @@ class MemoryStore(Store):
 
 
 class FileStore(Store):
-    """One file of HDF5 or NetCDF, held open and read only: the store of the arrays and groups in it.
+    """An HDF5 or NetCDF file, held open and read only: the store of its arrays and groups.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The file, as a path, a ``file://`` URL, or the URL of an object on a server.
+        A path, a ``file://`` URL, or the URL of an object on a server.
     storage_options : mapping, optional
-        Of a server: see `RemoteStore`.
+        Server options: see `RemoteStore`.
 
     Raises
     ------
     NodeNotFoundError
-        Where there is no such file.
+        If there is no such file.
     """
 
     _options: list[tuple[str, str]]
-    # How `hyperslab.File` opened it: name, driver, …
+    # Arguments with which `hyperslab.File` opened the file: name, driver, …
     _opened_as: Mapping[str, Any] = {}
-    # Whether a file object of Python reads it.
+    # True if a Python file object reads the file.
     _is_object = False
 
     def __init__(
@@ -241,7 +244,7 @@ class FileStore(Store):
         self._options = flat_options(storage_options)
         handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
         if not (handle.is_file or inside):
-            # The name of an object on a server may end in any way.
+            # The name of an object on a server may have any ending.
             handle, inside = handle.file_at("") or (handle, inside)
         if inside or not handle.is_file:
             raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location_of(path))}'")
@@ -254,19 +257,19 @@ class FileStore(Store):
         return self
 
     def close(self) -> None:
-        """Close the file: what is in it cannot be read any more."""
+        """Close the file. Its contents cannot be read any more."""
         self._native.close()
 
     @property
     def path(self) -> Path:
-        """The file. Raises `UnsupportedError` where it is an object of a store that is no directory."""
+        """The path of the file. Raises `UnsupportedError` if it is not a file in a directory."""
         path = self._native.file_path
         if path is None:
             raise UnsupportedError(f"{self.url} is no local file")
         return Path(path)
 
     def with_read_only(self, read_only: bool = True) -> Store:
-        """Itself: it is read only."""
+        """Return the store itself: it is always read only."""
         if not read_only:
             raise UnsupportedError("files of HDF5 and NetCDF are read only so far")
         return self
@@ -286,21 +289,21 @@ def _file(url: str, options: list[tuple[str, str]]) -> FileStore:
 
 
 class ReferenceStore(Store):
-    """A document of references, read only: the store of the arrays and groups in it.
+    """A document of references, read only: the store of its arrays and groups.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The document, as a path or URL; or ``reference://``, as fsspec spells it.
+        A path or URL; or ``reference://``, in the style of fsspec.
     storage_options : mapping, optional
-        Of its server: see `RemoteStore`. With ``reference://``: ``fo`` is the document; ``target_protocol``
-        and ``target_options`` say how it is reached, ``remote_protocol`` and ``remote_options`` how what it
-        leads to is reached.
+        Options of the document's server: see `RemoteStore`. With ``reference://``, ``fo`` is the
+        document. ``target_protocol`` and ``target_options`` say how to reach it,
+        ``remote_protocol`` and ``remote_options`` how to reach the data it refers to.
 
     Raises
     ------
     NodeNotFoundError
-        Where there is no such document.
+        If there is no such document.
     """
 
     _options: list[tuple[str, str]]
@@ -325,14 +328,14 @@ class ReferenceStore(Store):
         return self
 
     def with_read_only(self, read_only: bool = True) -> Store:
-        """Itself: it is read only."""
+        """Return the store itself: it is always read only."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         from hyperslab._stores.remote import pickled_options, pickled_url
 
         options = pickled_options(self._options)
-        # As fsspec spells it: where the references are is an option.
+        # In fsspec's style, the location of the references is an option.
         spelled = any(name == "fo" for name, _ in options)
         return _references, ("reference://" if spelled else pickled_url(self._native), options)
 
@@ -342,7 +345,7 @@ def _references(url: str, options: list[tuple[str, str]]) -> ReferenceStore:
 
 
 class StorePath:
-    """A path in a store. Functions that take a store take it, too.
+    """A path in a store. Accepted wherever a store is.
 
     Parameters
     ----------
@@ -367,7 +370,7 @@ class StorePath:
 
     @property
     def read_only(self) -> bool:
-        """Whether the store refuses changes."""
+        """True if the store refuses changes."""
         return self.store.read_only
 
     def __truediv__(self, other: str) -> StorePath:
@@ -389,29 +392,33 @@ class ReadableFile(Protocol):
     """A file object that is opened for reading bytes."""
 
     def read(self, size: int, /) -> Any:
-        """At most so many bytes."""
+        """Read at most ``size`` bytes."""
 
     def seek(self, offset: int, whence: int = ..., /) -> Any:
-        """Moves the position."""
+        """Move the position."""
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         ...
 
 
 StoreLike: TypeAlias = Store | StorePath | str | os.PathLike[str] | MutableMapping[str, bytes] | ReadableFile
-"""A store, a path in one, a path, a URL, a mapping that holds objects, a file object of HDF5 or NetCDF."""
+"""A store, a path in one, a path, a URL, a mapping of objects, or an HDF5 or NetCDF file object."""
 
 
 _PATH = type(Path())
-# Documents of references, and folders of them.
+# Name endings of reference documents, and of folders of them.
 _REFERENCES = (".json", ".parq", ".parquet")
-# The first part of what pathlib makes of a URL: ``Path("s3://bucket/a")`` is ``s3:/bucket/a``.
+# The start of a URL after pathlib: ``Path("s3://bucket/a")`` is ``s3:/bucket/a``.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def location_of(path: str | os.PathLike[str]) -> str:
-    """A path or URL as the engine understands it. Of a path object, whatever looks like a URL is a name."""
+    """Return a path or URL as the engine understands it.
+
+    A path object is a URL only if pathlib made it from one. Otherwise it is a name, even if it
+    looks like a URL.
+    """
     if isinstance(path, str):
         return path
     text = os.fsdecode(path)
@@ -421,14 +428,14 @@ def location_of(path: str | os.PathLike[str]) -> str:
 def open_root(
     location: Any, read_only: bool, zarr_format: int | None
 ) -> tuple[Store, _native.ArrayHandle | _native.GroupHandle] | None:
-    """The store at a path or URL, and what is stored there: the quick way where all is well.
+    """Open the store and the node at a path or URL in the fast way, for the common case.
 
-    ``None``: take the long way, by `resolve_store`.
+    Returns ``None`` if the slow way, `resolve_store`, is needed.
     """
-    # Exactly these: a class derived from them may mean something else than a local file.
+    # Only these exact classes: subclasses may stand for something other than a local file.
     if type(location) is not str and type(location) is not _PATH:
         return None
-    # A look in advance takes a request to a server.
+    # On a server, looking in advance would cost a request.
     if type(location) is str and "://" in location:
         return None
     fsync = config.fsync
@@ -439,7 +446,7 @@ def open_root(
 def _store_of(
     handle: _native.StoreHandle, fsync: bool, read_only: bool, options: list[tuple[str, str]] | None = None
 ) -> Store:
-    """The Python object for a store that a path or URL led to."""
+    """Return the Python object for a store that a path or URL led to."""
     if handle.is_file:
         return FileStore._of(handle, options)
     if handle.is_local:
@@ -460,7 +467,7 @@ def _store_of(
 
 
 def _reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
-    """The store that a path or URL leads into, and the path in the store."""
+    """Return the store that a path or URL leads into, and the path in the store."""
     fsync, options = config.fsync, None
     if "://" in location and _native.takes_storage_options(location):
         from hyperslab._stores.remote import flat_options
@@ -480,13 +487,13 @@ def _unused_options() -> TypeError:
 
 
 def refuse_file_name(given: Any, store: Store) -> None:
-    """Refuses to make a directory ``typo.h5``, unless a store was given, not a path."""
+    """Refuse to make a directory like ``typo.h5``, unless the caller gave a store."""
     if isinstance(given, (str, os.PathLike)) and isinstance(store, LocalStore):
         store._native.refuse_file_name()
 
 
 def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
-    """The store that an argument means, and a path inside it.
+    """Return the store that an argument stands for, and a path inside it.
 
     Also takes zarr-python's stores, and ``StorePath``.
     """
@@ -507,7 +514,7 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
     if isinstance(store, os.PathLike):
         protocol = getattr(store, "protocol", "")
         if protocol not in ("", "file"):
-            # A path of universal_pathlib.
+            # A path of universal_pathlib on a server.
             if _native.takes_storage_options(str(store)):
                 return _reach(str(store), getattr(store, "storage_options", None))
             raise UnsupportedError(
@@ -518,7 +525,7 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)
             return inner, "/".join(part for part in (path, str(store.path)) if part)
-        # Not what is around one: wrappers have its attributes, too.
+        # Check the class name, because wrappers of stores have the same attributes.
         if type(store).__name__ == "LocalStore":
             return LocalStore(store.root, read_only=bool(store.read_only)), ""
     from hyperslab._stores.foreign import native_store
@@ -530,11 +537,11 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
     if is_zarr_store(store):
         return ZarrStore(store), ""
     if type(store).__module__.split(".")[0] == "obstore":
-        # What is not made anew goes through zarr-python.
+        # Other obstore stores go through zarr-python.
         from zarr.storage import ObjectStore
 
         return ZarrStore(ObjectStore(store)), ""
-    # Groups and attributes are mappings, too.
+    # Exclude hyperslab's groups and attributes, which are mappings too.
     if isinstance(store, MutableMapping) and type(store).__module__.split(".")[0] != "hyperslab":
         return MemoryStore(store), ""
     raise TypeError(

@@ -12,25 +12,27 @@ __all__ = ["ZarrStore", "is_zarr_store"]
 
 
 def is_zarr_store(store: Any) -> bool:
-    """Whether it is an object of a class derived from ``zarr.abc.store.Store``."""
+    """Return True for an object of a class derived from ``zarr.abc.store.Store``."""
     return any(
         base.__name__ == "Store" and base.__module__ == "zarr.abc.store" for base in type(store).__mro__
     )
 
 
 class ZarrStore(Store):
-    """A store of zarr-python: ``zarr.storage.ZipStore``, ``FsspecStore``, ``ObjectStore``, ``MemoryStore``,
-    or any other class derived from ``zarr.abc.store.Store``. Functions that take a store make it of such an
-    object.
+    """A store of zarr-python, as a store of hyperslab.
 
-    Each request goes through zarr-python and its event loop, reads whole objects (of a shard, all of it), and
-    lists all keys to list some. Locks are those of this process: writers of parts of one chunk in several
-    processes can undo each other.
+    For ``zarr.storage.ZipStore``, ``FsspecStore``, ``ObjectStore``, ``MemoryStore``, and all other
+    classes derived from ``zarr.abc.store.Store``. Functions that take a store convert such objects
+    themselves.
+
+    Each request goes through zarr-python and its event loop. It reads whole objects (of a shard,
+    all of it), and lists all keys to list some. Locks only work within this process: if several
+    processes write parts of one chunk, they can undo each other's changes.
 
     Parameters
     ----------
     store : zarr.abc.store.Store
-        Its ``read_only`` is kept.
+        The store to use. Its ``read_only`` is kept.
 
     Examples
     --------
@@ -43,7 +45,7 @@ class ZarrStore(Store):
 
     def __init__(self, store: Any) -> None:
         self._objects = _Objects(store)
-        # By its name, so that all who open it take turns.
+        # Identified by its name, so that all handles to the store share locks.
         self._native = _native.StoreHandle.mapping(
             self._objects,
             str(store).partition("\n")[0],
@@ -59,7 +61,7 @@ class ZarrStore(Store):
 
     @property
     def supports_consolidated_metadata(self) -> bool:
-        """Tells if groups may have consolidated metadata, as the store of zarr-python says."""
+        """True if groups may have consolidated metadata, according to the zarr-python store."""
         return bool(getattr(self.zarr_store, "supports_consolidated_metadata", True))
 
     def __eq__(self, other: object) -> bool:
@@ -76,7 +78,7 @@ class ZarrStore(Store):
 
 
 def _checks_chunks(store: Any) -> bool:
-    """Tells if it refuses chunks that the metadata in it does not have: a session of Icechunk does."""
+    """Return True if a store refuses chunks that its metadata lacks, as Icechunk sessions do."""
     kinds = type(store).__mro__
     if any(kind.__module__.partition(".")[0] == "icechunk" for kind in kinds):
         return True
@@ -89,7 +91,7 @@ def _unpickled(store: Any, read_only: bool) -> Store:
 
 
 class _Objects(MutableMapping[str, bytes]):
-    """The objects of a store, one after the other."""
+    """The objects of a store, accessed one at a time."""
 
     def __init__(self, store: Any) -> None:
         from zarr.core.buffer import default_buffer_prototype
@@ -97,7 +99,7 @@ class _Objects(MutableMapping[str, bytes]):
 
         self.store = store
         self._sync, self._prototype = sync, default_buffer_prototype()
-        # As zarr-python does with a store that somebody passes.
+        # zarr-python does the same with a store that a user passes.
         sync(store._ensure_open())
 
     def __getitem__(self, key: str) -> bytes:

@@ -19,38 +19,44 @@ _MODES = ("r", "w", "a", "x")
 
 
 class ZipStore(Store):
-    """Objects as members of a zip archive. A path that leads to a zip archive, or ends in ``.zip``, is such a
-    store by itself: ``hs.open("x.zip/ocean")``.
+    """Objects as members of a zip archive.
 
-    Members are read by range straight from the file, deflated ones are decoded. New members are not
-    compressed: chunks are already. What is written shows in this process at once, and elsewhere after
-    `flush`, `close`, the end of a ``with`` block or of the program. Until then other programs, and a program
-    that is killed, leave the old archive as it was. For that an archive is copied before the first change,
-    where the file system cannot share the bytes of two files. What is replaced or deleted keeps its space;
-    a copy into another archive leaves it out.
+    Paths to a zip archive, and paths that end in ``.zip``, open as this store:
+    ``hs.open("x.zip/ocean")``.
+
+    Members are read by range directly from the file. Deflated members are decoded. New members are
+    not compressed, because chunks already are.
+
+    Changes show at once in this process. Elsewhere they show after `flush`, `close`, or the end of
+    a ``with`` block or of the program. Until then, other programs see the old archive, and a killed
+    program leaves it unchanged. This requires copying the archive before the first change, unless
+    the file system can share bytes between files. Replaced and deleted members keep their space; a
+    copy into another archive leaves them out.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The archive, as a path or URL. Archives in other places than the local disk are read only.
+        The archive, as a path or URL. Archives that are not on the local disk are read only.
     mode : {"r", "w", "a", "x"}, default "r"
-        To read; to replace the archive; to append to it, or to create it; to create it where there is none.
+        ``"r"``: read. ``"w"``: replace the archive. ``"a"``: append, creating it if missing.
+        ``"x"``: create it, must not exist.
     read_only : bool, optional
-        Whether nodes opened through it refuse changes. Default: whether the mode is ``"r"``.
+        Whether nodes opened through this store refuse changes. Default: true if the mode is
+        ``"r"``.
     compression : int, default zipfile.ZIP_STORED
-        How new members are stored. Nothing else is supported.
+        Compression of new members. Only the default is supported.
     allowZip64 : bool, default True
-        Archives of more than 4 GiB, and of more than 65535 members, need it.
+        Allow archives of more than 4 GiB or more than 65535 members. Must be true.
     overwrite : bool, default False
-        With mode ``"x"``: replace an archive that is there. The same as mode ``"w"``.
+        With mode ``"x"``: replace an existing archive, like mode ``"w"``.
     storage_options : mapping, optional
-        Credentials and settings of the server that has the archive, as `RemoteStore` takes them.
+        Credentials and settings of the archive's server, as in `RemoteStore`.
 
     Raises
     ------
     StoreError
-        Where the archive is damaged, missing (also `FileNotFoundError`) or there already (also
-        `FileExistsError`), or another process writes it.
+        If the archive is damaged, missing (also `FileNotFoundError`), exists already (also
+        `FileExistsError`), or is being written by another process.
 
     Examples
     --------
@@ -103,21 +109,23 @@ class ZipStore(Store):
 
     @property
     def path(self) -> Path | None:
-        """The archive. ``None`` where it is not on the local disk."""
+        """The archive's path. ``None`` if it is not on the local disk."""
         path = self._native.archive_path
         return None if path is None else Path(path)
 
     def flush(self) -> None:
-        """Show other processes all that was written."""
+        """Make all changes visible to other processes."""
         self._native.flush()
 
     def close(self) -> None:
-        """Show other processes all that was written. The store cannot be used any more, nor what was opened
-        through it."""
+        """Make all changes visible to other processes, and close the store.
+
+        The store and nodes opened through it can no longer be used.
+        """
         self._native.close()
 
     def with_read_only(self, read_only: bool = True) -> Store:
-        """The same store with another `read_only`."""
+        """Return the same store with another `read_only`."""
         if not read_only and self._read_only and not self._native.is_writable:
             raise UnsupportedError(f"{self.url} was opened with mode='r'; open it with mode='a' to write")
         return super().with_read_only(read_only)

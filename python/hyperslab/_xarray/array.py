@@ -1,4 +1,4 @@
-"""What xarray reads lazily: arrays behind its `BackendArray`."""
+"""Lazy arrays for xarray, as `BackendArray`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEANINGS: dict[type, _native._Meaning | None] = {
 
 
 class StoredArray(BackendArray):
-    """An array as xarray wants it. It needs no lock: the engine is thread safe."""
+    """An array for xarray. It needs no lock: the engine is thread safe."""
 
     __slots__ = ("_array", "dtype", "shape")
 
@@ -53,19 +53,20 @@ class StoredArray(BackendArray):
     def _read(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
         found = self._array[selection] if meaning is None else self._array._get(meaning, selection)
         if self.dtype.kind == "O" and meaning is None and not any(isinstance(at, slice) for at in selection):
-            # One element may be an array itself.
+            # A single element may itself be an array.
             made = np.empty((), object)
             made[()] = found
             return made
-        # One element of text is `str`, which is no array.
+        # A single text element is `str`, not an array.
         return np.asarray(found, self.dtype) if isinstance(found, str) else found
 
 
 class FileArrayAdapter(StoredArray):
     """A variable of an HDF5 or NetCDF file.
 
-    A variable may be shorter than its unlimited dimension: the rest has one value (``rest``). After the
-    dataset was closed, reading opens the file again, as with xarray's own engines.
+    A variable may be shorter than its unlimited dimension. The missing part reads as one value
+    (``rest``). After the dataset is closed, reading opens the file again, as in xarray's own
+    engines.
     """
 
     __slots__ = ("_is_text", "_rest")
@@ -115,11 +116,11 @@ class FileArrayAdapter(StoredArray):
         wanted = tuple(axis[inside] for axis, inside in zip(axes, kept, strict=True))
         made[np.ix_(*kept)] = self._converted(array._get("orthogonal", wanted))
         dropped = [axis for axis, part in enumerate(selection) if isinstance(part, (int, np.integer))]
-        # Not by an index, which turns an array into an element.
+        # Use reshape: an index could turn an array into an element.
         return made.reshape([n for axis, n in enumerate(made.shape) if axis not in dropped])
 
     def _filled(self, shape: tuple[int, ...]) -> Any:
-        """An array of the rest's value; of rows of variable length: of empty ones."""
+        """Return an array of the rest's value; for variable-length rows, of empty rows."""
         kind, item = kind_of(self._array.dtype)
         if kind == "items":
             made = np.empty(shape, object)

@@ -1,5 +1,6 @@
-"""Checks of variables for arrays that are there, before the first array is changed. Stored values must mean
-the same as in the dataset, and stored rows must keep their meaning.
+"""Checks before the first existing array is changed by a write from xarray.
+
+Stored values must mean the same as in the dataset, and stored rows must keep their meaning.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ __all__ = [
     "dates_as_stored",
 ]
 
-# Attributes that say how stored numbers become values.
+# Attributes that turn stored numbers into values.
 _SCALES = ("scale_factor", "add_offset", "_Unsigned")
 
-# Calendars that have the same dates since 1582, where NumPy's dates are one of them.
+# Calendars with the same dates since 1582. NumPy's calendar is one of them.
 _MODERN = (None, "standard", "gregorian", "proleptic_gregorian")
 
 
@@ -41,9 +42,10 @@ _MODERN = (None, "standard", "gregorian", "proleptic_gregorian")
 
 
 def dates_as_stored(name: Any, variable: Variable, array: Array) -> Variable:
-    """Dates, or time differences, in the data type of an array that holds NumPy's own.
+    """Return dates or time differences in the data type of an array that stores NumPy's dates.
 
-    Raises `DataTypeError` where that would change one. In blocks of dask that shows when they are written.
+    Raises `DataTypeError` if that would change a value. Blocks of dask raise it when they are
+    written.
     """
     stored = array.dtype
     if variable.dtype.kind != stored.kind:
@@ -68,7 +70,7 @@ def _cast_dates(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
         back = cast.astype(values.dtype)
     except (TypeError, OverflowError) as error:
         raise DataTypeError(f"variable {name!r}: {values.dtype} does not fit {stored}: {error}") from error
-    # Values that overflow come back as something else.
+    # Values that overflow do not convert back to themselves.
     wrong = (back != values) & ~np.isnat(values)
     if wrong.any():
         found = values[wrong].flat[0]
@@ -83,8 +85,9 @@ def _cast_dates(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
 
 
 def check_raw(name: Any, variable: Variable, array: Array) -> None:
-    """Raises `InvalidArgumentError` for numbers that are encoded already, by attributes that the array has,
-    too: they would be encoded once more.
+    """Raise `InvalidArgumentError` for numbers that would be encoded twice.
+
+    The variable and the array both have an encoding attribute: the numbers are already encoded.
     """
     for key in _SCALES:
         if key in variable.attrs and key in variable.encoding:
@@ -97,10 +100,10 @@ def check_raw(name: Any, variable: Variable, array: Array) -> None:
 def check_meaning(
     name: Any, given: Variable, encoded: Variable, encoding: Mapping[str, Any], array: Array
 ) -> None:
-    """Raises `InvalidArgumentError` where numbers would be stored that attributes of the array make other
-    values of: attributes of an array that is there do not change.
+    """Raise `InvalidArgumentError` if the array's attributes would give numbers another meaning.
 
-    ``encoding``: of the array, as xarray reads it.
+    The attributes of an existing array do not change. ``encoding``: the array's, as xarray reads
+    it.
     """
     if array.dtype.kind in "mM":
         return
@@ -141,7 +144,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _plain_units(units: Any) -> Any:
-    """Units of time in one spelling."""
+    """Return units of time in one spelling."""
     try:
         return _cleanup_netcdf_time_units(units)
     except Exception:
@@ -154,8 +157,10 @@ def _plain_units(units: Any) -> Any:
 def check_dimensions(
     variables: Mapping[Any, Variable], stored: Mapping[str, Mapping[Any, int]], append_dim: Any
 ) -> None:
-    """Raises `InvalidArgumentError` where arrays of a group would have dimensions of different lengths
-    afterwards: no dataset opens from them. ``stored``: the lengths of dimensions of arrays that are there.
+    """Raise `InvalidArgumentError` if dimensions would differ in length between arrays of a group.
+
+    The group could then not be opened as a dataset. ``stored``: dimension lengths of existing
+    arrays.
     """
     lengths: dict[Any, dict[int, str]] = {}
     for name, sizes in stored.items():
@@ -194,9 +199,7 @@ def _added(variables: Mapping[Any, Variable], dimension: Any) -> int:
 
 
 def check_unreadable(array: UnreadableArray, append_dim: Any) -> None:
-    """Raises the error of an array that cannot be read, unless it does not have this dimension: it cannot be
-    made longer.
-    """
+    """Raise the error of an unreadable array if it has this dimension: it cannot be lengthened."""
     names = array.attrs.get("_ARRAY_DIMENSIONS")
     if names is None:
         text = array._group.store.get(f"{array.path}/zarr.json")
@@ -210,8 +213,9 @@ def check_unreadable(array: UnreadableArray, append_dim: Any) -> None:
 
 
 def check_same(name: Any, variable: Variable, array: Array, append_dim: Any, is_coordinate: bool) -> None:
-    """Raises `InvalidArgumentError` where a variable without `append_dim` differs from the stored one: the
-    stored rows belong to the stored one.
+    """Raise `InvalidArgumentError` if a variable without `append_dim` differs from the stored one.
+
+    The stored rows belong to the stored variable.
     """
     at = ""
     if is_chunked_array(variable.data):
@@ -244,7 +248,7 @@ def check_same(name: Any, variable: Variable, array: Array, append_dim: Any, is_
 
 
 def _may_round(array: Array) -> bool:
-    """Tells if codecs may change the values that are written."""
+    """Return True if codecs may change the values that are written."""
     return bool(array.filters) or array.zarr_format == 3
 
 
@@ -260,7 +264,7 @@ def _blocks_are_same(blocks: Any, array: Array) -> bool:
 
 
 def _difference(one: Any, other: Any) -> tuple[int, ...] | None:
-    """The place where two arrays of one shape first differ. Not-a-number is not-a-number."""
+    """Return where two arrays of one shape first differ. Not-a-number equals itself here."""
     one, other = np.asarray(one), np.asarray(other)
     if one.dtype.kind in "OUSTV" or other.dtype.kind in "OUSTV":
         one, other = one.astype(object), other.astype(object)

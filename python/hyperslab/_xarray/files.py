@@ -1,4 +1,4 @@
-"""HDF5 and NetCDF files as xarray's data stores."""
+"""HDF5 and NetCDF files as data stores of xarray."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hyperslab.errors import UnsupportedError
 
 __all__ = ["FileReader", "FileTree"]
 
-# Numbers of HDF5's filters by netCDF4-python's names of them.
+# Numbers of HDF5 filters, by their names in netCDF4-python.
 _COMPRESSORS = {"zlib": 1, "szip": 4, "zstd": 32015, "bzip2": 307, "blosc": 32001}
 _BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
 _SHUFFLE, _FLETCHER32 = 2, 3
@@ -32,14 +32,14 @@ _SHUFFLE, _FLETCHER32 = 2, 3
 
 @dataclass
 class _Members:
-    """What is directly in a group."""
+    """The direct members of a group."""
 
     variables: list[_FileVariable] = field(default_factory=list)
-    """Without datasets that only stand for a dimension."""
+    """Variables, without datasets that only stand for a dimension."""
     groups: dict[str, FileGroup] = field(default_factory=dict)
     types: dict[str, Datatype] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
-    """Why variables cannot be opened, by their names."""
+    """Errors of variables that cannot be opened, by name."""
 
 
 class _FileVariable(NamedTuple):
@@ -51,11 +51,11 @@ class _FileVariable(NamedTuple):
     shape: tuple[int, ...]
     attributes: list[_native.AttributeHandle]
     encoding: list[_native.AttributeHandle]
-    """Attributes that say how it was stored."""
+    """Attributes that describe how the variable is stored."""
 
 
 class FileTree:
-    """A file, and what was found in its groups so far."""
+    """A file, and the members found in its groups so far."""
 
     def __init__(self, root: FileGroup, source: str | None) -> None:
         self.root = root
@@ -68,19 +68,19 @@ class FileTree:
         return FileTree, (self.root, self.source)
 
     def members(self, path: str) -> _Members:
-        """What is in the group at a path, ``/a/b``; the root's is ``/``."""
+        """Return the members of the group at a path like ``/a/b``; the root is ``/``."""
         found = self._members.get(path)
         if found is None:
             found = self._members[path] = self._found(self.group(path))
         return found
 
     def group(self, path: str) -> FileGroup:
-        """The group at a path."""
+        """Return the group at a path."""
         group = self.root
         for name in filter(None, path.split("/")):
             below = group.get(name)
             if not isinstance(below, FileGroup):
-                # The error of xarray's own engines for files.
+                # This is the error that xarray's own engines for files raise.
                 raise OSError(f"group not found: {name!r} of {path!r} in {self.source}")
             group = below
         return group
@@ -104,17 +104,17 @@ class FileTree:
         return found
 
     def unlimited(self, path: str) -> set[str]:
-        """The unlimited dimensions that a group defines, or that its variables have without a scale."""
+        """Return the unlimited dimensions of a group, including dimensions without a scale."""
         found = set(self.meaning.unlimited(path))
         for variable in self.members(path).variables:
             most = variable.array.maxshape or ()
-            # Dimensions that have a scale are known already.
+            # Dimensions with a scale were found already.
             if None in most and variable.array.dimension_names is None:
                 found |= {name for name, top in zip(variable.dimensions, most, strict=True) if top is None}
         return found
 
     def groups(self, path: str) -> Iterator[str]:
-        """The path of a group and those of all groups in it."""
+        """Yield the path of a group and of all groups below it."""
         waiting = [path]
         while waiting:
             path = waiting.pop()
@@ -123,7 +123,7 @@ class FileTree:
             waiting.extend(reversed(inner))
 
     def type_name(self, path: str, enum: dict[str, int]) -> str | None:
-        """What a group, or one above it, calls an enumeration."""
+        """Return the name of an enumeration in a group or in one above it."""
         while True:
             for name, datatype in self.members(path).types.items():
                 if _enum_of(datatype.dtype) == enum:
@@ -134,7 +134,7 @@ class FileTree:
 
 
 class FileReader(AbstractDataStore):
-    """The arrays of one group as variables, with attributes and encodings of xarray's engine "netcdf4"."""
+    """One group's arrays as variables, with attributes and encodings as in the engine "netcdf4"."""
 
     def __init__(self, tree: FileTree, path: str, dropped: Collection[str]) -> None:
         self._tree, self._path, self._dropped = tree, path, dropped
@@ -156,7 +156,7 @@ class FileReader(AbstractDataStore):
             try:
                 found[variable.name] = self._variable(variable)
             except Exception:
-                # xarray drops the others after it has looked at their dimensions.
+                # xarray drops variables itself, but only after looking at their dimensions.
                 if variable.name not in self._dropped:
                     raise
         return found
@@ -177,7 +177,7 @@ class FileReader(AbstractDataStore):
             encoding["dtype"] = dtype = dtype.newbyteorder("=")
         else:
             if dtype.kind == "S":
-                # Without h5py's note of the encoding.
+                # Leave out h5py's note of the encoding.
                 dtype = np.dtype(dtype.str)
             encoding["dtype"] = dtype
             enum = _enum_of(dtype)
@@ -204,7 +204,7 @@ class FileReader(AbstractDataStore):
 
 
 def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]:
-    """The filters as netCDF4-python tells them, which leaves out those that it does not know."""
+    """Return the filters as netCDF4-python does. It leaves out unknown filters."""
     parameters = {number: values for number, _, values in filters}
     found: dict[str, Any] = dict.fromkeys(_COMPRESSORS, False)
     found["shuffle"], found["complevel"] = _SHUFFLE in parameters, 0
@@ -228,13 +228,13 @@ def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]
 
 
 def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
-    """Names and values of an enumeration."""
+    """Return names and values of an enumeration."""
     metadata: Mapping[str, Any] = dtype.metadata or {}
     return metadata.get("enum")
 
 
 def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str, Any]:
-    """Attributes by their names. Types that NumPy does not have are left out, with a warning."""
+    """Return attributes by name. Types that NumPy lacks are left out with a warning."""
     found = {}
     for handle in handles:
         name = handle.name
@@ -246,7 +246,7 @@ def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str,
 
 
 def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
-    """An attribute as netCDF4-python has it: text is `str`, what has one element is a scalar."""
+    """Return an attribute as in netCDF4-python: text is `str`, a single element is a scalar."""
     element = handle.element
     if element is None:
         text, shape = handle.text, handle.shape

@@ -1,4 +1,4 @@
-"""Numbers and text for arrays that are there: each must come back as it was given, but for rounding."""
+"""Checks that numbers and text fit existing arrays. Only rounding may change their values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ __all__ = ["numbers_that_fit", "text_that_fits"]
 
 
 def numbers_that_fit(name: Any, variable: Variable, array: Array) -> Variable:
-    """A variable of numbers that the array can hold, packed where the array has packed numbers. Raises
-    `DataTypeError` for others; in blocks of dask, when they are written. Fractions are rounded to integers.
+    """Return a variable with numbers that the array can hold, packed if the array's are.
+
+    Raises `DataTypeError` for other numbers; for blocks of dask, when they are written. Fractions
+    are rounded to integers.
     """
     stored = array.dtype
     if stored.kind not in "biufc":
@@ -54,7 +56,7 @@ def numbers_that_fit(name: Any, variable: Variable, array: Array) -> Variable:
 
 
 def _as_unsigned(stored: np.dtype[Any], unsigned: Any) -> np.dtype[Any]:
-    """The type of integers that the stored ones stand for, by the attribute ``_Unsigned``."""
+    """Return the integer type that stored integers stand for, by the attribute ``_Unsigned``."""
     if unsigned == "true" and stored.kind == "i":
         return np.dtype(f"u{stored.itemsize}")
     if unsigned == "false" and stored.kind == "u":
@@ -100,18 +102,19 @@ def _check_numbers(
     if numbers.dtype.kind == "f":
         if not has_fill:
             refuse(np.isnan(numbers), ", which has no _FillValue for missing elements")
-        # xarray rounds them. The largest integers are no floats, one more is.
+        # xarray rounds. The largest integers are not floats, but the next number is.
         rounded = np.around(numbers)
         refuse((rounded < float(info.min)) | (rounded >= float(info.max) + 1.0), packed)
     else:
-        # NumPy compares the values of two types of integers, not the bits.
+        # NumPy compares values across integer types, not bits.
         refuse((numbers < info.min) | (numbers > info.max), packed)
     return values
 
 
 def _inferred(name: Any, variable: Variable, array: Array) -> Variable:
-    """A variable of Python objects as an array of numbers, where they are numbers. Raises `DataTypeError` for
-    text.
+    """Convert a variable of Python objects to numbers, if they are numbers.
+
+    Raises `DataTypeError` for text.
     """
     values: Any = variable.values
     for each in values.flat:
@@ -126,8 +129,10 @@ def _inferred(name: Any, variable: Variable, array: Array) -> Variable:
 
 
 def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
-    """A variable of text, or bytes, whose elements the array can hold. Raises `DataTypeError` for others, and
-    for numbers; in blocks of dask, when xarray loads them or they are written.
+    """Return a variable with text or bytes that the array can hold.
+
+    Raises `DataTypeError` for other elements, and for numbers. For blocks of dask, it is raised when
+    xarray loads them or when they are written.
     """
     stored, given = array.dtype, variable.dtype
     fixed = stored.kind in "US"

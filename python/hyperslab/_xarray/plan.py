@@ -1,5 +1,7 @@
-"""The writes of a dataset, planned before anything is changed. xarray's `ZarrStore` decides what goes where,
-and all of it is checked. Groups and arrays are created, made longer and written afterwards.
+"""Plans the writes of a dataset before anything is changed.
+
+xarray's `ZarrStore` decides what goes where, and everything is checked. Groups and arrays are
+created, lengthened and written afterwards.
 """
 
 from __future__ import annotations
@@ -33,16 +35,16 @@ class PlannedGroup:
 
     def __init__(self, at: str, existing: Group | None, trial: Group) -> None:
         self.at = at
-        """Its path below the group that `to_zarr` writes."""
+        """Path relative to the group that `to_zarr` writes."""
         self.existing = existing
         self.trial = trial
-        """A group in memory. New arrays and groups are created there first: that checks them."""
+        """A group in memory. New arrays and groups are first created there, to check them."""
         self.attributes: Mapping[str, Any] | None = None
-        """Its new attributes."""
+        """The group's new attributes."""
 
 
 class PlannedArray:
-    """An array to write to: one that is there, or a new one."""
+    """An existing or new array to write to."""
 
     def __init__(
         self,
@@ -56,28 +58,28 @@ class PlannedArray:
     ) -> None:
         self.group, self.name = group, name
         self.given = given
-        """The variable that goes there, before it was encoded."""
+        """The variable to write, before encoding."""
         self.existing = existing
         self.trial = trial
-        """A new one, created in memory."""
+        """A new array, created in memory."""
         self.arguments = arguments or {}
-        """The arguments of `create_array`, for a new one."""
+        """Arguments of `create_array` for a new array."""
         found: Any = existing if trial is None else trial
         self.shape: tuple[int, ...] = found.shape
-        """Also while it has to be made longer."""
+        """The planned shape. The array may still be shorter."""
 
     @property
     def path(self) -> str:
-        """The path below the group that `to_zarr` writes."""
+        """Path relative to the group that `to_zarr` writes."""
         return f"{self.group.at}/{self.name}" if self.group.at else self.name
 
     def resize(self, shape: tuple[int, ...]) -> None:
-        """Plans another shape."""
+        """Plan another shape."""
         self.shape = tuple(shape)
 
 
 class Write(NamedTuple):
-    """Values, and where they go."""
+    """Values and their destination."""
 
     source: Any
     target: PlannedArray
@@ -85,12 +87,12 @@ class Write(NamedTuple):
 
     @property
     def is_lazy(self) -> bool:
-        """Tells if the values are an array of dask."""
+        """True if the values are a dask array."""
         return is_chunked_array(self.source)
 
 
 class Plan(ArrayWriter):
-    """All steps, in the order of the dataset. xarray takes it for its writer of arrays."""
+    """All steps, in the order of the dataset. xarray uses it as its writer of arrays."""
 
     def __init__(self, existing: Group | None, zarr_format: ZarrFormat) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -101,17 +103,17 @@ class Plan(ArrayWriter):
         self.writes: list[Write] = []
 
     def add(self, source: Any, target: Any, region: Any = None) -> None:
-        """Plans to write an array to a region of a target."""
+        """Plan to write an array to a region of a target."""
         if is_chunked_array(source) and type(source).__module__.partition(".")[0] != "dask":
             raise ArgumentTypeError(f"chunked arrays: expected those of dask, found {type(source)!r}")
         self.writes.append(Write(source, target, region))
 
     def sync(self, compute: bool = True, chunkmanager_store_kwargs: Any = None) -> None:
-        """Nothing: writing begins when everything is planned."""
+        """Do nothing: writing begins when everything is planned."""
 
 
 class ZarrPlanner(ZarrStore):
-    """xarray's store of a Zarr group, for which everything is planned and nothing is changed."""
+    """xarray's store of a Zarr group, which only plans changes."""
 
     zarr_group: Any
 
@@ -131,7 +133,7 @@ class ZarrPlanner(ZarrStore):
         self._given: Mapping[Any, Variable] = {}
         self._stored_encodings: dict[Any, Mapping[str, Any]] = {}
         self._coordinates: set[Any] = set()
-        # True: variables without `append_dim` are left alone.
+        # True if variables without `append_dim` are left alone.
         self._keeps_static = mode == "a-"
         present = group.trial if group.existing is None else group.existing
         super().__init__(
@@ -146,7 +148,7 @@ class ZarrPlanner(ZarrStore):
         )
 
     def child(self, path: str) -> ZarrPlanner:
-        """The store of a group below."""
+        """Return the store of a group below."""
         found: Any = None
         if self._planned.existing is not None:
             parts = path.split("/")
@@ -176,20 +178,20 @@ class ZarrPlanner(ZarrStore):
         return {} if existing is None else dict(existing.members())
 
     def arrays(self) -> tuple[tuple[str, Any], ...]:
-        """Names and arrays that are there."""
+        """Return names and arrays of the existing group."""
         return tuple((name, node) for name, node in self.members.items() if not isinstance(node, Group))
 
     def array_keys(self) -> tuple[str, ...]:
-        """Names of arrays that are there."""
+        """Return names of arrays in the existing group."""
         return tuple(name for name, _ in self.arrays())
 
     def open_store_variable(self, name: str) -> Variable:
-        """An array that is there, as xarray sees it."""
+        """Return an existing array as a variable of xarray."""
         reader = ZarrReader(self.zarr_group, (), self._use_zarr_fill_value_as_mask)
         return reader._variable(self._existing(name))
 
     def get_dimensions(self) -> dict[str, int]:
-        """Dimensions of all arrays that are there, with their lengths."""
+        """Return the dimensions of all existing arrays, with their lengths."""
         found: dict[str, int] = {}
         for sizes in self._stored_sizes().values():
             for dimension, length in sizes.items():
@@ -209,10 +211,10 @@ class ZarrPlanner(ZarrStore):
         array: Array = found
         return array
 
-    # ---- what xarray does, planned
+    # ---- xarray's steps, planned
 
     def plan(self, ds: Dataset, encoding: Mapping[str, Any] | None) -> None:
-        """Plans to write a dataset, which was checked against the region."""
+        """Plan to write a dataset that was checked against the region."""
         from xarray.backends.writers import dump_to_store
 
         self._coordinates = set(ds.coords)
@@ -226,9 +228,9 @@ class ZarrPlanner(ZarrStore):
         writer: Any = None,
         unlimited_dims: Any = None,
     ) -> None:
-        """Encodes variables, and plans to write them."""
+        """Encode variables, and plan to write them."""
         self._given, mode = variables, self._mode
-        # With ``a-`` xarray forgets variables without `append_dim` before they are compared with the
+        # With ``a-``, xarray drops variables without `append_dim` before they are compared with the
         # stored ones.
         self._mode = "a" if mode == "a-" else mode
         try:
@@ -238,7 +240,7 @@ class ZarrPlanner(ZarrStore):
             self._given = {}
 
     def encode(self, variables: Any, attributes: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Encodes variables; those for arrays that are there, as these are."""
+        """Encode variables; for existing arrays, in the encoding of the array."""
         dates: dict[Any, Variable] = {}
         others: dict[Any, Variable] = {}
         stored = set(self.array_keys())
@@ -249,7 +251,7 @@ class ZarrPlanner(ZarrStore):
             array = self._existing(name)
             self._stored_encodings[name] = dict(variable.encoding)
             if array.dtype.kind in "mM":
-                # xarray makes numbers of dates, with units that this array does not have.
+                # xarray would turn dates into numbers, with units that this array does not have.
                 dates[name] = checks.dates_as_stored(name, variable, array)
             else:
                 checks.check_raw(name, variable, array)
@@ -260,14 +262,14 @@ class ZarrPlanner(ZarrStore):
         return {name: both[name] for name in variables}, attributes
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Plans other attributes of the group."""
+        """Plan new attributes of the group."""
         self._planned.trial.attrs.put(attributes)
         self._planned.attributes = attributes
 
     def set_variables(
         self, variables: Any, check_encoding_set: Any, writer: Any, unlimited_dims: Any = None
     ) -> None:
-        """Plans to write variables that are encoded. Variables that are stored already are left out."""
+        """Plan to write encoded variables. Variables that are stored already are left out."""
         first, static = len(self._plan.writes), set()
         if self._planned.existing is not None:
             if self._append_dim is not None or not {*variables} <= {*self.array_keys()}:
@@ -279,7 +281,7 @@ class ZarrPlanner(ZarrStore):
         self._plan.writes[first:] = [w for w in self._plan.writes[first:] if w.target.name not in static]
 
     def _stored_sizes(self) -> dict[str, Mapping[Any, int]]:
-        """Dimensions and their lengths of arrays that are there; none of those without names of them."""
+        """Return dimension lengths of existing arrays; empty for arrays without dimension names."""
         found: dict[str, Mapping[Any, int]] = {}
         for name, node in self.arrays():
             found[name] = {}
@@ -291,7 +293,7 @@ class ZarrPlanner(ZarrStore):
         return found
 
     def _is_static(self, name: Any, variable: Variable) -> bool:
-        """Tells if a variable stays as it is stored. Raises errors of stored variables that do not fit."""
+        """Return True if a stored variable is kept. Raises an error if it does not fit."""
         if name not in self.array_keys():
             return False
         array = self._existing(name)
@@ -328,12 +330,12 @@ class ZarrPlanner(ZarrStore):
                 f"variable {name!r}: write_empty_chunks is {own} in the encoding and {given} as an argument"
             )
         own = given if own is None else own
-        # The group was emptied before. zarr-python's handles have caches of metadata; ours have not.
+        # The group was already emptied. zarr-python's handles cache metadata; ours do not.
         for useless in ("overwrite", "cache_metadata", "fill_value"):
             encoding.pop(useless, None)
         if fill_value is None and self.zarr_group.zarr_format == 3:
             fill_value = DEFAULT_FILL_VALUE
-        # As zarr-python has it for scalars.
+        # For scalars, as in zarr-python.
         encoding["dimension_names"] = encoding.get("dimension_names") or None
         text = check_vlen_dtype(dtype)  # type: ignore[no-untyped-call]
         arguments = dict(

@@ -1,4 +1,4 @@
-"""Variables that are read lazily from the arrays they are written to."""
+"""Handles variables that are lazily read from the arrays they are written to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["read_first"]
 
 
 def read_first(plan: Plan, compute: bool) -> None:
-    """Loads variables that read elements which other tasks write, before the first write."""
+    """Load variables that read elements of other writes, before the first write."""
     if not any(write.is_lazy for write in plan.writes):
         return
     from dask.base import compute as compute_all
@@ -32,7 +32,7 @@ def read_first(plan: Plan, compute: bool) -> None:
 
 
 def _written(write: Write) -> Written:
-    """The place of a write, for the check of what it reads."""
+    """Return the place of a write, to check what it reads."""
     from hyperslab._dask.blocks import Written
     from hyperslab.dask import _placed
 
@@ -47,6 +47,6 @@ def _written(write: Write) -> Written:
 
 
 def _box_of(region: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """First and last element of a region of xarray, along each axis."""
+    """Return start and end of an xarray region along each axis."""
     slices = region if isinstance(region, tuple) else (slice(None),) * len(shape)
     return tuple(each.indices(n)[:2] for each, n in zip(slices, shape, strict=True))

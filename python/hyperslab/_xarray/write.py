@@ -1,11 +1,11 @@
-"""Datasets of xarray, written to Zarr.
+"""Writes datasets of xarray to Zarr.
 
-What is written where is xarray's decision: modes, regions, checks and CF encoding are those of its
-``ZarrStore``. Groups and arrays are ours.
+xarray's ``ZarrStore`` decides where everything is written: modes, regions, checks, CF encoding.
+Groups and arrays are ours.
 
 1. Plan everything (`_xarray_plan`): encode and check all variables, change nothing.
-2. Carry it out. Mode ``w`` builds the new group where nobody sees it, and then puts it in the place of
-   the old one. The other modes change the existing group.
+2. Carry out the plan. Mode ``w`` builds the new group where nobody sees it, then replaces the old
+   one. The other modes change the existing group.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 
 __all__ = ["to_zarr"]
 
-# Variables of a store far away that are created and written at the same time. Each waits for 2 to 5 requests,
-# one after the other.
+# Variables of a remote store that are created and written at the same time. Each waits for 2 to 5
+# requests in sequence.
 AT_ONCE = 32
 
-# Larger variables in memory are written by themselves: the engine sends their chunks at the same time.
+# Larger variables in memory are written one at a time: the engine sends their chunks concurrently.
 SMALL_BYTES = 1 << 20
 
-# A dataset of at most this many bytes is encoded in memory before the old group on a server is deleted.
+# A dataset of at most this many bytes is encoded in memory before the old group on a server is
+# deleted.
 GATHERED_BYTES = 32 << 20
 
 WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
@@ -114,86 +115,92 @@ def to_zarr(
     write_empty_chunks: bool | None = None,
     write_inherited_coords: bool = False,
 ) -> Group | Delayed:
-    """Write a dataset, or a tree of them, to Zarr: `xarray.Dataset.to_zarr` with this engine.
+    """Write a dataset or a tree of datasets to Zarr: `xarray.Dataset.to_zarr` with this engine.
 
-    Arguments mean what they mean there. zarr-python must be installed, as for xarray's own.
+    Arguments have the same meaning as in xarray. zarr-python must be installed, as for xarray's own
+    method.
 
     Parameters
     ----------
     ds : xarray.Dataset or xarray.DataTree
-        Variables of dask arrays are written block by block, in parallel; others variable by variable.
+        Variables with dask arrays are written block by block, in parallel. Others are written
+        variable by variable.
     place : str, os.PathLike or store
-        What `hyperslab.open_group` takes: also the URL of a server.
+        Anything that `hyperslab.open_group` takes, including the URL of a server.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
-        ``w``: replace what is there (see Notes); ``w-``: nothing may be there; ``a``: replace variables that
-        are there; ``a-``: with ``append_dim``, leave those without that dimension; ``r+``: only variables
-        that are there, of the same shape. Default: ``a`` with ``append_dim``, ``r+`` with ``region``, else
-        ``w-``.
+        ``w``: replace an existing node (see Notes). ``w-``: nothing may exist. ``a``: replace
+        existing variables. ``a-``: with ``append_dim``, leave variables without that dimension.
+        ``r+``: only existing variables of the same shape. Default: ``a`` with ``append_dim``,
+        ``r+`` with ``region``, otherwise ``w-``.
     group : str, optional
         The path of the group. Not for trees.
     encoding : mapping, optional
         For each new variable: ``chunks``, ``shards``, ``compressors``, ``filters``, ``serializer``,
-        ``fill_value``, ``dtype``, ``scale_factor`` and so on. For a tree, for each path a mapping of those.
+        ``fill_value``, ``dtype``, ``scale_factor`` and so on. For a tree, such a mapping for each
+        path.
     compute : bool, default True
-        If not, metadata and variables that are in memory are written at once, and what is returned writes the
-        blocks of dask when it is computed.
+        Whether to write blocks of dask now. If false, metadata and variables in memory are written
+        now, and the returned object writes the blocks when it is computed.
     consolidated : bool, optional
-        Whether the metadata of the whole store are consolidated. By default they are, unless mode is ``r+``.
+        Whether to consolidate the metadata of the whole store. Default: yes, unless mode is ``r+``.
     append_dim : hashable, optional
-        The dimension along which variables are made longer: all that have it. Coordinates without it must
-        equal the stored ones, in their order. Other variables without it must, too, unless mode is ``a-``.
-        Not for trees.
+        The dimension along which all variables that have it are lengthened. Coordinates without it
+        must equal the stored ones, in their order. Other variables without it must, too, unless
+        mode is ``a-``. Not for trees.
     region : mapping or "auto", optional
-        Where in existing variables to write: a slice for some dimensions, or ``"auto"`` for where the
-        coordinates say.
+        Where to write in existing variables: a slice for some dimensions, or ``"auto"`` to derive
+        it from the coordinates.
     safe_chunks : bool, default True
-        Whether blocks of dask that share a chunk (a shard, where there are shards) are refused. If not, their
-        edges are moved to those of chunks or shards: nothing is torn in either case.
+        Whether to refuse blocks of dask that share a chunk (or a shard). If false, the edges of the
+        blocks are moved to the edges of chunks or shards. Either way, no chunk is torn.
     align_chunks : bool, default False
         Whether xarray moves the edges of blocks first.
     storage_options : mapping, optional
         As in `hyperslab.open`.
     zarr_format : {2, 3}, optional
-        Of a new hierarchy. Default: ``hyperslab.config.default_zarr_format``.
+        Format of a new hierarchy. Default: ``hyperslab.config.default_zarr_format``.
     write_empty_chunks : bool, optional
-        Whether chunks of nothing but fill value are stored. Default: ``hyperslab.config.write_empty_chunks``.
+        Whether to store chunks that hold only the fill value. Default:
+        ``hyperslab.config.write_empty_chunks``.
     write_inherited_coords : bool, default False
-        Of a tree: whether coordinates are written again in each group that inherits them.
+        For a tree: whether to write coordinates again in each group that inherits them.
 
     Returns
     -------
     Group
-        What was written. With ``compute=False``, a ``dask.delayed.Delayed``.
+        The written group. With ``compute=False``, a ``dask.delayed.Delayed``.
 
     Raises
     ------
     ValueError
-        For everything that xarray refuses, with its words; for what would change the meaning of rows that
-        are stored.
+        For everything that xarray refuses, with the same messages, and for changes to the meaning
+        of stored rows.
     DataTypeError
-        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``);
-        in blocks of dask, when they are written. Fractions are rounded to integers, as by xarray.
+        For dates, text and numbers that do not fit the data type of an existing array (a
+        ``TypeError``). For blocks of dask, it is raised when they are written. Fractions are
+        rounded to integers, as in xarray.
     FileExistsError
-        Where something is there and mode is ``w-``.
+        If something exists and mode is ``w-``.
 
     Notes
     -----
     Everything is checked before anything is changed.
 
-    Modes other than ``w``: ``ds`` may be read lazily from the place that is written. A block that reads only
-    the elements that it replaces (``ds + 1``) is computed and written as others are. Variables with other
-    blocks, up to 32 MiB of them, are loaded before the first write; more are refused, and all with
-    ``compute=False``.
+    In modes other than ``w``, ``ds`` may be read lazily from the place that is written. A block
+    that reads only the elements that it replaces (``ds + 1``) is computed and written normally.
+    Variables with other blocks are loaded before the first write, up to 32 MiB in total. More are
+    refused, and with ``compute=False`` all of them are.
 
-    Mode ``w`` on disk, in memory (also in a dictionary) and in zip archives builds the new group beside the
-    old one. The old one stays until the new one is complete, and for good if a task of dask fails or the
-    process is killed. ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile.
-    With ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
+    Mode ``w`` on disk, in memory (also in a dictionary) and in zip archives builds the new group
+    beside the old one, which needs space for both. The old group stays until the new one is
+    complete. It is kept if a task of dask fails or the process is killed. ``ds`` may be read lazily
+    from the place that it replaces. With ``compute=False``, the new group replaces the old one at
+    once, and ``ds`` may not be read from there.
 
-    Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. Otherwise
-    it deletes the old group when all checks have passed, and stores the document of the new group last. A
-    failure in between, of a task of dask for instance, leaves no group, and arrays in part. Then ``ds`` may
-    not be read from there.
+    Mode ``w`` on servers and in other stores first encodes up to 32 MiB (uncompressed) in memory.
+    Larger data are written in place: after all checks have passed, the old group is deleted, and
+    the document of the new group is stored last. A failure in between, for instance of a task of
+    dask, leaves no group and incomplete arrays. In this case ``ds`` may not be read from there.
 
     Examples
     --------
@@ -231,7 +238,7 @@ def to_zarr(
         plan.root,
         chosen,
         append_dim=append_dim,
-        # xarray puts what it finds into it.
+        # Pass a copy: xarray adds what it finds.
         region=dict(region) if isinstance(region, Mapping) else region,
         safe_chunks=safe_chunks,
         align_chunks=align_chunks,
@@ -252,7 +259,7 @@ def to_zarr(
 
 
 class _Goal:
-    """The place where a dataset goes, and the node that is there."""
+    """The destination of a dataset, and the node that exists there."""
 
     def __init__(
         self,
@@ -286,13 +293,13 @@ class _Goal:
 
     def _to_change(self, consolidated: bool | None) -> Group:
         if consolidated and self.path != self.base:
-            # The root has the consolidated metadata.
+            # The consolidated metadata is at the root.
             root = self.open(self.base, use_consolidated=True)
             return root.get_group(self.path[len(self.base) :].strip("/"))
         return self.open(use_consolidated=consolidated)
 
     def open(self, path: str | None = None, use_consolidated: bool | None = False) -> Group:
-        """The group that is there; by default the one that is written."""
+        """Return an existing group. Default: the group to write."""
         return open_group(
             self.store,
             mode="r+",
@@ -302,7 +309,7 @@ class _Goal:
         )
 
     def create(self) -> Group:
-        """The group, created where nothing is."""
+        """Return the group, creating it if it is missing."""
         return open_group(
             self.store,
             mode=self.mode,
@@ -312,7 +319,7 @@ class _Goal:
         )
 
     def consolidate(self) -> None:
-        """Consolidates metadata. As xarray does: all of the store, which has the group somewhere in it."""
+        """Consolidate the metadata of the whole store, as xarray does. The group is part of it."""
         open_group(self.store, mode="r+", path=self.base, use_consolidated=False).consolidate()
 
 
@@ -323,7 +330,7 @@ def _join(*parts: str) -> str:
 def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
     _validate_dataset_names(ds)
     if any(variable.size == 0 for variable in ds.variables.values()):
-        # Blocks of dask without elements would be chunks without elements.
+        # Load empty variables: blocks of dask without elements would be chunks without elements.
         ds = ds.copy()
         for variable in ds.variables.values():
             if variable.size == 0:
@@ -337,7 +344,7 @@ def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
 
 
 def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
-    """Creates missing groups and arrays, makes arrays longer, and writes."""
+    """Create missing groups and arrays, lengthen arrays, and write."""
     read_first(plan, compute)
     root = goal.create() if goal.existing is None else goal.existing
     groups = {"": root}
@@ -359,7 +366,7 @@ def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | No
 
 
 def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
-    """The array, as it is planned, or the errand that makes it."""
+    """Return the array as planned, or the errand that makes it."""
     there = array.existing
     if there is None:
         return errands.add(_created, group, array)
@@ -385,7 +392,7 @@ def _resized(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
-    """Puts a new group in the place of the old node."""
+    """Replace the old node by a new group."""
     trial = plan.root.trial
     if goal.consolidates and goal.path == goal.base:
         trial.consolidate()
@@ -397,7 +404,7 @@ def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | N
     elif getattr(goal.store, "_has_dict", False) or (
         size <= GATHERED_BYTES and (not compute or not blocks or _are_threads())
     ):
-        # The objects of a dictionary are in memory in any case.
+        # The objects of a dictionary are in memory anyway.
         fill = _built_in_memory(plan, compute)
     else:
         _refuse_reading(blocks, goal)
@@ -413,14 +420,14 @@ def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | N
 
 
 def _exchanges(store: Store) -> bool:
-    """Tells if a store puts a new group in the place of an old one in one step, however large it is."""
+    """Return True if a store can replace a group of any size in one step."""
     if isinstance(store, MemoryStore):
         return not store._has_mapping
     return isinstance(store, (LocalStore, ZipStore))
 
 
 def _are_threads() -> bool:
-    """Tells if dask computes in this process."""
+    """Return True if dask computes in this process."""
     import dask.local
     import dask.threaded
     from dask.base import get_scheduler
@@ -429,7 +436,7 @@ def _are_threads() -> bool:
 
 
 def _refuse_reading(blocks: Iterable[Any], goal: _Goal) -> None:
-    """Refuses blocks of dask that would be read after what they are read from is gone."""
+    """Refuse blocks of dask that would be read after their source is deleted."""
     found = reading_from(blocks, goal.store, goal.path)
     if found is not None:
         raise InvalidArgumentError(
@@ -462,13 +469,14 @@ def _built_in_memory(plan: Plan, compute: bool) -> Callable[[Group], None]:
 
 
 def _written_in_place(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
-    """For stores that keep nothing back: deletes the old group, writes arrays, and the group's own document
-    last.
+    """Delete the old group, write the arrays, and write the group's own document last.
+
+    For stores that cannot keep the old group meanwhile.
     """
     store, path = goal.store, goal.path
     above = path.rpartition("/")[0]
     if path:
-        # Refuses what cannot hold the group.
+        # Fails if the parent cannot hold the group.
         open_group(store, path=above, mode="a", zarr_format=goal.zarr_format, use_consolidated=False)
     _native.remove_below(store._native, path)
     keys = _keys(plan)
@@ -496,12 +504,12 @@ def _written_in_place(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, De
 
 
 def _keys(plan: Plan) -> list[str]:
-    """All objects of the new group, the documents that make it a group at the end."""
+    """Return the keys of the new group, with the documents that make it a group last."""
     return sorted(plan.root.trial.store.list(), key=lambda key: ("/" not in key, key))
 
 
 def _send(plan: Plan, store: Store, path: str, keys: Iterable[str]) -> None:
-    """Copies objects of the new group to a path of a store."""
+    """Copy objects of the new group to a path of a store."""
     trial = plan.root.trial.store
     for key in keys:
         value = trial.get(key)
@@ -525,7 +533,7 @@ def _open(array: PlannedArray, store: Store, path: str) -> Array:
 
 
 def _write_all(writes: Iterable[Write], targets: Mapping[PlannedArray, Any], errands: _Errands) -> None:
-    """Writes the variables that are in memory."""
+    """Write the variables that are in memory."""
     for write in writes:
         if write.is_lazy:
             continue
@@ -543,7 +551,7 @@ def _write(target: Any, region: Any, values: Any) -> None:
 def _write_blocks(
     writes: Iterable[Write], targets: Mapping[PlannedArray, Any], compute: bool
 ) -> Delayed | None:
-    """Writes blocks of dask, or returns what does."""
+    """Write blocks of dask, or return the object that writes them."""
     lazy = [write for write in writes if write.is_lazy]
     if compute and not lazy:
         return None
@@ -562,15 +570,16 @@ def _array_of(target: Any) -> Array:
 
 
 class _Errands:
-    """Calls that go on beside each other where each waits for a server; elsewhere one after the other."""
+    """Runs calls concurrently on a remote store, otherwise one after the other."""
 
     def __init__(self, is_far: bool) -> None:
         self._pool = ThreadPoolExecutor(AT_ONCE) if is_far else None
         self._pending: deque[Future[Any]] = deque()
 
     def add(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Begins a call, and returns its `Future`; nearby, makes it and returns the outcome. It may wait for
-        calls that began before, not for later ones.
+        """Begin a call and return its `Future`; without concurrency, return its result.
+
+        A call may wait for earlier calls, but not for later ones.
         """
         if self._pool is None:
             return call(*arguments)
@@ -581,11 +590,11 @@ class _Errands:
         return begun
 
     def wait(self) -> None:
-        """Until all is done. Raises what one of them raised."""
+        """Wait until all calls are done. Raises their first error."""
         while self._pending:
             self._pending.popleft().result()
 
     def close(self) -> None:
-        """Begins nothing any more."""
+        """Begin no more calls."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Zarr hierarchies as xarray's data stores."""
+"""Zarr hierarchies as data stores of xarray."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ZarrReader", "zarr_groups"]
 
 
 class ZarrReader(AbstractDataStore):
-    """The arrays of one group as variables, with the attributes and encodings of xarray's engine "zarr"."""
+    """One group's arrays as variables, with attributes and encodings as in the engine "zarr"."""
 
     def __init__(self, group: Group, dropped: Collection[str], fill_value_is_missing: bool | None) -> None:
         self._group = group
@@ -46,7 +46,7 @@ class ZarrReader(AbstractDataStore):
                     raise error
                 found[name] = self._variable(cast(Array, self._group._node(handle)))
             except Exception:
-                # xarray drops the others after it has looked at their dimensions.
+                # xarray drops variables itself, but only after looking at their dimensions.
                 if name not in self._dropped:
                     raise
         return found
@@ -66,7 +66,7 @@ class ZarrReader(AbstractDataStore):
         shards = None if largest_shard is None else _grid(array._object_lengths(), largest_shard)
         encoding: dict[str, Any] = {
             "chunks": chunks,
-            # What dask reads at once is what is stored in one object.
+            # One block of dask is one stored object.
             "preferred_chunks": dict(zip(dimensions, shards or chunks, strict=True)),
         }
         if dtype.kind == "T":
@@ -90,7 +90,7 @@ class ZarrReader(AbstractDataStore):
 
 
 def _grid(lengths: list[list[int]] | None, largest: tuple[int, ...]) -> tuple[Any, ...]:
-    """Chunks as xarray has them: a length for each axis; of chunks of different lengths, all of them."""
+    """Return chunks as in xarray: a length for each axis; if chunks differ, all their lengths."""
     if lengths is None:
         return largest
     return tuple(
@@ -101,8 +101,9 @@ def _grid(lengths: list[list[int]] | None, largest: tuple[int, ...]) -> tuple[An
 
 @functools.lru_cache(maxsize=256)
 def _codecs(zarr_format: int, texts: tuple[str, str | None, str]) -> dict[str, Any]:
-    """Codecs as encodings have them: zarr-python's objects, which `Dataset.to_zarr` takes; without
-    zarr-python our own. Many arrays have the same.
+    """Return codecs for encodings, cached: many arrays have the same.
+
+    These are zarr-python's objects, which `Dataset.to_zarr` takes; without zarr-python, our own.
     """
     filters, serializer, compressors = texts
     documents = {
@@ -135,14 +136,14 @@ def _zarr_codecs(zarr_format: int, documents: list[Any]) -> tuple[Any, ...]:
     made = []
     for document in named:
         kind: Any = get_codec_class(document["name"])
-        # Elements of one byte have no byte order; older zarr-python takes a default there.
+        # One-byte elements have no byte order. Older zarr-python would use a default instead.
         one_byte = document["name"] == "bytes" and not document.get("configuration")
         made.append(kind(endian=None) if one_byte else kind.from_dict(document))
     return tuple(made)
 
 
 def zarr_groups(group: Group) -> Iterator[tuple[str, Group]]:
-    """A group and all groups below it, with their paths from it."""
+    """Yield a group and all groups below it, with their relative paths."""
     yield "/", group
     for path, node in group.members(max_depth=None):
         if isinstance(node, Group):

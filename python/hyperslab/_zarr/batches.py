@@ -1,4 +1,4 @@
-"""What zarr-python asks of a codec pipeline, chunk by chunk, as one selection of the array."""
+"""Combines zarr-python's requests to a codec pipeline, chunk by chunk, into one array selection."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ import numpy as np
 
 __all__ = ["Batch", "Grid", "Unplanned", "planned"]
 
-# (byte getter, array spec, selection of the chunk, selection of the result, whether all of the chunk)
+# (byte getter, array spec, selection in the chunk, selection in the result, whether the chunk is
+# complete)
 Batch = Sequence[tuple[Any, Any, Any, Any, bool]]
 
 
 class Unplanned(Exception):
-    """Why a batch is no selection of one array."""
+    """The reason why a batch is not one selection of one array."""
 
 
 class Steps(NamedTuple):
-    """Chunks along an axis, all of one length."""
+    """Chunks of equal length along an axis."""
 
     longest: int
 
     def start(self, at: int) -> int:
-        """Where a chunk begins."""
+        """Return where a chunk begins."""
         return at * self.longest
 
     def length(self, at: int) -> int:
-        """Elements of a chunk."""
+        """Return the length of a chunk."""
         return self.longest
 
     def end(self, extent: int, at: int) -> int:
-        """Where the last chunk ends, if there are so many elements, and this chunk at least."""
+        """Return the end of the last chunk, for ``extent`` elements and at least chunk ``at``."""
         return max(-(-extent // self.longest), at + 1) * self.longest
 
 
 class Edges(NamedTuple):
-    """Chunks along an axis, each of its own length."""
+    """Chunks along an axis, each with its own length."""
 
     ends: tuple[int, ...]
 
@@ -57,35 +58,35 @@ class Edges(NamedTuple):
         return self.ends[-1]
 
     def longer(self, lengths: dict[int, int]) -> Edges:
-        """With more chunks behind, some of whose lengths are known; the others are as long as the last."""
+        """Return the axis with more chunks. Unknown lengths are assumed equal to the last one."""
         known = len(self.ends)
         more = (lengths.get(at, self.length(known - 1)) for at in range(known, max(lengths) + 1))
         return Edges((*self.ends[:-1], *itertools.accumulate(more, initial=self.ends[-1])))
 
 
 class Grid(NamedTuple):
-    """How keys name chunks, and how long chunks are."""
+    """The naming of chunks by keys, and the lengths of chunks."""
 
     shape: tuple[int, ...]
     axes: tuple[Steps | Edges, ...]
     separator: str
-    # Whether keys begin with "c".
+    # True if keys begin with "c".
     has_c: bool
 
     @property
     def is_regular(self) -> bool:
-        """Whether all chunks have one shape."""
+        """True if all chunks have one shape."""
         return all(type(axis) is Steps for axis in self.axes)
 
     @property
     def key_parts(self) -> int:
-        """How many components a key has behind the path of the array."""
+        """Number of components that a key has after the path of the array."""
         if self.separator == "/":
             return max(len(self.axes) + self.has_c, 1)
         return 1
 
     def coordinates(self, key: str) -> tuple[int, ...]:
-        """Of the chunk with this key."""
+        """Return the coordinates of the chunk with this key."""
         if not self.axes:
             return ()
         parts = key.split(self.separator)
@@ -94,24 +95,25 @@ class Grid(NamedTuple):
 
 @dataclass(slots=True)
 class Planned:
-    """A selection of the array."""
+    """A selection of the array that was planned for a batch."""
 
     meaning: Literal["orthogonal", "coordinates"]
     selection: tuple[Any, ...]
-    # What is selected.
+    # Shape of the selection.
     shape: tuple[int, ...]
-    # What the array has to be like for that: chunks that are only partly in it end where zarr-python says.
+    # The shape that the array needs for this selection: chunks at its edge must end where
+    # zarr-python assumes.
     array_shape: tuple[int, ...]
     axes: tuple[Steps | Edges, ...]
 
     def count(self, chunk: tuple[int, ...]) -> int:
-        """How many chunks of this shape are touched, at most."""
+        """Return the maximum number of chunks of this shape that are touched."""
         counts = (_touched(*of_axis) for of_axis in zip(self.selection, chunk, strict=True))
         return max(counts, default=1) if self.meaning == "coordinates" else math.prod(counts)
 
 
 def _touched(selected: Any, length: int) -> int:
-    """Chunks along an axis. Of a list, it may be fewer."""
+    """Return the number of touched chunks along an axis. For a list, this is an upper bound."""
     if isinstance(selected, slice):
         if selected.step > length:
             return len(range(selected.start, selected.stop, selected.step))
@@ -122,8 +124,9 @@ def _touched(selected: Any, length: int) -> int:
 def planned(
     batch: Batch, grid: Grid, prefix: str, drop_axes: tuple[int, ...], *, write: bool = False
 ) -> Planned:
-    """The selection that a batch is made of. Raises `Unplanned`, also for one that nobody expects: what is
-    planned here names exactly the elements that the batch does.
+    """Return the batch as one selection of the array, with exactly the batch's elements.
+
+    Raises `Unplanned` if there is none, or if the batch has an unexpected form.
     """
     if not grid.is_regular:
         grid = _grown(batch, grid, prefix)
@@ -151,7 +154,7 @@ def planned(
 
 
 def _coordinates(path: str, grid: Grid, prefix: str) -> tuple[int, ...]:
-    """Which chunk is at this path."""
+    """Return the coordinates of the chunk at this path."""
     if not path.startswith(prefix):
         raise Unplanned("chunks of several arrays")
     try:
@@ -164,8 +167,10 @@ def _coordinates(path: str, grid: Grid, prefix: str) -> tuple[int, ...]:
 
 
 def _grown(batch: Batch, grid: Grid, prefix: str) -> Grid:
-    """The grid, with chunks behind that a resize added. zarr-python does not tell a pipeline of those, but
-    how long the chunks of a batch are. The lengths of chunks between them do not matter.
+    """Return the grid with the chunks that a resize added.
+
+    zarr-python does not tell a pipeline about them, only the lengths of the chunks in a batch. The
+    lengths of other chunks in between do not matter.
     """
     beyond: list[dict[int, int]] = [{} for _ in grid.axes]
     for getter, spec, *_ in batch:
@@ -183,8 +188,9 @@ def _grown(batch: Batch, grid: Grid, prefix: str) -> Grid:
 
 
 def _one(item: Any, grid: Grid, prefix: str, write: bool) -> Planned | None:
-    """One chunk, of which numbers and ranges are selected. ``None``: it is another batch. Of small requests
-    planning is what takes longest here: this takes half of the time.
+    """Plan a batch of one chunk, selected by numbers and ranges; ``None`` for other batches.
+
+    For small requests planning is the slowest part, and this function halves the time.
     """
     getter, _, chunk, out, _ = item
     where = _coordinates(getter.path, grid, prefix)
@@ -215,8 +221,10 @@ def _one(item: Any, grid: Grid, prefix: str, write: bool) -> Planned | None:
 
 
 def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None:
-    """Most batches: chunks of a block in C order, of which numbers and ranges are selected. ``None``: it is
-    another one. Of hundreds of chunks this takes a fifth of the time.
+    """Plan a batch of a block of chunks in C order, selected by numbers and ranges.
+
+    Most batches are like this. Returns ``None`` for others. For hundreds of chunks, this function
+    takes a fifth of the time of the general way.
     """
     try:
         skip = len(prefix)
@@ -269,14 +277,14 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
         ):
             return None
     except ValueError:
-        # Lists of indices do not compare as a whole.
+        # Comparing lists of indices is ambiguous: the batch is of another kind.
         return None
     array_shape = grid.shape if _inside(last, grid) else _whole_chunks(grid, last)
     return Planned("orthogonal", tuple(selection), tuple(shape), array_shape, grid.axes)
 
 
 def _points(items: list[Any], grid: Grid) -> Planned:
-    """Coordinates of points, in each chunk some."""
+    """Plan coordinates of points, some of them in each chunk."""
     count = sum(len(chunk[0]) for _, chunk, _, _ in items)
     lists = [np.empty(count, np.intp) for _ in grid.axes]
     filled = np.zeros(count, bool)
@@ -294,7 +302,7 @@ def _points(items: list[Any], grid: Grid) -> Planned:
 
 
 def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: bool) -> Planned:
-    """What is selected along each axis by itself."""
+    """Plan independent selections along each axis."""
     rank = len(grid.axes)
     axes: list[dict[int, tuple[Any, Any]]] = [{} for _ in range(rank)]
     for where, chunk, out, _ in items:
@@ -337,7 +345,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _along(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[Any, int | None]:
-    """What the spans of one axis are together, and how many elements; ``None``: the axis is dropped."""
+    """Return the combined selection along an axis and its length; ``None``: the axis is dropped."""
     ((at, (selected, target)), *more) = spans.items()
     if target is None:
         if more:
@@ -361,7 +369,7 @@ def _along(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[Any,
 
 
 def _range(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[slice, int] | None:
-    """One strided range, if the spans are."""
+    """Return the spans as one strided range, if they form one."""
     first = step = None
     count = 0
     for at, (selected, target) in spans.items():
@@ -382,7 +390,7 @@ def _range(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[slic
 
 
 def _indices(selected: Any, chunk: int) -> Any:
-    """What is selected of a chunk along an axis, as a list."""
+    """Return the selection in a chunk along an axis as a list of indices."""
     if isinstance(selected, slice):
         return np.arange(*selected.indices(chunk), dtype=np.intp)
     if isinstance(selected, np.ndarray):
@@ -402,8 +410,10 @@ def _number(selected: Any) -> int:
 
 
 def _whole_chunks(grid: Grid, highest: Sequence[int]) -> tuple[int, ...]:
-    """The shape, made longer to whole chunks and to these: a chunk that a write fills up to the edge of the
-    array then is one of which a part is written, and keeps what lies behind the edge.
+    """Return the shape lengthened to whole chunks that include ``highest``.
+
+    A chunk that a write fills up to the edge of the array then counts as partly written, and keeps
+    the elements past the edge.
     """
     return tuple(
         axis.end(extent, at) for extent, axis, at in zip(grid.shape, grid.axes, highest, strict=True)
@@ -411,16 +421,16 @@ def _whole_chunks(grid: Grid, highest: Sequence[int]) -> tuple[int, ...]:
 
 
 def _inside(highest: Sequence[int], grid: Grid) -> bool:
-    """Whether chunks up to this one lie within the array."""
+    """Return True if all chunks up to this one are inside the array."""
     known = zip(highest, grid.axes, grid.shape, strict=True)
     return all(axis.start(at) + axis.length(at) <= extent for at, axis, extent in known)
 
 
 def _agrees(items: list[Any], axes: list[dict[int, tuple[Any, Any]]], grid: Grid) -> bool:
-    """Whether the shape that we know makes those chunks whole that zarr-python says are.
+    """Return True if zarr-python's complete chunks are complete by the shape that we know.
 
-    zarr-python does not tell a pipeline that its array was resized. At the edge, the flags of the batch show
-    it.
+    zarr-python does not tell a pipeline that its array was resized. At the edge, the batch's flags
+    reveal it.
     """
     covered = [
         {
@@ -437,8 +447,9 @@ def _agrees(items: list[Any], axes: list[dict[int, tuple[Any, Any]]], grid: Grid
 
 
 def _covers(selected: Any, length: int) -> bool | None:
-    """Whether all of a chunk, which has so many elements along an axis, is selected. ``None``: a list, which
-    may name all of it; or more than there should be.
+    """Return True if all ``length`` elements of a chunk along an axis are selected.
+
+    ``None``: unknown for a list, or more elements are selected than expected.
     """
     if isinstance(selected, slice):
         if selected.stop > length:

@@ -1,4 +1,4 @@
-"""A store for zarr-python: the objects of any store here, or a file of HDF5 or NetCDF as Zarr v3."""
+"""A store for zarr-python: the objects of any store of hyperslab, or a file as Zarr v3."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class _Stored:
         return "/".join(part for part in (self.path, key) if part)
 
     def part(self, key: str, start: int, stop: int | None) -> bytes | None:
-        """Bytes of an object from one place to before another (``None``: to the end); a negative start: so
-        many at the end. ``None``: there is no such object.
+        """Return bytes of an object from ``start`` to ``stop`` (``None``: to the end).
+
+        A negative start counts from the end. Returns ``None`` if there is no such object.
         """
         native = self.store._native
         full = self._full(key)
@@ -48,7 +49,7 @@ class _Stored:
         return [key[before:] for key in self.store._native.list(self._full(prefix))]
 
     def names(self, prefix: str) -> list[str]:
-        # A name may be that of an object and of a folder.
+        # An object and a folder may have the same name.
         return list(dict.fromkeys(name for name, _ in self.store._native.list_dir(self._full(prefix))))
 
     def set(self, key: str, value: bytes) -> None:
@@ -62,18 +63,19 @@ class _Stored:
 
 
 class Store(_ZarrStore):  # type: ignore[misc]
-    """Any store of hyperslab for zarr-python, and for what takes its stores: xarray's engine "zarr".
+    """Any store of hyperslab as a store of zarr-python.
 
-    A file of HDF5 or NetCDF is a Zarr v3 hierarchy, read only: groups, arrays, attributes and names of
-    dimensions. Chunks keep their bytes where Zarr has the codecs (none, shuffle, deflate, Zstandard);
-    others are decoded, and come without compression.
+    It also works for users of such stores, like xarray's engine "zarr". An HDF5 or NetCDF file is a
+    read-only Zarr v3 hierarchy with groups, arrays, attributes and dimension names. Chunks keep
+    their bytes if Zarr has the codecs (none, shuffle, deflate, Zstandard). Other chunks are decoded
+    and returned uncompressed.
 
     Parameters
     ----------
     store : str, os.PathLike, hyperslab.Store or hyperslab.FileGroup
-        What `hyperslab.open` takes.
+        Anything that `hyperslab.open` takes.
     read_only : bool, default False
-        Whether changes are refused. Files are read only in any case.
+        Whether to refuse changes. Files are always read only.
     storage_options : mapping, optional
         As in `hyperslab.open`.
 
@@ -110,7 +112,7 @@ class Store(_ZarrStore):  # type: ignore[misc]
         self._requests = FAR if self._place._native.is_far() else 0
 
     def with_read_only(self, read_only: bool = False) -> Store:
-        """The same store with another `read_only`."""
+        """Return the same store with another `read_only`."""
         if self._is_file and not read_only:
             raise UnsupportedError(f"{self}: files of HDF5 and NetCDF are read only so far")
         return type(self)(self._given, read_only=read_only, storage_options=self._storage_options)
@@ -135,29 +137,30 @@ class Store(_ZarrStore):  # type: ignore[misc]
 
     @property
     def supports_writes(self) -> bool:
-        """Whether objects can be written: not in files."""
+        """True if objects can be written: not in files."""
         return not self._is_file
 
     @property
     def supports_deletes(self) -> bool:
-        """Whether objects can be deleted: not in files."""
+        """True if objects can be deleted: not in files."""
         return not self._is_file
 
     @property
     def supports_listing(self) -> bool:
-        """Keys can be listed."""
+        """Always true."""
         return True
 
     def _engine_place(self) -> tuple[OurStore, str] | None:
-        """For the pipeline: the store that holds the objects, and where in it they are, with a slash behind.
-        ``None``: they are made from a file.
+        """Return the store of the objects and their path in it, for the pipeline.
+
+        The path ends with a slash. ``None``: the objects are made from a file.
         """
         return None if self._is_file else (self._place, f"{self._path}/" if self._path else "")
 
-    # ---- at once
+    # ---- synchronous
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
-        """Bytes of an object, or ``None``."""
+        """Return bytes of an object, or ``None``."""
         start, stop = _bounds(byte_range)
         found = self._objects.part(key, start, stop)
         if found is None:
@@ -165,19 +168,19 @@ class Store(_ZarrStore):  # type: ignore[misc]
         return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """Creates or replaces an object."""
+        """Create or replace an object."""
         self._check_writable()
         self._objects.set(key, _bytes(value))
 
     def delete_sync(self, key: str) -> None:
-        """Deletes an object, if there is one."""
+        """Delete an object, if there is one."""
         self._check_writable()
         self._objects.delete(key)
 
-    # ---- awaited
+    # ---- awaitable
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
-        """Bytes of an object, or ``None``."""
+        """Return bytes of an object, or ``None``."""
         await self._ensure_open()
         _bounds(byte_range)
         return await self._awaited(lambda: self.get_sync(key, prototype=prototype, byte_range=byte_range))
@@ -185,54 +188,54 @@ class Store(_ZarrStore):  # type: ignore[misc]
     async def get_partial_values(
         self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]
     ) -> list[Buffer | None]:
-        """Parts of objects."""
+        """Return parts of objects."""
         parts = (self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
         return list(await asyncio.gather(*parts))
 
     async def exists(self, key: str) -> bool:
-        """Whether there is such an object."""
+        """Return True if there is such an object."""
         return await self._awaited(lambda: self._objects.size(key)) is not None
 
     async def getsize(self, key: str) -> int:
-        """Bytes of an object."""
+        """Return the size of an object in bytes."""
         size: int | None = await self._awaited(lambda: self._objects.size(key))
         if size is None:
             raise FileNotFoundError(f"{self}: no object {key!r}")
         return size
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Creates or replaces an object."""
+        """Create or replace an object."""
         self._check_writable()
         await self._ensure_open()
         data = _bytes(value)
         await self._awaited(lambda: self._objects.set(key, data))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Creates an object, unless there is one."""
+        """Create an object, unless there is one."""
         self._check_writable()
         await self._ensure_open()
         data = _bytes(value)
         await self._awaited(lambda: self._objects.set_new(key, data))
 
     async def delete(self, key: str) -> None:
-        """Deletes an object, if there is one."""
+        """Delete an object, if there is one."""
         self._check_writable()
         await self._ensure_open()
         await self._awaited(lambda: self._objects.delete(key))
 
     def list(self) -> AsyncIterator[str]:
-        """All keys."""
+        """Yield all keys."""
         return self.list_prefix("")
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """All keys that begin so."""
+        """Yield all keys with this prefix."""
         folder = prefix.rpartition("/")[0]
         for key in await self._awaited(lambda: self._objects.keys(folder)):
             if key.startswith(prefix):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Names directly below a prefix."""
+        """Yield the names directly below a prefix."""
         for name in await self._awaited(lambda: self._objects.names(prefix.strip("/"))):
             yield name
 
@@ -241,12 +244,12 @@ class Store(_ZarrStore):  # type: ignore[misc]
 
 
 def _made(kind: type[Store], given: Any, read_only: bool, storage_options: Any) -> Store:
-    """What a pickled store becomes."""
+    """Unpickle a store."""
     return kind(given, read_only=read_only, storage_options=storage_options)
 
 
 def _bounds(byte_range: Any) -> tuple[int, int | None]:
-    """Start and stop of a request of zarr-python."""
+    """Return start and stop of a zarr-python byte request."""
     if byte_range is None:
         return 0, None
     if isinstance(byte_range, RangeByteRequest):

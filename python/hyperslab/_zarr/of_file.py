@@ -1,4 +1,4 @@
-"""Files of HDF5 and NetCDF as objects of Zarr v3: documents, and chunks with the bytes that Zarr has."""
+"""HDF5 and NetCDF files as Zarr v3 objects: documents, and chunks in Zarr's encoding."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ __all__ = ["ArrayObjects", "FileObjects"]
 
 _DOCUMENT = "zarr.json"
 _DEFLATE, _SHUFFLE, _ZSTD = 1, 2, 32015
-# Bytes of the chunks that data without chunks is cut into.
+# Bytes per chunk when data without chunks are cut up.
 _CUT = 8 << 20
 
 
 class FileObjects:
-    """The objects that a file would be, if it were a directory of Zarr v3. ``cut``: whether data without
-    chunks is cut into some. ``names_all``: whether all axes have names, as netCDF gives them.
+    """The objects that a file would have as a Zarr v3 directory.
+
+    ``cut``: cut data without chunks into chunks. ``names_all``: give all axes names, as netCDF
+    does.
     """
 
     def __init__(self, root: FileGroup, *, cut: bool = True, names_all: bool = False) -> None:
@@ -58,7 +60,7 @@ class FileObjects:
         return node.chunk(chunk) if isinstance(node, ArrayObjects) else None
 
     def node(self, path: str) -> FileGroup | ArrayObjects | None:
-        """The group, or the array, at a path; ``None``: nothing that Zarr has."""
+        """Return the group or array at a path; ``None`` if Zarr has no such node."""
         known = self._arrays.get(path)
         if known is not None:
             return known
@@ -72,11 +74,11 @@ class FileObjects:
                 return None
             return self._arrays.setdefault(path, ArrayObjects(node, self._meaning, self._cut))
         except HyperslabError:
-            # Elements that Zarr does not have: references, opaque types.
+            # Zarr lacks this element type: references, opaque types.
             return None
 
     def _dataset(self, path: str) -> Any:
-        """The dataset of the variable with this path, or a group."""
+        """Return the dataset of the variable with this path, or a group."""
         group, _, name = path.rpartition("/")
         for stored in self._meaning.dataset_names(name):
             try:
@@ -99,7 +101,7 @@ class FileObjects:
         return node.names(within)
 
     def _has(self, prefix: str, name: str) -> bool:
-        """Whether a member is one of Zarr: not a group that its path has led through, for ever and ever."""
+        """Return True if Zarr has this member. Excludes groups already on the path (cycles)."""
         node = self.node(f"{prefix}/{name}" if prefix else name)
         if not isinstance(node, FileGroup):
             return node is not None
@@ -124,19 +126,20 @@ class FileObjects:
 
 
 def _cut(key: str) -> tuple[str, bool, str]:
-    """The path of an array and what follows its ``c``."""
+    """Return the path of an array and the part of the key after its ``c``."""
     path, found, chunk = f"/{key}/".rpartition("/c/")
     return path.strip("/"), bool(found), chunk.rstrip("/")
 
 
 class ArrayObjects:
-    """A dataset as objects of Zarr."""
+    """A dataset as Zarr objects."""
 
     def __init__(self, array: FileArray, meaning: FileMeaning, cut: bool) -> None:
         self._array = array
         self._is_text = is_text(array.dtype)
-        # Variables may be shorter than their unlimited dimension. The rest is the fill value of the document.
-        # The file may have another one: zeros, if it defines none.
+        # A variable may be shorter than its unlimited dimension. The missing part reads as the fill
+        # value of the document. The fill value of the file may differ: it is zero if the file
+        # defines none.
         self._own_shape = array.shape
         self._fills_differ = meaning.fills_differ(array)
         if array.dtype.hasobject and not self._is_text:
@@ -144,7 +147,7 @@ class ArrayObjects:
         element = max(array.dtype.itemsize, 1)
         whole = tuple(max(n, 1) for n in array.shape)
         self._chunks = array.chunks or (_cut_up(array.shape, element) if cut else whole)
-        # The bytes of chunks stay as they are where Zarr has all codecs.
+        # Chunks keep their bytes if Zarr has all codecs.
         codecs = _codecs(array) if array._facts.get("layout") == "chunked" else None
         self._keeps_bytes = codecs is not None
         self.document = meaning.document(array, self._chunks, json.dumps(codecs or [])).encode()
@@ -156,11 +159,11 @@ class ArrayObjects:
 
     @Once
     def _stored(self) -> npt.NDArray[Any]:
-        """Where the chunks are that are stored, in C order."""
+        """The positions of the stored chunks, in C order."""
         return self._array.chunk_index()
 
     def chunk(self, name: str) -> bytes | None:
-        """The bytes of the chunk ``0/1``."""
+        """Return the bytes of a chunk, by a name like ``0/1``."""
         try:
             index = tuple(int(part) for part in name.split("/") if part)
         except ValueError:
@@ -183,7 +186,7 @@ class ArrayObjects:
         return self._encoded(start)
 
     def _is_padded(self, index: tuple[int, ...]) -> bool:
-        """Tells if a stored chunk has another value behind the array's end than the document says."""
+        """Return True if stored elements past the array's end are not the document's fill value."""
         if not self._fills_differ:
             return False
         axes = zip(index, self._chunks, self._own_shape, self.shape, strict=True)
@@ -191,19 +194,21 @@ class ArrayObjects:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """Bytes of all elements."""
         return math.prod(self._own_shape) * self._array.dtype.itemsize
 
     def places(self) -> tuple[npt.NDArray[Any], ...] | None:
-        """Of the chunks that are stored: numbers in C order, offsets and sizes in the file, and whether the
-        bytes there are those of Zarr. ``None``: they are of no chunk.
+        """Return the positions of the stored chunks.
+
+        These are numbers in C order, offsets and sizes in the file, and whether the bytes are in
+        Zarr's encoding. ``None``: the stored bytes do not form chunks.
         """
         if self._keeps_bytes:
             found, own = self._stored, self._counts(self._own_shape)
             numbers, offsets, sizes = found["number"], found["offset"], found["size"]
             is_plain = found["filter_mask"] == 0
             if self._fills_differ:
-                # Chunks that are not stored are copied, and those at the end.
+                # Absent chunks are copied, and chunks at the end.
                 all_of_them = np.arange(math.prod(own))
                 offsets, sizes = (_spread(values, numbers, all_of_them) for values in (offsets, sizes))
                 is_plain = _spread(is_plain, numbers, all_of_them)
@@ -214,13 +219,13 @@ class ArrayObjects:
                 numbers = np.ravel_multi_index(np.unravel_index(numbers, own), self.counts)
             return numbers, offsets, sizes, is_plain
         offset = self._array._facts.get("offset")
-        # One run of bytes, and one chunk.
+        # Contiguous data can be one chunk.
         if offset is None or self._array.dtype.kind not in "biufc" or math.prod(self.counts) != 1:
             return None
         return np.array([0]), np.array([offset]), np.array([self.nbytes]), np.array([True])
 
     def _encoded(self, start: tuple[int, ...]) -> bytes | None:
-        """A chunk that is decoded, and encoded as the metadata say."""
+        """Decode a chunk, and encode it in the encoding of the metadata."""
         stop = (min(a + b, n) for a, b, n in zip(start, self._chunks, self._own_shape, strict=True))
         place = tuple(slice(a, b) for a, b in zip(start, stop, strict=True))
         store = MemoryStore()
@@ -235,11 +240,11 @@ class ArrayObjects:
 
     @property
     def folder(self) -> list[str]:
-        """What lies beside the document."""
+        """The names beside the document."""
         return ["c"] if math.prod(self.counts) else []
 
     def names(self, within: str) -> list[str]:
-        """What lies in a folder of chunks: ``0`` of ``c/0``."""
+        """Return the names in a folder of chunks, such as ``0`` for ``c/0``."""
         given = [part for part in within.split("/") if part]
         if len(given) >= len(self.counts) or not self.folder:
             return []
@@ -251,14 +256,14 @@ class ArrayObjects:
 
 
 def _spread(values: npt.NDArray[Any], numbers: npt.NDArray[Any], of: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values at their numbers, zeros elsewhere."""
+    """Return values at the indices ``numbers``, and zeros elsewhere."""
     found = np.zeros(len(of), values.dtype)
     found[numbers] = values
     return found
 
 
 def _cut_up(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
-    """Chunks of about 8 MiB for data without chunks: whole rows, the last axes first."""
+    """Return chunks of about 8 MiB for data without chunks: whole rows, last axes first."""
     left = max(_CUT // element, 1)
     chunks = []
     for n in reversed(shape):
@@ -269,7 +274,7 @@ def _cut_up(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
 
 
 def _codecs(array: FileArray) -> list[dict[str, Any]] | None:
-    """HDF5's filters as codecs of Zarr; ``None``: Zarr does not have all of them."""
+    """Return HDF5's filters as Zarr codecs; ``None`` if Zarr lacks one of them."""
     if array.dtype.kind not in "biufc":
         return None
     found = []

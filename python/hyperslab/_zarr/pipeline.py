@@ -1,4 +1,4 @@
-"""A codec pipeline for zarr-python: its arrays, read and written by the engine."""
+"""A codec pipeline for zarr-python that reads and writes its arrays with the engine."""
 
 from __future__ import annotations
 
@@ -37,47 +37,49 @@ __all__ = ["CodecPipeline", "Fallback", "fallbacks"]
 
 T = TypeVar("T")
 
-# Calls of up to this much work, in bytes to copy, are made on the event loop itself: that takes up to a
-# quarter of a millisecond. A hand-off to a thread and back takes as long, and half of that is work of the
-# loop. (x86-64, two cores, files in memory.)
+# Calls of up to this much work (in bytes to copy) run on the event loop itself, which takes up to a
+# quarter of a millisecond. A hand-off to a thread and back takes as long, and half of that is work
+# of the loop. (x86-64, two cores, files in memory.)
 INLINE_WORK = 2 << 20
-# The same where no other call of the loop waits, so that nobody is held up: a millisecond. A call of 16 small
-# chunks of Zstandard takes 0.7 ms with a hand-off, and 0.5 without.
+# The same limit if no other call of the loop waits, so that none is delayed: a millisecond. A call
+# of 16 small Zstandard chunks takes 0.7 ms with a hand-off, and 0.5 ms without.
 INLINE_WORK_ALONE = 8 << 20
-# Results of so many bytes are read into pages that the engine recycles, not into those that zarr-python
-# allocated: these are fresh, and the first touch of each costs more than the read. Smaller ones are in memory
-# that NumPy recycles.
+# Results from this size on are read into pages that the engine recycles. zarr-python's newly
+# allocated pages would cost more on first touch than the read. NumPy recycles the memory of smaller
+# results.
 RECYCLED = 64 << 10
-# What opening an object and what decoding a byte cost, in bytes that could be copied instead.
+# The cost of opening an object and of decoding a byte, in bytes that could be copied instead.
 OBJECT_WORK, CODEC_FACTOR = 16 << 10, 4
-# A call on the event loop that takes longer than so many seconds had to wait, for a disk or a network: so
-# many more of this array are handed over.
+# A call on the event loop that takes longer than this many seconds had to wait for a disk or a
+# network. The next `AFTER_LATE` calls of this array are then handed over.
 LATE, AFTER_LATE = 0.004, 32
 
-# Fallbacks that are remembered.
+# Maximum number of remembered fallbacks.
 MOST_FALLBACKS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Fallback:
-    """Why an array was read or written by zarr-python's own pipeline."""
+    """A reason why zarr-python's own pipeline read or wrote an array."""
 
     #: The store and the path of the array.
     array: str
-    #: What the engine does not do.
+    #: The feature that the engine lacks.
     reason: str
-    #: How many reads and writes went that way.
+    #: Number of reads and writes that fell back.
     count: int
 
 
 _fallbacks: dict[tuple[str, str], int] = {}
 
-# Calls of the engine that are about to begin, or on their way.
+# Calls of the engine that are about to begin or in progress.
 _calls: set[Callable[[], Any]] = set()
 
 
 def fallbacks(*, clear: bool = False) -> list[Fallback]:
-    """What zarr-python's own pipeline did since the program started, or since the list was cleared.
+    """Return the calls that fell back to zarr-python's own pipeline.
+
+    The list begins when the program starts or when it was last cleared.
 
     With ``zarr.config.set({"codec_pipeline.strict": True})`` these reads and writes raise
     `hyperslab.errors.UnsupportedError`.
@@ -85,12 +87,12 @@ def fallbacks(*, clear: bool = False) -> list[Fallback]:
     Parameters
     ----------
     clear : bool, default False
-        Whether to begin a new list.
+        Whether to start a new list.
 
     Returns
     -------
     list of Fallback
-        One for each array and reason, of the first 1000.
+        One per array and reason, at most 1000.
 
     Examples
     --------
@@ -107,9 +109,9 @@ def fallbacks(*, clear: bool = False) -> list[Fallback]:
 class CodecPipeline(BasePipeline):  # type: ignore[misc]
     """The engine as a codec pipeline of zarr-python, from version 3.1.
 
-    Reads and writes of any selection are one call of the engine, shards included. What the engine does not
-    know (a codec of somebody else's, buffers on a GPU) goes to zarr-python's default pipeline: see
-    `fallbacks`. Made by zarr-python.
+    A read or write of any selection is one call of the engine, including shards. Requests that the
+    engine does not support (an unknown codec, buffers on a GPU) go to zarr-python's default
+    pipeline: see `fallbacks`. Instances are made by zarr-python.
 
     Examples
     --------
@@ -123,30 +125,30 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
 
     def __init__(self, default: BatchedCodecPipeline, metadata: Any = None) -> None:
         self._default = default
-        # What the array is; `None`: codecs without an array, such as those inside a shard.
+        # The array's metadata. `None` for codecs without an array, such as those inside a shard.
         self._metadata = metadata
         self._grid: Grid | None = None
         self._refusal: str | None = None
-        # The path of the array, with a slash behind.
+        # The path of the array, followed by a slash.
         self._prefix: str | None = None
         self._arrays: dict[Any, _Engine] = {}
-        # How many calls are still to be handed over because one was late.
+        # Number of calls to hand over because an earlier one was late.
         self._late = 0
 
-    # ---- how zarr-python makes it
+    # ---- construction by zarr-python
 
     @classmethod
     def from_codecs(cls, codecs: Iterable[Any]) -> Self:
-        """A pipeline of codecs without an array: zarr-python's default one."""
+        """Return zarr-python's default pipeline of codecs, without an array."""
         return cls(BatchedCodecPipeline.from_codecs(codecs))
 
     @classmethod
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Any) -> Self:
-        """The pipeline of an array."""
+        """Return the pipeline of an array."""
         return cls(_default_pipeline(array_metadata), array_metadata)
 
     def evolve_from_array_spec(self, array_spec: Any) -> Self:
-        """The pipeline for arrays like that."""
+        """Return the pipeline for arrays like this."""
         return type(self)(self._default.evolve_from_array_spec(array_spec), self._metadata)
 
     def __getstate__(self) -> tuple[Any, Any]:
@@ -161,7 +163,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
     def __hash__(self) -> int:
         return hash(self._default)
 
-    # ---- what the default pipeline answers
+    # ---- methods of the default pipeline
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -173,28 +175,28 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
 
     @property
     def supports_partial_decode(self) -> bool:
-        """Whether parts of a chunk are decoded by themselves."""
+        """True if parts of a chunk can be decoded separately."""
         return bool(self._default.supports_partial_decode)
 
     @property
     def supports_partial_encode(self) -> bool:
-        """Whether parts of a chunk are encoded by themselves."""
+        """True if parts of a chunk can be encoded separately."""
         return bool(self._default.supports_partial_encode)
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        """Checks that the codecs fit an array."""
+        """Check that the codecs fit an array."""
         self._default.validate(shape=shape, dtype=dtype, chunk_grid=chunk_grid)
 
     def compute_encoded_size(self, byte_length: int, array_spec: Any) -> int:
-        """Bytes of an encoded chunk."""
+        """Return the size of an encoded chunk in bytes."""
         return int(self._default.compute_encoded_size(byte_length, array_spec))
 
     async def decode(self, chunk_bytes_and_specs: Iterable[Any]) -> Iterable[Any]:
-        """Decodes chunks."""
+        """Decode chunks."""
         return list(await self._default.decode(chunk_bytes_and_specs))
 
     async def encode(self, chunk_arrays_and_specs: Iterable[Any]) -> Iterable[Any]:
-        """Encodes chunks."""
+        """Encode chunks."""
         return list(await self._default.encode(chunk_arrays_and_specs))
 
     # ---- reading and writing
@@ -202,7 +204,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
     async def read(
         self, batch_info: Iterable[Any], out: Any, drop_axes: tuple[int, ...] = ()
     ) -> tuple[Any, ...]:
-        """Reads parts of chunks into a result."""
+        """Read parts of chunks into a result."""
         batch = batch_info if isinstance(batch_info, list) else list(batch_info)
         if not batch:
             return ()
@@ -215,16 +217,18 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             fields = [] if _are_alike(engine.dtype, values.dtype) else _fields(engine.dtype, values)
         except Unplanned as why:
             self._fall_back(batch, str(why))
-            # Before version 3.2 it tells nothing of the chunks.
+            # Before zarr-python 3.2, the pipeline returns no results for the chunks.
             return await self._default.read(batch, out, drop_axes) or ()
         meaning, selection, threads = selected.meaning, selected.selection, _threads()
         work = self._work(engine, batch, selected)
-        # zarr-python keeps the order of bytes of its data type; the engine reads in the machine's.
+        # zarr-python keeps the byte order of its data type. The engine reads in the machine's
+        # order.
         is_same = engine.dtype == values.dtype
         is_large = values.ndim > 0 and values.nbytes >= RECYCLED and not engine.array._is_vlen
         if is_same and is_ours and is_large and threads is None:
             found = await self._run(lambda: engine.array._get(meaning, selection), work, INLINE_WORK_ALONE)
-            # `values` here is one more that holds it. Another one may have come meanwhile.
+            # `values` counts as one more reference here. Another reference may have been added
+            # meanwhile.
             if found.strides == values.strides and _holders(out) == _ONE_HOLDER + 1:
                 out._data = found
             else:
@@ -241,7 +245,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         return await _results(batch)
 
     async def write(self, batch_info: Iterable[Any], value: Any, drop_axes: tuple[int, ...] = ()) -> None:
-        """Writes parts of chunks."""
+        """Write parts of chunks."""
         batch = batch_info if isinstance(batch_info, list) else list(batch_info)
         if not batch:
             return
@@ -255,7 +259,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             await self._default.write(batch, value, drop_axes)
             return
         threads = _threads()
-        # Writers of parts of a chunk may wait for each other, and for other processes.
+        # Writers of parts of a chunk may wait for each other, also across processes.
         is_whole = all(item[4] for item in batch) and selected.array_shape == tuple(self._metadata.shape)
         await self._run(
             lambda: engine.array._set(selected.meaning, selected.selection, values, threads),
@@ -264,7 +268,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         )
 
     def _work(self, engine: _Engine, batch: Batch, selected: Planned) -> float:
-        """How long a call of the engine takes, in bytes that could be copied meanwhile."""
+        """Return the duration of a call of the engine, in bytes that could be copied meanwhile."""
         if not engine.is_near:
             return math.inf
         work = math.prod(selected.shape) * engine.dtype.itemsize
@@ -274,8 +278,10 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         return work + len(batch) * OBJECT_WORK
 
     async def _run(self, call: Callable[[], T], work: float, most: int) -> T:
-        """Makes a call of the engine: on the event loop where it takes no longer than a hand-off to a thread,
-        or up to ``most`` where no other call waits; else on a thread.
+        """Make a call of the engine, on the event loop or on a thread.
+
+        It runs on the loop if it takes no longer than a hand-off to a thread, or if no other call
+        waits and its work is at most ``most``.
         """
         is_quick = work <= most
         if is_quick and self._late:
@@ -284,7 +290,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         _calls.add(call)
         try:
             if is_quick and work > INLINE_WORK:
-                # Others that are ready begin, and are counted.
+                # Let other ready calls begin, so that they are counted.
                 await asyncio.sleep(0)
                 is_quick = len(_calls) == 1
             if not is_quick:
@@ -297,14 +303,14 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         except StoreError as error:
             if not isinstance(error.__cause__, Exception):
                 raise
-            # What a store of zarr-python raised comes out as it is.
+            # Raise the exception of a zarr-python store unchanged.
             error.__cause__.add_note(str(error))
             raise error.__cause__ from None
         finally:
             _calls.discard(call)
 
     def _prepared(self, batch: Batch, drop_axes: tuple[int, ...], *, write: bool) -> tuple[Planned, _Engine]:
-        """The batch as a selection, and the array that it is of."""
+        """Return the batch as a selection, and its array."""
         if self._grid is None:
             if self._refusal is None:
                 self._grid, self._refusal = _known(self._metadata)
@@ -315,13 +321,13 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         if type(getter) is not StorePath:
             raise Unplanned(f"chunks from a {type(getter).__name__}")
         store = getter.store
-        # Not what pretends to be one.
+        # Check the real type, not an object that pretends to be a store.
         if not issubclass(type(store), ZarrStore):
             raise Unplanned(f"a store of class {type(store).__name__}")
         if spec.prototype is not cpu.buffer_prototype and spec.prototype != cpu.buffer_prototype:
             raise Unplanned(f"buffers of class {spec.prototype.buffer.__name__}")
         if write and store.read_only:
-            # It says so in its own words.
+            # zarr-python raises its own error.
             raise Unplanned("the store is read only")
         if self._prefix is None:
             above = getter.path.rsplit("/", grid.key_parts)
@@ -343,7 +349,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         return selected, engine
 
     def _fall_back(self, batch: Batch, reason: str) -> None:
-        """Remembers that zarr-python does it, or refuses."""
+        """Record a fallback to zarr-python, or refuse it."""
         getter = batch[0][0]
         path = getattr(getter, "path", "") if self._prefix is None else self._prefix.rstrip("/")
         where = f"{getattr(getter, 'store', '')}/{path}"
@@ -353,13 +359,13 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             _fallbacks[where, reason] = _fallbacks.get((where, reason), 0) + 1
 
 
-# By the name that it has for users.
+# Shown under its public name.
 CodecPipeline.__module__ = "hyperslab.zarr"
 register_pipeline(CodecPipeline)
 
 
 def _default_pipeline(metadata: Any) -> BatchedCodecPipeline:
-    """What zarr-python makes of metadata when no other pipeline is chosen."""
+    """Return zarr-python's pipeline for metadata if no other pipeline is chosen."""
     if metadata.zarr_format == 2:
         codecs: Any = [V2Codec(filters=metadata.filters, compressor=metadata.compressor)]
         chunk, settings = metadata.chunks, ZarrArrayConfig.from_dict({"order": metadata.order})
@@ -377,7 +383,7 @@ def _default_pipeline(metadata: Any) -> BatchedCodecPipeline:
 
 
 def _known(metadata: Any) -> tuple[Grid | None, str | None]:
-    """The grid of an array that the engine may read, or what speaks against it."""
+    """Return the grid of an array that the engine can read, or the reason why it cannot."""
     if metadata is None:
         return None, "codecs without an array"
     foreign = next((name for codec in _codecs(metadata) if (name := _foreign(codec))), None)
@@ -389,7 +395,7 @@ def _known(metadata: Any) -> tuple[Grid | None, str | None]:
     if not isinstance(metadata, ArrayV3Metadata):
         return None, f"metadata of class {type(metadata).__name__}"
     chunk_grid: Any = metadata.chunk_grid
-    # Of a rectilinear grid: for each axis one length, or those of all chunks.
+    # A rectilinear grid has one length per axis, or the lengths of all chunks.
     lengths = getattr(chunk_grid, "chunk_shapes" if _is_rectilinear(metadata) else "chunk_shape", None)
     if lengths is None:
         return None, f"chunk grid {type(chunk_grid).__name__}"
@@ -401,12 +407,12 @@ def _known(metadata: Any) -> tuple[Grid | None, str | None]:
 
 
 def _is_rectilinear(metadata: Any) -> bool:
-    """Whether chunks may have different shapes. Before version 3.4 there is no such grid."""
+    """Return True if chunks may differ in shape. These grids exist from zarr-python 3.4 on."""
     return metadata.zarr_format == 3 and hasattr(metadata.chunk_grid, "chunk_shapes")
 
 
 def _codecs(metadata: Any) -> Iterator[Any]:
-    """All codecs of an array, those inside shards too."""
+    """Yield all codecs of an array, including those inside shards."""
     if isinstance(metadata, ArrayV2Metadata):
         yield from metadata.filters or ()
         if metadata.compressor is not None:
@@ -421,8 +427,9 @@ def _codecs(metadata: Any) -> Iterator[Any]:
 
 
 def _foreign(codec: Any) -> str | None:
-    """The class of a codec that is neither zarr-python's nor numcodecs' own: it is what its author wrote, not
-    what its name says.
+    """Return the class of a codec that is neither zarr-python's nor numcodecs'.
+
+    Its name in the metadata says nothing about what the class does.
     """
     kind = type(codec)
     if kind.__module__.split(".")[0] in ("zarr", "numcodecs"):
@@ -431,14 +438,14 @@ def _foreign(codec: Any) -> str | None:
 
 
 class _Engine(NamedTuple):
-    """An array as the engine has it."""
+    """An array opened by the engine."""
 
     array: Array
-    # Of what the engine reads and writes.
+    # The type of the elements that the engine reads and writes.
     dtype: np.dtype[Any]
-    # Its store, which this holds.
+    # The array's store. This reference keeps it alive.
     found: EngineStore
-    # What codecs decode at a time: shape and bytes of a chunk. `None`: there are none that take time.
+    # The unit of decoding: shape and bytes of a chunk. `None` if decoding takes no time.
     decoded: tuple[tuple[int, ...], int] | None
 
     @property
@@ -447,7 +454,7 @@ class _Engine(NamedTuple):
 
 
 def _opened(metadata: Any, found: EngineStore, prefix: str, selected: Planned, config: Any) -> _Engine:
-    """The array that the metadata describe, with the shape and the chunks of a selection."""
+    """Open the array of the metadata, with the shape and chunks of a selection."""
     store = found.store
     path = f"{found.path}{prefix}".rstrip("/")
     document = _document(metadata, selected)
@@ -456,7 +463,7 @@ def _opened(metadata: Any, found: EngineStore, prefix: str, selected: Planned, c
     dtype = array.dtype if array._is_vlen else array._memory_dtype
     decoded = None
     if _takes_time(metadata):
-        # Chunks in shards have one shape.
+        # Inner chunks have one shape.
         is_sharded = any(isinstance(codec, ShardingCodec) for codec in _codecs(metadata))
         differ = _is_rectilinear(metadata) and not is_sharded
         chunk = tuple(axis.longest for axis in selected.axes) if differ else array.chunks
@@ -465,9 +472,9 @@ def _opened(metadata: Any, found: EngineStore, prefix: str, selected: Planned, c
 
 
 def _document(metadata: Any, selected: Planned) -> bytes:
-    """The metadata as they are stored, with the shape and the chunks of a selection."""
+    """Return the stored form of the metadata, with the shape and chunks of a selection."""
     if _is_rectilinear(metadata):
-        # Not by `to_buffer_dict`: with a setting off, that refuses such grids, also of arrays that are open.
+        # `to_buffer_dict` can refuse such grids, depending on a setting, even for open arrays.
         shapes = [
             axis.longest if isinstance(axis, Steps) else list(map(axis.length, range(len(axis.ends))))
             for axis in selected.axes
@@ -483,18 +490,18 @@ def _document(metadata: Any, selected: Planned) -> bytes:
 
 
 def _takes_time(metadata: Any) -> bool:
-    """Whether chunks are more than their elements, perhaps in another order."""
+    """Return True if decoding a chunk is more than copying or reordering its elements."""
     return not all(
         isinstance(codec, BytesCodec | TransposeCodec | ShardingCodec) for codec in _codecs(metadata)
     )
 
 
 def _holders(buffer: Any) -> int:
-    """How many hold the array of a buffer."""
+    """Return the number of references to the array of a buffer."""
     return sys.getrefcount(buffer._data)
 
 
-# The array of a buffer that nothing else holds.
+# The reference count of a buffer's array that nothing else holds.
 try:
     _ONE_HOLDER = _holders(cpu.NDBuffer.from_numpy_array(np.empty(1)))
 except AttributeError:
@@ -502,8 +509,9 @@ except AttributeError:
 
 
 def _is_alone(buffer: Any) -> bool:
-    """Whether nobody but a buffer has its array, so that nobody sees that it becomes another one: such are
-    those that zarr-python makes for a result.
+    """Return True if only the buffer refers to its array, like results made by zarr-python.
+
+    Then nobody notices if the array is replaced.
     """
     if type(buffer) is not cpu.NDBuffer or _holders(buffer) != _ONE_HOLDER:
         return False
@@ -512,7 +520,7 @@ def _is_alone(buffer: Any) -> bool:
 
 
 def _memory(batch: Batch, buffer: Any) -> Any:
-    """The NumPy array of a buffer."""
+    """Return the NumPy array of a buffer."""
     values = buffer.as_ndarray_like()
     if not isinstance(values, np.ndarray):
         raise Unplanned(f"memory of a {type(values).__name__}")
@@ -520,14 +528,15 @@ def _memory(batch: Batch, buffer: Any) -> Any:
 
 
 def _are_alike(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Whether types are the same but for the order of bytes."""
+    """Return True if types are equal except for byte order."""
     return one == other or one.newbyteorder("=") == other.newbyteorder("=")
 
 
 def _fields(dtype: np.dtype[Any], values: Any) -> list[tuple[str, Any]]:
-    """Which fields of structures are asked for, and where they go.
+    """Return the requested fields of structures, each with its destination.
 
-    zarr-python tells a pipeline only the type of the result. One field is known if no other has its type.
+    zarr-python tells a pipeline only the type of the result. A single field is identified if no
+    other field has its type.
     """
     wanted: np.dtype[Any] = values.dtype
     alike = [name for name in dtype.names or () if _are_alike(dtype[name], wanted)]
@@ -548,7 +557,7 @@ def _mismatch(dtype: np.dtype[Any], values: Any) -> str:
 
 
 def _threads() -> int | None:
-    """How many threads zarr-python's settings allow."""
+    """Return the number of threads that zarr-python's settings allow."""
     most: int | None = zarr.config.get("threading.max_workers", None)
     return most
 
@@ -557,7 +566,7 @@ _PRESENT = {"status": "present"}
 
 
 async def _results(batch: Batch) -> tuple[Any, ...]:
-    """What zarr-python is told of each chunk. Only arrays whose chunks must not be missing want to know."""
+    """Return the results for zarr-python. Only arrays that must not miss chunks need real ones."""
     if getattr(batch[0][1].config, "read_missing_chunks", True):
         return (_PRESENT,) * len(batch)
     found = await asyncio.gather(*(getter.store.exists(getter.path) for getter, *_ in batch))

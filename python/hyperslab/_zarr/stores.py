@@ -1,4 +1,4 @@
-"""Stores of zarr-python as the pipeline uses them: our own where there is one, else asked through Python."""
+"""zarr-python's stores for the pipeline: as native stores if possible, otherwise through Python."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ __all__ = ["EngineStore", "engine_store"]
 
 
 class EngineStore(NamedTuple):
-    """What the engine reads from and writes to."""
+    """The store that the engine reads from and writes to."""
 
     store: Store
-    # Where in it the store of zarr-python begins; with a slash behind, unless it is empty.
+    # Path of the zarr-python store's root in `store`; ends with a slash, unless it is empty.
     path: str
-    # Whether requests take no longer than a system call, and never need the event loop.
+    # True if requests take no longer than a system call, and never need the event loop.
     is_near: bool
 
 
-# By the addresses of store and event loop; an entry goes with its store.
+# Keyed by the ids of store and event loop. An entry is removed with its store.
 _known: dict[tuple[int, int], tuple[weakref.ref[Any], EngineStore]] = {}
 
 
 def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> EngineStore:
-    """The store that the engine reads from and writes to, for a store of zarr-python. ``loop`` runs what only
-    the store itself can do.
+    """Return the store that the engine uses for a store of zarr-python.
+
+    ``loop`` runs requests that only the zarr-python store itself can do.
     """
     for key in ((id(store), 0), (id(store), id(loop))):
         found = _known.get(key)
@@ -52,7 +53,7 @@ def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> EngineStore:
     key = (id(store), 0)
     if made is None:
         key = (id(store), id(loop))
-        # The size of an object that zarr-python reads to tell its size costs more than reading parts saves.
+        # If getting a size reads the whole object, this costs more than reading parts saves.
         knows_sizes = type(store).getsize is not ZarrStore.getsize
         objects = (_RangedObjects if knows_sizes else _Objects)(store, loop)
         made = EngineStore(store_beside(_native.StoreHandle.mapping(objects, str(store))), "", False)
@@ -61,8 +62,10 @@ def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> EngineStore:
 
 
 def _ours(store: Any) -> EngineStore | None:
-    """Our own store for the same objects. Only for zarr-python's own classes, and ours: what somebody derives
-    from one means to be asked.
+    """Return a native store for the same objects.
+
+    Only for the exact classes of zarr-python and hyperslab. A subclass may behave differently, so
+    it must be called itself.
     """
     if type(store) is ZarrMemoryStore:
         url = f"memory://{id(store._store_dict)}"
@@ -83,13 +86,13 @@ def _same_place(store: Any) -> Store | None:
         return LocalStore(store.root)
     if type(store) is ZarrZipStore:
         path = getattr(store, "path", None)
-        # A zip that is being written lies partly in the object that writes it.
+        # A zip that is being written is partly in the memory of its writer.
         return ZipStore(path) if path is not None and getattr(store, "_zmode", "") == "r" else None
     return native_store(store)
 
 
 class _Buffers(MutableMapping[str, Any]):
-    """The objects of a memory store of zarr-python."""
+    """The objects of a zarr-python memory store."""
 
     def __init__(self, buffers: MutableMapping[str, Any]) -> None:
         self._buffers = buffers
@@ -98,7 +101,7 @@ class _Buffers(MutableMapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         values = self._buffers[key].as_numpy_array()
         base = values.base
-        # What was made from bytes is taken as they are.
+        # Values made from bytes are returned as these bytes, without a copy.
         return base if type(base) is bytes and len(base) == values.nbytes else values.tobytes()
 
     def __setitem__(self, key: str, value: bytes) -> None:
@@ -115,17 +118,18 @@ class _Buffers(MutableMapping[str, Any]):
 
 
 class _Objects(MutableMapping[str, bytes]):
-    """The objects of any store, asked on the event loop that waits for the pipeline. Threads of the engine
-    ask: the loop itself never does.
+    """The objects of any store, read and written on the event loop that waits for the pipeline.
+
+    Called by threads of the engine, never by the loop itself.
     """
 
     def __init__(self, store: Any, loop: asyncio.AbstractEventLoop) -> None:
-        # The native store goes with the store that it is for: no circle.
+        # A weak reference, because the native store lives as long as this store: no cycle.
         self._store, self._loop = weakref.ref(store), loop
 
     @property
     def _prototype(self) -> Any:
-        # The buffers that the settings name: a store may insist on them.
+        # Use the buffer class from the settings: a store may require it.
         return default_buffer_prototype()
 
     @property
@@ -162,10 +166,10 @@ class _Objects(MutableMapping[str, bytes]):
 
 
 class _RangedObjects(_Objects):
-    """The same of a store that tells sizes: parts are read by themselves."""
+    """The same for a store that knows sizes. Parts of objects are read separately."""
 
     def ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Parts of an object: offsets and lengths."""
+        """Return parts of an object, given offsets and lengths."""
         requests = [(key, RangeByteRequest(start, start + length)) for start, length in ranges]
         store, prototype = self.store, self._prototype
 
@@ -178,7 +182,7 @@ class _RangedObjects(_Objects):
         return [part.to_bytes() for part in found]
 
     def size_of(self, key: str) -> int:
-        """Bytes of an object."""
+        """Return the size of an object in bytes."""
         try:
             size: int = self._ask(self.store.getsize(key))
         except FileNotFoundError:

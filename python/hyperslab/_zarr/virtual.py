@@ -1,4 +1,4 @@
-"""A parser for VirtualiZarr: where the chunks of a file of HDF5 or NetCDF are, as a Zarr hierarchy."""
+"""A VirtualiZarr parser: chunk locations of HDF5 and NetCDF files as a Zarr hierarchy."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ __all__ = ["VirtualizarrParser"]
 
 
 class VirtualizarrParser:
-    """Reads the metadata of files of HDF5 and NetCDF for ``virtualizarr.open_virtual_dataset(parser=…)``.
+    """Reads metadata of HDF5 and NetCDF files for ``virtualizarr.open_virtual_dataset(parser=…)``.
 
-    Chunks stay where they are if Zarr has their codecs: none, shuffle, deflate, Zstandard. What Zarr has in
-    another form (text, other filters) is copied into the manifest, up to `inline` bytes of an array.
+    Chunks stay in the file if Zarr has their codecs: none, shuffle, deflate, Zstandard. Data that
+    Zarr stores in another form (text, other filters) are copied into the manifest, up to `inline`
+    bytes per array.
 
     Parameters
     ----------
     group : str, default ""
-        The group that becomes the root.
+        The group to use as root.
     drop_variables : iterable of str, default ()
         Names of arrays and groups to leave out.
     inline : int, default 16 << 20
-        The largest array, in bytes, that is copied. A larger one raises `hyperslab.errors.UnsupportedError`.
+        Maximum bytes of an array that is copied. A larger one raises
+        `hyperslab.errors.UnsupportedError`.
     storage_options : mapping, optional
-        As in `hyperslab.open`. The registry is for VirtualiZarr's own reads of chunks.
+        As in `hyperslab.open`. The registry only serves VirtualiZarr's own reads of chunks.
 
     Examples
     --------
@@ -56,7 +58,7 @@ class VirtualizarrParser:
         self.storage_options = None if storage_options is None else dict(storage_options)
 
     def __call__(self, url: str, registry: Any) -> Any:
-        """The ``ManifestStore`` of a file."""
+        """Return the ``ManifestStore`` of a file."""
         manifests = _manifests()
         root = open_group(url, mode="r", storage_options=self.storage_options)
         if not isinstance(root, FileGroup):
@@ -121,5 +123,5 @@ def _manifests() -> Any:
     return importlib.import_module("virtualizarr.manifests")
 
 
-# By the name that it has for users.
+# Shown under its public name.
 VirtualizarrParser.__module__ = "hyperslab.zarr"
