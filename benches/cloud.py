@@ -5,7 +5,8 @@
     python benches/cloud.py --row "whole array" --rounds 5
 
 The server (tests/lib/object_server.py) needs 30 ms to the first byte, and gives 100 MB/s to each
-connection and 1 GB/s to all. It counts: beside each time stand requests and rounds (requests that waited for one another).
+connection and 1 GB/s to all. It counts: beside each time stand requests and rounds (requests that
+waited for one another).
 `limit` is the larger of fewest rounds × latency and bytes ÷ bandwidth: no client can be faster. `plain` is a
 loop around libzstd in threads (cloud_plain.py): what this machine can do, whose cores the server shares. A
 cell is empty where a library does not do a row; why stands below the table.
