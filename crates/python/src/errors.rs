@@ -1,7 +1,7 @@
 //! Converts Rust errors to the exceptions of `hyperslab.errors`. Messages stay the same.
 
-use crate::engine;
-use crate::held::Held;
+use crate::gil::engine;
+use crate::gil::held::Held;
 use crate::user_codecs::{self, Raised};
 use hyperslab::Error;
 use hyperslab::array::ArrayError;

@@ -10,55 +10,16 @@
 //! wheel of the stable ABI anyway.) Nothing relies on the GIL to keep the contents of NumPy's
 //! memory: NumPy itself changes arrays without it.
 
-mod advise;
-mod array;
-mod arrow;
-mod arrow_input;
-mod attach;
-mod attributes;
-mod cache;
-mod cells;
-mod copy;
-mod copy_parts;
-mod create;
-mod elements;
-#[cfg(wraps_personality)]
-mod ending;
-mod engine;
 mod errors;
-mod explain;
-mod fancy;
-mod fields;
-mod frozen;
-mod grid;
-mod group;
-mod handles;
+mod gil;
 mod hdf5;
-mod held;
 mod index;
-mod mapping;
-mod masked;
-mod meaning;
-mod msgpack;
-mod npy_string;
-mod objects;
-mod once;
-mod optional;
-mod output;
-mod ragged;
-mod references;
+mod jobs;
+mod nodes;
 mod settings;
-mod slot;
-mod statistics;
-mod stop;
-mod store;
-mod stream;
-mod text_input;
+mod stores;
 mod user_codecs;
 mod values;
-mod vlen;
-mod vlen_input;
-mod writer;
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -68,50 +29,46 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::advise::{advise_array, advise_shape};
+    use crate::gil::stop::Stopper;
     #[pymodule_export]
-    use crate::array::ArrayBase;
+    use crate::hdf5::references::{Reference, RegionReference};
     #[pymodule_export]
-    use crate::arrow::{arrow_array, arrow_of_values, arrow_schema};
+    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
-    use crate::arrow_input::arrow_values;
+    use crate::index::fields::{explain_field, read_field, write_field};
     #[pymodule_export]
-    use crate::attributes::StoredAttributes;
+    use crate::jobs::advise::{advise_array, advise_shape};
     #[pymodule_export]
-    use crate::cache::CacheBase;
+    use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
-    use crate::copy::{copy, copy_into};
-    #[pymodule_export]
-    use crate::copy_parts::{
+    use crate::jobs::copy_parts::{
         GroupsAbove, compare_part, copy_part, in_options, is_replaceable_directory, outline_copy,
         outline_copy_into, planned_copy, replace_directory, stamp_part,
     };
     #[pymodule_export]
-    use crate::create::{
+    use crate::jobs::statistics::{
+        packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
+    };
+    #[pymodule_export]
+    use crate::jobs::stream::Stream;
+    #[pymodule_export]
+    use crate::jobs::writer::{Writer, finish_writers};
+    #[pymodule_export]
+    use crate::nodes::array::ArrayBase;
+    #[pymodule_export]
+    use crate::nodes::attributes::StoredAttributes;
+    #[pymodule_export]
+    use crate::nodes::cache::CacheBase;
+    #[pymodule_export]
+    use crate::nodes::create::{
         chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, remove_below, v3_data_type,
     };
     #[pymodule_export]
-    use crate::elements::{largest_element, small_numbers};
+    use crate::nodes::group::GroupBase;
     #[pymodule_export]
-    use crate::fields::{explain_field, read_field, write_field};
+    use crate::nodes::handles::{ArrayHandle, GroupHandle, array_of_document};
     #[pymodule_export]
-    use crate::frozen::frozen;
-    #[pymodule_export]
-    use crate::group::GroupBase;
-    #[pymodule_export]
-    use crate::handles::{ArrayHandle, GroupHandle, array_of_document};
-    #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
-    #[pymodule_export]
-    use crate::meaning::{FileMeaning, carried_attributes, user_attributes};
-    #[pymodule_export]
-    use crate::objects::object_bytes;
-    #[pymodule_export]
-    use crate::ragged::{
-        ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
-    };
-    #[pymodule_export]
-    use crate::references::{Reference, RegionReference};
+    use crate::nodes::meaning::{FileMeaning, carried_attributes, user_attributes};
     #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]
@@ -121,30 +78,36 @@ mod _native {
         set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
     };
     #[pymodule_export]
-    use crate::statistics::{
-        packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
+    use crate::stores::store::{
+        StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options,
     };
-    #[pymodule_export]
-    use crate::stop::Stopper;
-    #[pymodule_export]
-    use crate::store::{StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options};
-    #[pymodule_export]
-    use crate::stream::Stream;
     #[pymodule_export]
     use crate::user_codecs::is_reserved_codec;
     #[pymodule_export]
-    use crate::vlen_input::ragged_of;
+    use crate::values::arrow::{arrow_array, arrow_of_values, arrow_schema};
     #[pymodule_export]
-    use crate::writer::{Writer, finish_writers};
+    use crate::values::arrow_input::arrow_values;
+    #[pymodule_export]
+    use crate::values::elements::{largest_element, small_numbers};
+    #[pymodule_export]
+    use crate::values::frozen::frozen;
+    #[pymodule_export]
+    use crate::values::objects::object_bytes;
+    #[pymodule_export]
+    use crate::values::ragged::{
+        ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
+    };
+    #[pymodule_export]
+    use crate::values::vlen_input::ragged_of;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         // Must run before any of our threads start.
         hyperslab::store::fork::prepare();
-        crate::once::make_early(module.py());
+        crate::gil::once::make_early(module.py());
         crate::user_codecs::look_in_python();
-        crate::store::prepare_remote();
-        hyperslab::store::ending::ends_with(crate::attach::is_ending);
+        crate::stores::store::prepare_remote();
+        hyperslab::store::ending::ends_with(crate::gil::attach::is_ending);
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

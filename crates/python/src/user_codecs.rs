@@ -3,9 +3,9 @@
 //! A codec takes the GIL for each chunk. Nothing else in the chain holds it. Python gets a copy of
 //! the bytes, so it may keep them.
 
-use crate::attach::try_attach;
-use crate::elements::numpy_type;
-use crate::held::Held;
+use crate::gil::attach::try_attach;
+use crate::gil::held::Held;
+use crate::values::elements::numpy_type;
 use hyperslab::codec::registry::{self, Config, Finder};
 use hyperslab::codec::{AnyCodec, ArrayToArray, ArrayToBytes, Codec, CodecError, Context, DataType, Scratch};
 use hyperslab::store::fork::Mutex;

@@ -1,0 +1,5 @@
+//! Python indices, as the engine takes them.
+
+pub(crate) mod fancy;
+pub(crate) mod fields;
+pub(crate) mod index;

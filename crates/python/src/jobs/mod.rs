@@ -1,0 +1,8 @@
+//! Work on whole arrays: copies, statistics, streams, writers.
+
+pub(crate) mod advise;
+pub(crate) mod copy;
+pub(crate) mod copy_parts;
+pub(crate) mod statistics;
+pub(crate) mod stream;
+pub(crate) mod writer;

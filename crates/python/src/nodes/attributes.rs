@@ -1,0 +1,83 @@
+//! The attributes of an array or a group as JSON texts.
+
+use crate::errors::OrRaise;
+use crate::nodes::create;
+use crate::nodes::slot::{Slot, SlotNode};
+use hyperslab::zarr::Json;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A change of attributes. [`Attributes::change`] returns its result.
+type Change<'c> = Box<dyn FnMut(&mut Json) -> bool + Send + 'c>;
+
+/// Access to a node's attributes, for any kind of node.
+trait Attributes: Send + Sync {
+    fn text(&self, py: Python<'_>) -> PyResult<String>;
+
+    /// Fails if changes are refused.
+    fn change(&self, py: Python<'_>, read_only: bool, change: Change<'_>) -> PyResult<bool>;
+}
+
+impl<T: SlotNode> Attributes for Slot<T> {
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        let node = self.get(py)?;
+        Ok(node.attributes().or_raise(py)?.to_text(None))
+    }
+
+    fn change(&self, py: Python<'_>, read_only: bool, change: Change<'_>) -> PyResult<bool> {
+        self.writable(py, read_only)?;
+        self.change(py, |node, ask| Ok(node.change_attributes(Some(ask), change)?))
+    }
+}
+
+/// The attributes of a Zarr array or group.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct StoredAttributes {
+    node: Arc<dyn Attributes>,
+    read_only: bool,
+}
+
+impl StoredAttributes {
+    pub(crate) fn of<T: SlotNode + 'static>(node: &Arc<Slot<T>>, read_only: bool) -> Self {
+        StoredAttributes { node: node.clone(), read_only }
+    }
+}
+
+#[pymethods]
+impl StoredAttributes {
+    /// All attributes as JSON text.
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        self.node.text(py)
+    }
+
+    /// Replaces all attributes by the attributes in a JSON text.
+    fn set(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+        let new = create::json(py, "attributes", text)?;
+        let set = move |all: &mut Json| {
+            *all = new.clone();
+            true
+        };
+        self.node.change(py, self.read_only, Box::new(set)).map(|_| ())
+    }
+
+    /// Adds or replaces the attributes in a JSON text. `keep`: does not replace. Other attributes
+    /// keep their stored form.
+    #[pyo3(signature = (text, keep=false))]
+    fn update(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
+        let new = create::json(py, "attributes", text)?;
+        let update = move |all: &mut Json| {
+            for (name, value) in new.as_object().unwrap_or_default() {
+                if !keep || all.get(name).is_none() {
+                    all.set(name, value.clone());
+                }
+            }
+            true
+        };
+        self.node.change(py, self.read_only, Box::new(update)).map(|_| ())
+    }
+
+    /// Removes an attribute. Returns true if it existed.
+    fn delete(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        self.node.change(py, self.read_only, Box::new(|all: &mut Json| all.remove(name).is_some()))
+    }
+}

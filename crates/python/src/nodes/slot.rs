@@ -1,0 +1,160 @@
+//! A node that is opened on first use and shared by all its Python objects.
+
+use crate::errors::{self, Failed, OrRaise};
+use crate::gil::engine;
+use hyperslab::store::fork::RwLock;
+use hyperslab::store::turns::{self, Refused};
+use hyperslab::store::{Ask, Store, StoreError};
+use hyperslab::zarr::{Format, Json};
+use hyperslab::{DataFile, Error};
+use pyo3::prelude::*;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The place to open nodes from.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// A Zarr hierarchy.
+    Store(Arc<dyn Store>),
+    /// An open file.
+    File(DataFile),
+}
+
+/// A node that is stored at a path.
+pub(crate) trait SlotNode: Clone + Send + Sync {
+    /// Kind of the node in messages.
+    const KIND: &str;
+
+    fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error>;
+
+    fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
+
+    /// Changes the stored attributes.
+    fn change_attributes<R>(
+        &mut self,
+        ask: Option<Ask<'_>>,
+        change: impl FnMut(&mut Json) -> R,
+    ) -> Result<R, Error>;
+}
+
+/// A node that is opened on first use.
+///
+/// An unpickled object opens its node on first use, so sending many objects costs nothing. A change
+/// (such as a resize) replaces the whole node. Reads that have already begun continue with the old
+/// node.
+pub(crate) struct Slot<T> {
+    origin: Origin,
+    path: String,
+    format: Option<Format>,
+    /// Gated.
+    node: RwLock<Option<Arc<T>>>,
+    /// Number of a turn. Changes are made and published one after the other.
+    changing: u64,
+}
+
+impl<T: SlotNode> Slot<T> {
+    /// Holds an open node.
+    pub(crate) fn open(origin: Origin, path: String, format: Option<Format>, node: T) -> Arc<Self> {
+        let node = RwLock::new(Some(Arc::new(node)));
+        Arc::new(Slot { origin, path, format, node, changing: turns::number() })
+    }
+
+    /// Describes a node that is opened later.
+    pub(crate) fn deferred(origin: Origin, path: String, format: Option<Format>) -> Arc<Self> {
+        Arc::new(Slot { origin, path, format, node: RwLock::new(None), changing: turns::number() })
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The open file that contains the node. `None`: it is a Zarr node.
+    pub(crate) fn file(&self) -> Option<&DataFile> {
+        match &self.origin {
+            Origin::Store(_) => None,
+            Origin::File(file) => Some(file),
+        }
+    }
+
+    /// Refuses changes of a node that was opened for reading.
+    pub(crate) fn writable(&self, py: Python<'_>, read_only: bool) -> PyResult<()> {
+        if !read_only {
+            return Ok(());
+        }
+        let (kind, path) = (T::KIND, &self.path);
+        let message = match self.file() {
+            None => {
+                format!("{kind} '/{path}': store was opened in read-only mode and does not support writing")
+            }
+            Some(file) => format!("{kind} '/{path}': {} files are read only so far", file.format()),
+        };
+        Err(errors::exception(py, "ReadOnlyError", message))
+    }
+
+    fn current(&self) -> Option<Arc<T>> {
+        self.node.read().clone()
+    }
+
+    /// Fails if the node is in a file that was closed.
+    fn check_open(&self) -> Result<(), Error> {
+        self.file().map_or(Ok(()), DataFile::check_open)
+    }
+
+    fn get_or_open(&self) -> Result<Arc<T>, Error> {
+        self.check_open()?;
+        match self.current() {
+            Some(node) => Ok(node),
+            None => {
+                let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
+                // If another thread was faster, its node stays, because it may have been changed
+                // since. An unused `opened` is freed after the lock.
+                let mut node = self.node.write();
+                Ok(node.get_or_insert_with(|| opened.clone()).clone())
+            }
+        }
+    }
+
+    /// Returns the node. Opens it on first use.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
+        self.check_open().or_raise(py)?;
+        match self.current() {
+            Some(node) => Ok(node),
+            None => py.detach(|| self.get_or_open()).or_raise(py),
+        }
+    }
+
+    /// Changes the node without the GIL. After an error, the node stays as `change` left it.
+    ///
+    /// `change` gets a function that returns `true` if it must stop, and calls it while it waits
+    /// for others. A signal handler gets an error if its own thread is already changing the node.
+    pub(crate) fn change<R: Send>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut T, Ask<'_>) -> Result<R, Failed> + Send,
+    ) -> PyResult<R> {
+        let work = |ask: Ask<'_>| {
+            let turn = turns::take(self.changing, Some(ask));
+            let _turn = turn.map_err(|refused| self.refused(refused))?;
+            let mut node = T::clone(&*self.get_or_open()?);
+            let result = change(&mut node, ask);
+            let old = self.node.write().replace(Arc::new(node));
+            // Free it after the lock is released.
+            drop(old);
+            result
+        };
+        engine::run(py, work)
+    }
+
+    fn refused(&self, refused: Refused) -> Error {
+        let url = match &self.origin {
+            Origin::Store(store) => store.url(),
+            Origin::File(file) => file.url(),
+        };
+        let key = self.path.clone();
+        Error::Store(match refused {
+            Refused::Own => StoreError::Busy { key, url },
+            Refused::Stopped => StoreError::Interrupted { key, url },
+            Refused::Abandoned => StoreError::Abandoned { key, url },
+        })
+    }
+}

@@ -1,0 +1,4 @@
+//! Stores for Python.
+
+pub(crate) mod mapping;
+pub(crate) mod store;

@@ -1,0 +1,485 @@
+//! Stores, held by the Python class `Store` and its subclasses.
+
+use crate::errors::{self, OrRaise};
+use crate::jobs::copy::Source as Node;
+use crate::nodes::slot::Origin;
+use crate::stores::mapping::MappingStore;
+use hyperslab::store::{
+    Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
+};
+use hyperslab::stores::{self, Reached, StoreOptions};
+use hyperslab::{DataFile, remote, settings};
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::ffi::CString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Largest object in bytes that Python gets as a whole.
+const LARGEST: usize = 1 << 30;
+
+/// A store.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct StoreHandle {
+    pub(crate) store: Arc<dyn Store>,
+    /// The file, if the store is a single file.
+    file: Option<DataFile>,
+    /// The location from which the store was opened, if it contains a secret.
+    secret: Option<String>,
+}
+
+impl StoreHandle {
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        StoreHandle { store, file: None, secret: None }
+    }
+
+    pub(crate) fn of_file(file: DataFile) -> Self {
+        StoreHandle { store: file.store().clone(), file: Some(file), secret: None }
+    }
+
+    /// The place to open nodes from.
+    pub(crate) fn origin(&self) -> Origin {
+        match &self.file {
+            None => Origin::Store(self.store.clone()),
+            Some(file) => Origin::File(file.clone()),
+        }
+    }
+
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&*self.store)).or_raise(py)
+    }
+}
+
+/// Returns the store at a path or URL. A path that is not UTF-8 is not a URL.
+fn reached(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<Reached> {
+    let py = location.py();
+    let found = match location.extract::<String>() {
+        Ok(text) => py.detach(|| stores::reach(&text, options)),
+        Err(_) => {
+            let path: PathBuf = location.extract()?;
+            py.detach(|| stores::reach_path(&path, options))
+        }
+    };
+    found.or_raise(py)
+}
+
+#[pymethods]
+impl StoreHandle {
+    /// The store at a path or URL, and the path in it.
+    ///
+    /// An HDF5 or NetCDF file is a separate store. `storage`: credentials and settings of a server.
+    #[staticmethod]
+    #[pyo3(signature = (location, fsync, storage=Vec::new()))]
+    fn reach(
+        py: Python<'_>,
+        location: &Bound<'_, PyAny>,
+        fsync: bool,
+        storage: Vec<(String, String)>,
+    ) -> PyResult<(Self, String)> {
+        let options = StoreOptions { fsync, storage: &storage, ..StoreOptions::default() };
+        let found = reached(location, options)?;
+        prepare_files();
+        let (mut handle, path) = match py.detach(|| found.file()).or_raise(py)? {
+            Some((file, path)) => (Self::of_file(file), path),
+            None => (Self::of(found.store), found.path),
+        };
+        handle.secret = location.extract().ok().filter(|location: &String| remote::has_secret(location));
+        Ok((handle, path))
+    }
+
+    /// True if the location of the store contains a user or a signature.
+    #[getter]
+    fn has_secret_url(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// The URL with its secrets: a user, a signature.
+    #[getter]
+    fn secret_url(&self) -> String {
+        let url = self.url();
+        self.secret.as_ref().map_or_else(|| url.clone(), |given| remote::with_secret_of(&url, given))
+    }
+
+    /// The HDF5 or NetCDF file at or above a path in this store, and the path in that file.
+    fn file_at(&self, py: Python<'_>, path: &str) -> PyResult<Option<(Self, String)>> {
+        if self.file.is_some() {
+            return Ok(None);
+        }
+        prepare_files();
+        let found = py.detach(|| DataFile::find(&self.store, path)).or_raise(py)?;
+        Ok(found.map(|(file, path)| (Self::of_file(file), path)))
+    }
+
+    /// Files below the directory of a path or `file://` URL.
+    #[staticmethod]
+    fn local(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<Self> {
+        let path = match location.extract::<String>() {
+            Ok(text) => stores::local_path(&text).or_raise(py)?,
+            Err(_) => Some(location.extract()?),
+        };
+        let Some(path) = path else {
+            let message = "a LocalStore is a directory: give a path or a file:// URL";
+            return Err(errors::exception(py, "UnsupportedError", message));
+        };
+        let options = LocalOptions { fsync, file_locks: settings::file_locks() };
+        let store = py.detach(|| LocalStore::open(path, options)).or_raise(py)?;
+        Ok(Self::of(Arc::new(store)))
+    }
+
+    /// Refuses a name with a file's extension, unless a directory has that name.
+    fn refuse_file_name(&self, py: Python<'_>) -> PyResult<()> {
+        let refused = self.store.local_path(None).map_or(Ok(()), |root| stores::refuse_file_name(&root));
+        refused.map_err(|error| errors::invalid(py, error.to_string()))
+    }
+
+    /// The zip archive at a path or URL. `storage`: credentials and settings of a server.
+    #[staticmethod]
+    #[pyo3(signature = (location, mode, fsync, storage=Vec::new()))]
+    fn zip(
+        py: Python<'_>,
+        location: &Bound<'_, PyAny>,
+        mode: &str,
+        fsync: bool,
+        storage: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        let mode = match mode {
+            "w" => ZipMode::Write,
+            "a" => ZipMode::Append,
+            "x" => ZipMode::Create,
+            _ => ZipMode::Read,
+        };
+        let path = match location.extract::<String>() {
+            Ok(text) => stores::archive_path(&text).or_raise(py)?.ok_or(text),
+            Err(_) => Ok(location.extract()?),
+        };
+        let path = match path {
+            Ok(path) => path,
+            Err(_) if mode != ZipMode::Read => {
+                let message = "archives are written on the local disk only: give a path or a file:// URL";
+                return Err(errors::exception(py, "UnsupportedError", message));
+            }
+            Err(text) => {
+                let text = if text.starts_with("zip://") { text } else { format!("zip://::{text}") };
+                let options = StoreOptions { storage: &storage, ..StoreOptions::default() };
+                let found = py.detach(|| stores::reach(&text, options)).or_raise(py)?;
+                let secret = Some(text).filter(|text| remote::has_secret(text));
+                return Ok(StoreHandle { secret, ..Self::of(found.store) });
+            }
+        };
+        if !storage.is_empty() {
+            let message = "storage_options are for archives on servers";
+            return Err(errors::exception(py, "UnsupportedError", message));
+        }
+        let options = LocalOptions { fsync, file_locks: settings::file_locks() };
+        let store = py.detach(|| ZipStore::local(path, mode, options)).or_raise(py)?;
+        Ok(Self::of(Arc::new(store)))
+    }
+
+    /// The path of a zip archive on the local disk.
+    #[getter]
+    fn archive_path(&self) -> Option<PathBuf> {
+        stores::archive_path(&self.store.url()).ok().flatten()
+    }
+
+    /// True if the store accepts changes.
+    #[getter]
+    fn is_writable(&self) -> bool {
+        self.store.is_writable()
+    }
+
+    /// Objects in memory.
+    #[staticmethod]
+    fn memory() -> Self {
+        Self::of(Arc::new(MemoryStore::new()))
+    }
+
+    /// The objects of a Python mapping. Mappings with the same URL are the same store.
+    #[staticmethod]
+    #[pyo3(signature = (mapping, url=None, consolidates=true, checks_chunks=false))]
+    fn mapping(
+        mapping: &Bound<'_, PyAny>,
+        url: Option<String>,
+        consolidates: bool,
+        checks_chunks: bool,
+    ) -> Self {
+        Self::of(Arc::new(MappingStore::new(mapping, url).that(consolidates, checks_chunks)))
+    }
+
+    /// True if the store is the file in which a node was found.
+    fn is_file_of(&self, node: Node<'_>) -> bool {
+        let found = match &node {
+            Node::Array(handle) => handle.slot.file(),
+            Node::Group(handle) => handle.slot.file(),
+        };
+        self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
+    }
+
+    /// Makes all writes visible to other processes.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |store| store.flush())
+    }
+
+    /// Closes the store's open file or archive. Its contents cannot be read afterwards.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| match &self.file {
+            Some(file) => {
+                file.close();
+                Ok(())
+            }
+            None => {
+                let flushed = if self.store.is_open() { self.store.flush() } else { Ok(()) };
+                self.store.close();
+                flushed
+            }
+        })
+        .or_raise(py)
+    }
+
+    /// True if the store was not closed.
+    #[getter]
+    fn is_open(&self) -> bool {
+        self.file.as_ref().map_or_else(|| self.store.is_open(), DataFile::is_open)
+    }
+
+    /// Raises an error if the store was closed.
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        let checked = self.file.as_ref().map_or(Ok(()), DataFile::check_open);
+        checked.or_raise(py)
+    }
+
+    /// The path of the file.
+    #[getter]
+    fn file_path(&self) -> Option<PathBuf> {
+        let file = self.file.as_ref()?;
+        file.store().local_path(Some(Key::new(file.key()).ok()?))
+    }
+
+    /// The format of the file.
+    #[getter]
+    fn file_format(&self) -> Option<String> {
+        self.file.as_ref().map(|file| file.format().to_string())
+    }
+
+    /// True if the store is a single HDF5 or NetCDF file.
+    #[getter]
+    fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The URL of the store.
+    #[getter]
+    pub(crate) fn url(&self) -> String {
+        self.file.as_ref().map_or_else(|| self.store.url(), DataFile::url)
+    }
+
+    /// True if the store is a directory on a local disk. Opening an array asks this, because `root`
+    /// would make a path object each time.
+    #[getter]
+    fn is_local(&self) -> bool {
+        self.file.is_none() && self.store.local_path(None).is_some()
+    }
+
+    /// The directory of a local store.
+    #[getter]
+    fn root(&self) -> Option<PathBuf> {
+        self.store.local_path(None).filter(|_| self.file.is_none())
+    }
+
+    /// True if both stores reach the same objects.
+    fn same(&self, other: &StoreHandle) -> bool {
+        Arc::ptr_eq(&self.store, &other.store)
+            || self.file.is_some() == other.file.is_some()
+                && self.url() == other.url()
+                // Buckets of different servers may have the same URL.
+                && Key::new("x").is_ok_and(|key| self.store.lock_id(key) == other.store.lock_id(key))
+    }
+
+    /// True if the store is on a server.
+    fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |store| Ok(store.cost().is_far()))
+    }
+
+    /// The paths of a few nodes below a path that is not a node, as a user would write them.
+    fn nodes_below(&self, py: Python<'_>, path: &str) -> Vec<String> {
+        py.detach(|| stores::nodes_below_path(&self.store, path))
+    }
+
+    /// True if nothing is stored below a path.
+    fn is_empty(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
+        self.run(py, |store| {
+            let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
+            Ok(store.list_dir(prefix)?.is_empty())
+        })
+    }
+
+    /// All keys below a prefix.
+    fn list(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<String>> {
+        self.run(py, |store| store.list(if prefix.is_empty() { None } else { Some(Key::new(prefix)?) }))
+    }
+
+    /// The bytes of an object.
+    fn get<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut bytes = Vec::new();
+        let found = self.run(py, |store| store.read_all(Key::new(key)?, &mut bytes, LARGEST))?;
+        Ok(found.then(|| PyBytes::new(py, &bytes)))
+    }
+
+    /// Bytes of an object from `start` up to `stop`, which is excluded (`None`: to the end).
+    /// Clamped to the object. A negative `start` counts from the end.
+    fn part<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        start: i64,
+        stop: Option<u64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut bytes = Vec::new();
+        let found = self.run(py, |store| {
+            let Some(object) = store.open(Key::new(key)?, None)? else { return Ok(false) };
+            let size = object.size();
+            let from = match u64::try_from(start) {
+                Ok(start) => start.min(size),
+                Err(_) => size.saturating_sub(start.unsigned_abs()),
+            };
+            let len = stop.unwrap_or(size).min(size).saturating_sub(from);
+            bytes.resize(usize::try_from(len).unwrap_or(usize::MAX).min(LARGEST), 0);
+            object.read_ranges(&mut [RangeRead { offset: from, buf: &mut bytes }])?;
+            Ok(true)
+        })?;
+        Ok(found.then(|| PyBytes::new(py, &bytes)))
+    }
+
+    /// Size of an object in bytes. `None`: it does not exist.
+    fn size(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
+        self.run(py, |store| store.size(Key::new(key)?))
+    }
+
+    /// The entries directly below a prefix: names, and true if more is stored below the name.
+    fn list_dir(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<(String, bool)>> {
+        let found = self.run(py, |store| {
+            store.list_dir(if prefix.is_empty() { None } else { Some(Key::new(prefix)?) })
+        })?;
+        Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
+    }
+
+    /// The same store for tasks of a planned copy. Others may end the run: see
+    /// `hyperslab::copy::fenced`.
+    fn fenced(
+        &self,
+        py: Python<'_>,
+        folder: Option<PathBuf>,
+        journal: &str,
+        claim: &[u8],
+    ) -> PyResult<StoreHandle> {
+        let fenced = py.detach(|| hyperslab::copy::fenced(&self.store, folder.as_deref(), journal, claim));
+        Ok(Self::of(fenced.or_raise(py)?))
+    }
+
+    /// Creates or replaces an object.
+    fn set(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
+        self.run(py, |store| store.write(Key::new(key)?, &[value]))
+    }
+
+    /// Creates an object. `False`: it exists already, and is not changed.
+    fn set_new(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<bool> {
+        self.run(py, |store| store.write_new(Key::new(key)?, &[value]))
+    }
+
+    /// Replaces an object if it holds `old` (`None`: if it does not exist). `False`: it does not.
+    ///
+    /// On a server without conditional writes, compares first and then replaces.
+    fn swap(&self, py: Python<'_>, key: &str, old: Option<&[u8]>, new: &[u8]) -> PyResult<bool> {
+        self.run(py, |store| {
+            let key = Key::new(key)?;
+            let swapped = match old {
+                None => store.write_new(key, &[new]),
+                Some(old) => {
+                    let Some(object) = store.open(key, None)? else { return Ok(false) };
+                    if object.size() != old.len() as u64 {
+                        return Ok(false);
+                    }
+                    let mut found = vec![0; old.len()];
+                    object.read_ranges(&mut [RangeRead { offset: 0, buf: &mut found }])?;
+                    if found != old {
+                        return Ok(false);
+                    }
+                    store.swap(key, Expected::Same(&*object), &[new], None)
+                }
+            };
+            match swapped {
+                // The settings refuse unconditional replacement on this server. That only concerns
+                // chunks.
+                Err(error) if error.io_kind() == Some(ErrorKind::Unsupported) => {
+                    store.write(key, &[new]).map(|()| true)
+                }
+                swapped => swapped,
+            }
+        })
+    }
+
+    /// Deletes an object.
+    fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        self.run(py, |store| store.delete(Key::new(key)?))
+    }
+}
+
+/// Completes all zip archives before the process ends. Python does not drop every object.
+#[pyfunction]
+pub(crate) fn finish_archives(py: Python<'_>) -> PyResult<()> {
+    py.detach(ZipStore::flush_all).or_raise(py)
+}
+
+/// Prepares for opening a file.
+fn prepare_files() {
+    // Read the environment now, while no other Python thread can change it.
+    settings::external_prefixes();
+    hyperslab::hdf5::ask_with(crate::gil::engine::ask_in_file);
+}
+
+/// True if a path or URL has a scheme that takes storage options.
+#[pyfunction]
+pub(crate) fn takes_storage_options(location: &str) -> bool {
+    stores::takes_options(location)
+}
+
+/// True if the value of a storage option must be kept secret.
+#[pyfunction]
+pub(crate) fn is_secret_option(name: &str) -> bool {
+    remote::is_secret(name)
+}
+
+/// Returns a path or URL for display: without user, password or signature.
+#[pyfunction]
+pub(crate) fn shown(location: &str) -> String {
+    if stores::takes_options(location) { remote::shown(location) } else { location.to_owned() }
+}
+
+/// Connects callbacks of remote stores to Python: Ctrl-C while they wait, and warnings.
+pub(crate) fn prepare_remote() {
+    hyperslab::store::waiting::ask_with(crate::gil::engine::ask_in_file);
+    remote::on_unconditional(|url| {
+        warn(&format!(
+            "{url}: the server cannot replace an object under the condition that nobody else has changed it. Changes \
+             that other machines make to the same chunks at the same time may be lost; with \
+             storage_options={{\"unconditional\": \"refuse\"}} such changes are errors"
+        ));
+    });
+    remote::on_cache_failure(warn);
+}
+
+/// Issues a `RuntimeWarning`.
+fn warn(text: &str) {
+    Python::attach(|py| {
+        let Ok(text) = CString::new(text) else { return };
+        let category = py.get_type::<PyRuntimeWarning>();
+        if let Err(error) = PyErr::warn(py, &category, &text, 1) {
+            error.write_unraisable(py, None);
+        }
+    });
+}
