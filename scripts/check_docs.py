@@ -1,4 +1,4 @@
-"""Runs the examples of README.md and docs/*.md, so that what they say stays true.
+"""Runs the examples of README.md and docs/*.md, so that they stay true: check_docs.py [PAGE ...]
 
 Blocks of one file run one after the other in one empty directory:
 
@@ -106,11 +106,12 @@ def check(path: Path) -> tuple[int, list[str]]:
 
 
 def main() -> None:
-    """Checks every document."""
+    """Checks every document, or the named ones."""
     # The command is the one of this Python's environment, whether that is active or not.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     problems: list[str] = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    named = [Path(argument).resolve() for argument in sys.argv[1:]]
+    for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         count, found = check(path)
         problems += found
         print(f"    {path.relative_to(ROOT)}: {count} examples, {len(found)} fail")
