@@ -67,6 +67,7 @@ lint-python: $(WHEEL_STAMP)
 	@$(with_wheel) \
 	$(STEP) 'Python: formatting' "$$venv/bin/ruff" format --check .; \
 	$(STEP) 'Python: ruff' "$$venv/bin/ruff" check .; \
+	$(STEP) 'Words' "$$venv/bin/python" scripts/check_prose.py; \
 	$(STEP) 'Python: layers' env PYTHONPATH=python "$$venv/bin/lint-imports" --no-cache; \
 	$(STEP) 'Python: mypy' "$$venv/bin/mypy" --python-executable "$$venv/bin/python"; \
 	$(STEP) 'Python: pyright' "$$venv/bin/pyright" --pythonpath "$$venv/bin/python"
