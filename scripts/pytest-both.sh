@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Runs pytest with two Pythons at once, which takes little longer than with one: pytest-both.sh NEWEST OLDEST
-# [ARGUMENT...]. What the second one prints comes when the first is done. If one is stopped, so is the other.
+# Runs pytest with two Pythons at once: pytest-both.sh NEWEST OLDEST [ARGUMENT...]
+#
+# This takes little longer than one run. The output of the second appears after the first is done.
+# If this script ends early, it stops the second run.
 set -uo pipefail
-# With job control: otherwise what runs in the background ignores Ctrl-C, which tests send.
+# Job control, because background jobs otherwise ignore Ctrl-C, which tests send.
 set -m
 cd "$(dirname "$0")/.."
 newest=$1 oldest=$2

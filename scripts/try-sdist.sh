@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Installs the source distribution into an environment that has nothing else, and uses it:
-# try-sdist.sh PYTHON SDIST
+# Installs the source distribution into an empty environment and uses it: try-sdist.sh PYTHON SDIST
 set -euo pipefail
 
 python=$1
@@ -9,8 +8,7 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 "$python" -m venv "$directory/venv"
-# Dependencies that are compiled already are used again; the build is otherwise isolated, as a
-# user's is.
+# Reuses compiled dependencies. Otherwise the build is isolated like a user's.
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} "$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
 
 cd "$directory"
