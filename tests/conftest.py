@@ -22,6 +22,7 @@ import hypothesis
 import hypothesis.core
 import numpy as np
 import pytest
+from lanes import LANES, markers_of, missing
 from seeds import SEED
 
 CORPORA = Path(os.environ.get("HYPERSLAB_CORPORA") or Path(__file__).parents[2] / "shared" / "corpora")
@@ -55,12 +56,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for lane in LANES:
+        config.addinivalue_line("markers", f"{lane}: left out by default; see tests/lib/lanes.py")
+    if unknown := missing():
+        raise pytest.UsageError(f"tests/lib/lanes.py names tests that do not exist: {unknown}")
     if config.getoption("--hypothesis-seed", None) is None:
         hypothesis.core.global_force_seed = SEED
     for category in ("UnstableSpecificationWarning", "ZarrUserWarning"):
         config.addinivalue_line("filterwarnings", f"ignore::zarr.errors.{category}")
     # NaN bit patterns on purpose.
     config.addinivalue_line("filterwarnings", "ignore:invalid value encountered:RuntimeWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        function = getattr(item, "originalname", None) or item.name
+        for marker in markers_of(item.path, function):
+            item.add_marker(marker)
 
 
 @pytest.fixture(scope="session")
