@@ -8,8 +8,10 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 "$python" -m venv "$directory/venv"
-# Reuses compiled dependencies. Otherwise the build is isolated like a user's.
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} "$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
+# The build is isolated like a user's, except that it reuses compiled dependencies and does not
+# optimise: `make` has built the optimised wheel of the same sources before.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} MATURIN_PEP517_ARGS="--profile dev"
+"$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
 
 cd "$directory"
 venv/bin/python - <<'PROGRAM'
