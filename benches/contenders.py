@@ -236,8 +236,7 @@ def hyperslab_cached(contender: Contender, *, shared: bool) -> Contender:
     return replace(contender, open=open_)
 
 
-# ---------------------------------------------------------------------------------------------
-# peers
+# -------------------------------------------------------------------------------------------- peers
 
 
 def zarr_python(name: str, pipeline: str) -> Contender:

@@ -103,8 +103,7 @@ def pyfive() -> Contender:
     return contender("pyfive", lambda path: library.File(path / FILE)[DATASET])
 
 
-# ---------------------------------------------------------------------------- h5py in several
-# processes
+# ------------------------------------------------------------------------ h5py in several processes
 
 
 class Shared:

@@ -53,7 +53,7 @@ class Points(Operation):
         if name == "pyfive":
             # pyfive has no points. It reads everything, and NumPy picks the elements.
             return lambda: array[...][coordinates]
-        raise Cannot("has no points")
+        raise Cannot("cannot select points")
 
 
 def h5py_points(dataset: Any, coordinates: tuple[Array, ...]) -> Callable[[], Array]:
@@ -190,7 +190,7 @@ class ChunkIndexes(Operation):
 
         ways = {"hyperslab": by_hyperslab, "h5py": by_h5py, "pyfive": by_pyfive}
         if contender.name not in ways:
-            raise Cannot("does not tell")
+            raise Cannot("cannot list chunks")
         call = ways[contender.name]
 
         def check() -> None:
@@ -208,9 +208,9 @@ class AtOnce(Reads):
 
     def work(self, place: Place, contender: Contender) -> Work:
         if contender.name == "netcdf4":
-            raise Cannot("crashes: the netCDF library is not for threads")
+            raise Cannot("crashes: the netCDF library is not thread-safe")
         if contender.name == "processes":
-            raise Cannot("has no threads")
+            raise Cannot("uses no threads")
         array, pool = contender.open(place.source), ThreadPoolExecutor(self.threads)
         shares = [self.selections[n :: self.threads] for n in range(self.threads)]
 

@@ -73,8 +73,7 @@ def library() -> ctypes.CDLL:
     raise Cannot("not built: cargo build --release -p hyperslab-limit")
 
 
-# ---------------------------------------------------------------------------- which part of which
-# chunk
+# ---------------------------------------------------------------------------------- parts of chunks
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,7 @@ def pieces(spec: Spec, selection: Any) -> list[Piece]:
     return found
 
 
-# ------------------------------------------------------------------------------------------- the
-# loops
+# ---------------------------------------------------------------------------------------- the loops
 
 
 class ChunkLoop:

@@ -71,5 +71,5 @@ def markdown(described: dict[str, Any]) -> str:
     return (
         f"{described['cores']} × {described['processor']}, {described['memory']}, {described['system']}, "
         f"{described['file system']}; Python {described['Python']}, {versions}. "
-        f"memcpy: {described['memcpy']}. Load when it began: {described['load at start']}."
+        f"memcpy: {described['memcpy']}. Load at the start: {described['load at start']}."
     )

@@ -143,8 +143,7 @@ def one_sample(work: Work, loops: int) -> float:
         work.clean_up()
 
 
-# -------------------------------------------------------------------------------------------- cold
-# files
+# --------------------------------------------------------------------------------------- cold files
 
 
 def cache_dropper(source: Path) -> tuple[Callable[[], None], str]:

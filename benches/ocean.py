@@ -93,8 +93,7 @@ def heading(text: str) -> None:
     print(f"\n{text}\n{'─' * len(text)}", flush=True)
 
 
-# ------------------------------------------------------------------------------------- 1. the data
-# set
+# ---------------------------------------------------------------------------------- 1. the data set
 
 
 def write_ocean(path: Path, steps: list[Array]) -> None:
@@ -162,8 +161,7 @@ def describe(path: Path) -> None:
     print(common.table(("array", "dtype", "shape", "chunks", "size"), rows))
 
 
-# ------------------------------------------------------------------------------------------ 2. the
-# copy
+# -------------------------------------------------------------------------------------- 2. the copy
 
 
 def hyperslab_command(*arguments: str | Path) -> list[str]:
@@ -182,8 +180,7 @@ def copy_with_command(source: Path, copy: Path) -> None:
     print(f"  took {seconds_text(time.perf_counter() - start)}, verification included")
 
 
-# ------------------------------------------------------------------------------------ 3. the
-# comparison
+# -------------------------------------------------------------------------------- 3. the comparison
 
 
 def attributes(array: Any) -> dict[str, Any]:
@@ -290,8 +287,7 @@ def compare_slabs(source: Path, copy: Path) -> int:
     return wrong
 
 
-# ------------------------------------------------------------------------------------- 4. the
-# measurement
+# ------------------------------------------------------------------------------- 4. the measurement
 
 
 @dataclass
@@ -343,9 +339,9 @@ def measure(directory: Path, source: Path, copy: Path, steps: list[Array], round
 
 
 NOTE = """
-size: the bytes of the values. ×: how many times as long as hyperslab takes.
-plain: whole files by read() and write(), into memory that is already there; parts through mmap;
-compressed chunks through numcodecs' zstd, many at once on every core.
+size: bytes of the values. ×: time as a multiple of hyperslab's.
+plain: whole files with read() and write(), into memory that is already mapped; parts with mmap;
+compressed chunks with numcodecs' zstd, many at once on all cores.
 column: [:, :, y, x]. plane: [:, z]. strided: [::5, ::4, 3::8, ::8]. tile: 1/5 of time, 1/4 of area."""
 
 

@@ -91,7 +91,7 @@ class Ragged(Operation):
     def work(self, place: Place, contender: Contender) -> Work:
         ways = self.ways(place)
         if contender.name not in ways:
-            raise Cannot("has nothing of this kind, or is not for it")
+            raise Cannot("cannot do this, or is not measured")
         call = ways[contender.name]
 
         def check() -> None:

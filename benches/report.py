@@ -225,10 +225,10 @@ def tables(results: Results, *, markdown: bool) -> list[tuple[str, str]]:
     """Returns all non-empty tables with their titles. The first is the summary."""
     found = [
         ("Summary", summary(results, markdown=markdown)),
-        ("More and more chunks, elements or threads", series(results, markdown=markdown)),
-        ("Times that others take, as multiples of hyperslab's", everybody(results, markdown=markdown)),
+        ("More chunks, elements or threads", series(results, markdown=markdown)),
+        ("Times of the other contenders, as multiples of hyperslab's", everybody(results, markdown=markdown)),
         (
-            "Peak memory in MiB, beside that of the imported library and the open array",
+            "Peak memory in MiB, beyond the imported library and the open array",
             memory(results, markdown=markdown),
         ),
     ]

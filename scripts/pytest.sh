@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Runs pytest on all tests, also those that it leaves out by default, with its own folder for temporary
-# files, and removes the folder: pytest.sh PYTHON [ARGUMENT...]
+# Runs pytest on all tests, also the tests that it leaves out by default.
+#
+#     pytest.sh PYTHON [ARGUMENT...]
+#
+# Gives pytest its own folder for temporary files, and removes the folder at the end.
 #
 # pytest alone keeps the files of the last three runs and removes older ones at the end of a run.
 # The run fails if it cannot remove them, for example a very deep tree of folders from a killed run.

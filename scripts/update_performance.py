@@ -134,7 +134,7 @@ def family_block(results: report.Results, members: list[str]) -> str:
     command = f'```sh\nmake bench ROW="{" ".join(members)}"\n```'
     (_, summary), *others = report.tables(results, markdown=True)
     parts = [command, machine.markdown(results["machine"]), summary]
-    for title, table in [*others, ("What the rows are", report.rows_about(results))]:
+    for title, table in [*others, ("Descriptions of the rows", report.rows_about(results))]:
         parts += [f"{title}:", table]
     return "\n\n".join(parts)
 

@@ -36,8 +36,7 @@ def zstd(level: int = 3) -> dict[str, Any]:
     return {"name": "zstd", "configuration": {"level": level, "checksum": False}}
 
 
-# ---------------------------------------------------------------------------------------
-# descriptions
+# ------------------------------------------------------------------------------------- descriptions
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,7 @@ def spelled(dtype: str, fill: bytes) -> dict[str, Any]:
     return dict(z.metadata.to_dict())
 
 
-# --------------------------------------------------------------------------------------------
-# generation
+# --------------------------------------------------------------------------------------- generation
 
 MOST_INNER_CHUNKS = 80
 MOST_STORED = 6000
@@ -252,8 +250,7 @@ def shard_levels(
     )
 
 
-# --------------------------------------------------------------------------------- other people's
-# software
+# -------------------------------------------------------------------------- other people's software
 
 
 # Python 3.11 has an older zarr-python, which does not support some shards.
@@ -365,8 +362,7 @@ def open_ours(path: Path) -> hs.Array:
     return hs.open_array(path, mode="r+")
 
 
-# --------------------------------------------------------------------------------------- what is in
-# a shard
+# ------------------------------------------------------------------------------ contents of a shard
 
 
 class BadShard(Exception):
