@@ -9,9 +9,9 @@ MAKEFLAGS += --no-builtin-rules
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
-# A toolchain from rustup is often not on the PATH of a non-interactive shell.
+# rustup's toolchain is often missing from the PATH of a non-interactive shell.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-# Pyright brings its own Node.js as a wheel: what is installed on the machine does not matter.
+# Pyright brings its own Node.js as a wheel and ignores the installed one.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
@@ -19,15 +19,14 @@ CARGO ?= cargo
 CARGO_FLAGS ?= --locked
 STEP := scripts/step.sh
 
-# The stable ABI makes one wheel for every CPython from 3.11 on, so it is built once and tested on
-# two.
+# The stable ABI makes one wheel for every CPython from 3.11 on. It is built once and tested on two.
 WHEEL_STAMP := build/wheel/stamp
 SOURCES := $(shell find crates python -type f \( -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.toml' \
 	-o -name py.typed \)) Cargo.toml $(wildcard Cargo.lock) pyproject.toml README.md LICENSE-MIT LICENSE-APACHE
 
-# Recipes begin with one of these. `$$venv` is then an environment with the pinned tools, and with
-# hyperslab; PYO3_PYTHON keeps the Rust build off a `python3` that may be too old. `set -e` is here
-# because macOS still ships a make without .SHELLFLAGS.
+# Recipes begin with one of these. with_tools and with_wheel set `$$venv` to an environment with the
+# pinned tools; with_wheel installs hyperslab there too. PYO3_PYTHON keeps the Rust build off a
+# `python3` that may be too old. `set -e` is needed because macOS ships a make without .SHELLFLAGS.
 with_tools := set -e; venv=$$(scripts/venv.sh newest);
 with_rust := set -e; PYO3_PYTHON=$$(scripts/find-python.sh newest); export PYO3_PYTHON;
 with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
@@ -101,9 +100,8 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the 
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
 
-# Crates are checked as if published, in a target directory of a new name each time: cargo keeps
-# unpacked sources and what it has compiled of them by that name and by their version, and would
-# take those of an earlier state with the same version.
+# Checks the crates as if published. Each run uses a new target directory: cargo caches unpacked
+# sources and build results by directory and version, and would reuse outdated ones.
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
 	@$(with_tools) rm -rf build/sdist; \
 	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \

@@ -1,8 +1,9 @@
-"""1000 concurrent reads of one chunk each, awaited: against zarr-python's asynchronous arrays.
+"""1000 concurrent, awaited reads of one chunk each, compared with zarr-python's async arrays.
 
     python benches/async_rows.py [--repeat 5]
 
-Local files, and the server of the tests with 30 ms of latency, which zarr-python reads by obstore.
+Reads local files and the test server with 30 ms of latency. zarr-python reads the server through
+obstore.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ COUNT, SIDE = 1000, 64
 
 
 async def seconds(reads: Callable[[], list[Awaitable[Any]]]) -> float:
-    """How long the reads take, all at once."""
+    """Returns the seconds until all reads, started at once, are done."""
     begin = time.perf_counter()
     found = await asyncio.gather(*reads())
     spent = time.perf_counter() - begin
@@ -38,7 +39,7 @@ def place(number: int) -> tuple[slice, slice]:
 
 
 async def measure(name: str, ours: hs.Array, theirs: Any, repeat: int) -> None:
-    """Prints the best times, taken in turn."""
+    """Prints the best time of each contender. The contenders take turns."""
     array = hs.AsyncArray(ours)
     times: dict[str, list[float]] = {"read_async": [], "AsyncArray": [], "zarr-python": []}
     for _ in range(repeat):
@@ -51,7 +52,7 @@ async def measure(name: str, ours: hs.Array, theirs: Any, repeat: int) -> None:
 
 
 async def run(repeat: int) -> None:
-    """Both rows."""
+    """Prints both rows."""
     from object_server_client import Server
     from obstore.store import S3Store
     from zarr.api import asynchronous

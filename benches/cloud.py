@@ -1,15 +1,15 @@
-"""Object stores: hyperslab beside its peers, on a server that answers as slowly as S3 does.
+"""Object stores: hyperslab and its peers, on a server as slow as S3.
 
     python benches/cloud.py                  small data: does it work?
     python benches/cloud.py --full           2 GB
     python benches/cloud.py --row "whole array" --rounds 5
 
-The server (tests/lib/object_server.py) needs 30 ms to the first byte, and gives 100 MB/s to each
-connection and 1 GB/s to all. It counts: beside each time stand requests and rounds (requests that
-waited for one another).
-`limit` is the larger of fewest rounds × latency and bytes ÷ bandwidth: no client can be faster. `plain` is a
-loop around libzstd in threads (cloud_plain.py): what this machine can do, whose cores the server shares. A
-cell is empty where a library does not do a row; why stands below the table.
+The server (tests/lib/object_server.py) takes 30 ms to the first byte. It gives 100 MB/s to each
+connection and 1 GB/s in total. It also counts: each cell shows the time, the requests and the
+rounds (requests that waited for one another). `limit` is the larger of fewest rounds × latency and
+bytes ÷ bandwidth: no client can be faster. `plain` is a loop around libzstd in threads
+(cloud_plain.py). It shows the best this machine can do while the server shares its cores. A cell is
+empty if the library cannot do the row; the reason is printed below the table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FILES = ("hyperslab", "h5py, fsspec", "h5netcdf")
 
 @dataclass
 class Work:
-    """What is measured of a library: `run`, of what `prepare` gives anew each time."""
+    """The measured work of one library: `run` gets what `prepare` made for this run."""
 
     run: Callable[[Any], Any]
     prepare: Callable[[], Any] = lambda: None
@@ -58,7 +58,7 @@ class Row:
     name: str
     libraries: Iterable[str]
     work: Callable[[Library], Work]
-    # The fewest rounds; the bytes that have to be moved.
+    # The fewest rounds, and the bytes that must be moved.
     rounds: int
     size: int
 
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass
 class Found:
-    """What was measured of one library."""
+    """The measurements of one library."""
 
     timing: common.Timing = field(default_factory=common.Timing)
     requests: int = 0
@@ -89,20 +89,20 @@ class Found:
 
 
 def make_zarr(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], **how: Any) -> int:
-    """An array of compressed noise and waves; gives the bytes of its chunks."""
+    """Writes an array of compressed noise and waves. Returns the size of its chunks in bytes."""
     array = zarr.create_array(
         path, shape=shape, chunks=chunks, dtype="f4", compressors=zarr.codecs.ZstdCodec(level=1), **how
     )
     outer = how.get("shards", chunks)[0]
     for start in range(0, shape[0], outer):
         stop = min(start + outer, shape[0])
-        # Other than the chunks before, and none is all fill value.
+        # Every chunk differs from the others, and none consists of the fill value.
         array[start:stop] = np.stack(list(common.ocean_steps((stop - start, *shape[1:]), seed=start)))
     return common.disk_usage(path)
 
 
 def make_group(path: Path, count: int) -> int:
-    """Many small arrays with consolidated metadata."""
+    """Writes many small arrays with consolidated metadata."""
     root = zarr.create_group(path)
     for number in range(count):
         root.create_array(f"a{number:04}", shape=(10,), dtype="f4", attributes={"unit": "K"})
@@ -111,7 +111,7 @@ def make_group(path: Path, count: int) -> int:
 
 
 def make_hdf5(path: Path, variables: int, planes: int) -> None:
-    """A file of 100 variables, chunked by plane (1 MiB)."""
+    """Writes a file of 100 variables, chunked by plane (1 MiB)."""
     import h5netcdf
 
     rng = np.random.default_rng(0)
@@ -128,7 +128,7 @@ def make_hdf5(path: Path, variables: int, planes: int) -> None:
 
 
 def rows(folder: Path, server: Server, full: bool) -> list[Row]:
-    """All rows; makes their data."""
+    """Makes the data of all rows and returns the rows."""
     series, whole, arrays = (1000, 256, 1000) if full else (50, 8, 100)
     make_zarr(folder / "series", (series, 512, 512), (1, 512, 512))
     size = make_zarr(folder / "whole", (whole, 1024, 2048), (1, 1024, 2048))
@@ -196,7 +196,7 @@ def rows(folder: Path, server: Server, full: bool) -> list[Row]:
 
 
 def flat(found: tuple[int, Array]) -> Array:
-    """A count and values as one array, to be compared."""
+    """Returns a count and values as one array, for comparison."""
     return np.concatenate([[found[0]], found[1].ravel()])
 
 
@@ -204,7 +204,7 @@ def flat(found: tuple[int, Array]) -> Array:
 
 
 def measure(row: Row, rounds: int, server: Any) -> dict[str, Found]:
-    """Everybody does the work in turn; in the first round, which does not count, values are compared."""
+    """Runs all libraries in turn. The first round only compares values and is not timed."""
     found = {name: Found() for name in row.libraries}
     works = {name: row.work(CONTENDERS[name]) for name in row.libraries}
     expected: Array | None = None
@@ -219,7 +219,8 @@ def measure(row: Row, rounds: int, server: Any) -> dict[str, Found]:
             with common.timed(common.Timing() if number < 0 else mine.timing):
                 result = works[name].run(prepared)
         except Exception as error:
-            # Also what a library says of an address that it does not know.
+            # In the first round any error is a reason: the library may not know the kind of
+            # address.
             if number >= 0 and not isinstance(error, Cannot):
                 raise
             mine.why_not = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -249,7 +250,7 @@ def main() -> None:
     """Prints the table."""
     warnings.simplefilter("ignore")
     arguments = parse_arguments()
-    # TensorStore takes them from nowhere else.
+    # TensorStore takes credentials only from the environment.
     os.environ.update(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret")
     lines, reasons = [], []
     with tempfile.TemporaryDirectory() as directory, object_server_client.Server() as server:
@@ -263,7 +264,7 @@ def main() -> None:
             found = measure(row, arguments.rounds, server)
             cells = [found[name].text if name in found else "" for name in CONTENDERS]
             lines.append([row.name, common.seconds_text(row.limit), *cells])
-            # What is known if the measurement is stopped.
+            # Progress on stderr, in case the measurement is stopped.
             print(*filter(None, lines[-1]), sep=" | ", file=sys.stderr, flush=True)
             reasons += [f"{row.name}: {name}: {each.why_not}" for name, each in found.items() if each.why_not]
     print(common.table(("time (requests, rounds)", "limit", *CONTENDERS), lines))

@@ -1,4 +1,4 @@
-"""How each library opens, reads and writes arrays of an object store: the contenders of cloud.py."""
+"""How each contender of cloud.py opens, reads and writes arrays in an object store."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import Any
 import numpy as np
 from common import Array
 
-# How many requests zarr-python keeps in flight (by default 10), as many as hyperslab.
+# Requests that zarr-python and TensorStore keep in flight: as many as hyperslab. zarr-python's
+# default is 10.
 CONCURRENCY = 64
 
 
 class Cannot(Exception):
-    """Why a library does not do a row."""
+    """The reason why a library cannot do a row."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where objects are."""
+    """The address of the objects."""
 
     url: str
     bucket: str = "bench"
 
     def s3(self) -> dict[str, str]:
-        """Under the names of the `object_store` crate."""
+        """Returns the settings under the names of the `object_store` crate."""
         return {
             "endpoint": self.url,
             "access_key_id": "key",
@@ -40,7 +41,7 @@ class Server:
         from obstore.store import S3Store
 
         config = self.s3()
-        # Among the others it ends zarrista, which makes a client of its own from this one.
+        # zarrista builds its own client from this one and fails if `allow_http` is in `config`.
         client: Any = {"allow_http": config.pop("allow_http") == "true"}
         return S3Store(self.bucket, prefix=path, config=config, client_options=client)
 
@@ -54,22 +55,22 @@ class Server:
 
 
 class Library:
-    """What a library can do; it cannot do what it does not override."""
+    """One library. A method that is not overridden is something the library cannot do."""
 
     def open(self, server: Server, path: str) -> Any:
         """Opens an array."""
         raise Cannot("does not read arrays here")
 
     def read(self, array: Any, selection: tuple[int | slice, ...]) -> Array:
-        """Integers and slices."""
+        """Reads a selection of integers and slices."""
         return np.asarray(array[selection])
 
     def points(self, array: Any, points: tuple[Array, ...]) -> Array:
-        """Elements, by their coordinates along each axis."""
+        """Reads elements by their coordinates along each axis."""
         raise Cannot("does not read points")
 
     def names(self, server: Server, path: str) -> list[str]:
-        """Opens a group with consolidated metadata: the names and attributes of its arrays."""
+        """Opens a group with consolidated metadata. Returns its arrays' names and attributes."""
         raise Cannot("has no groups")
 
     def write(self, server: Server, path: str, values: Array, chunks: tuple[int, ...]) -> None:
@@ -77,12 +78,12 @@ class Library:
         raise Cannot("does not write here")
 
     def plane(self, server: Server, path: str, name: str) -> tuple[int, Array]:
-        """Opens an HDF5 file: how many of its variables have a unit, and a plane of one."""
+        """Opens an HDF5 file. Returns how many variables have a unit, and one variable's plane."""
         raise Cannot("does not read HDF5 here")
 
 
 class Hyperslab(Library):
-    """Ours."""
+    """This library."""
 
     def _open(self, server: Server, path: str) -> Any:
         import hyperslab as hs
@@ -151,7 +152,7 @@ class ZarrPython(Library):
 
 
 class Zarrista(Library):
-    """zarrista: only its asynchronous arrays take stores of obstore."""
+    """zarrista. Only its asynchronous arrays accept obstore's stores."""
 
     def open(self, server: Server, path: str) -> Any:
         import zarrista
@@ -162,7 +163,7 @@ class Zarrista(Library):
         return asyncio.run(open_())
 
     def read(self, array: Any, selection: tuple[int | slice, ...]) -> Array:
-        # It keeps the axes of integers.
+        # zarrista keeps the axes of integers.
         slices = tuple(slice(at, at + 1) if isinstance(at, int) else at for at in selection)
         dropped = tuple(axis for axis, at in enumerate(selection) if isinstance(at, int))
 
@@ -173,7 +174,7 @@ class Zarrista(Library):
 
 
 class TensorStore(Library):
-    """TensorStore's own S3 client. Credentials are those of the environment."""
+    """TensorStore's own S3 client. It takes credentials from the environment."""
 
     def _spec(self, server: Server, path: str) -> dict[str, Any]:
         place: dict[str, Any] = {"driver": "s3", "bucket": server.bucket, "path": path + "/"}
@@ -183,7 +184,7 @@ class TensorStore(Library):
     def _context(self) -> Any:
         import tensorstore
 
-        # A new context has a client of its own, and forgets what others have read.
+        # A new context has its own client and none of the cached reads of earlier contexts.
         return tensorstore.Context({"s3_request_concurrency": {"limit": CONCURRENCY}})
 
     def open(self, server: Server, path: str) -> Any:
@@ -212,7 +213,7 @@ class TensorStore(Library):
 
 
 class H5py(Library):
-    """h5py on a file of fsspec, with its cache of blocks as it is by default."""
+    """h5py on a file of fsspec, with fsspec's default block cache."""
 
     def plane(self, server: Server, path: str, name: str) -> tuple[int, Array]:
         import h5py

@@ -1,8 +1,9 @@
-"""What no library can be much faster than: threads that ask for a whole object each, on connections that stay
-open, and decode it by one call of libzstd. It knows what is stored, and handles no errors.
+"""The practical limit: threads that each fetch a whole object and decode it with one libzstd call.
 
-The client, its decoder and the server share the processors, so bandwidth and latency alone say too little of
-what can be reached.
+Connections stay open. The code knows the stored layout and handles no errors.
+
+Client, decoder and server share the processors, so bandwidth and latency alone do not show the
+reachable speed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ THREADS = 64
 
 
 class Plain(Library):
-    """Chunks of one plane of the first axis each, of arrays without shards."""
+    """Arrays without shards, whose chunks are one plane of the first axis each."""
 
     def open(self, server: Server, path: str) -> Any:
-        """Address and shape of an array."""
+        """Returns the address and the shape of an array."""
         if path == "shards":
             raise Cannot("reads no shards")
         place = urlsplit(server.url)
@@ -67,7 +68,7 @@ class Plain(Library):
 
 
 def in_threads(one: Callable[[int], None], planes: Iterable[int]) -> None:
-    """Does one after the other, many at a time."""
+    """Calls `one` for each plane, in many threads."""
     planes = list(planes)
     with ThreadPoolExecutor(min(THREADS, len(planes))) as pool:
         for done in pool.map(one, planes):
@@ -75,7 +76,7 @@ def in_threads(one: Callable[[int], None], planes: Iterable[int]) -> None:
 
 
 def get(local: Any, netloc: str, name: str) -> memoryview:
-    """The bytes of an object, in memory that the thread keeps."""
+    """Returns the bytes of an object, in a buffer that the thread reuses."""
     found = answer(local, netloc, "GET", name)
     size = int(found.headers["content-length"])
     if len(getattr(local, "body", b"")) < size:
@@ -88,7 +89,7 @@ def get(local: Any, netloc: str, name: str) -> memoryview:
 
 
 def answer(local: Any, netloc: str, method: str, name: str, body: Any = None) -> http.client.HTTPResponse:
-    """The answer to a request, on the connection that the thread keeps."""
+    """Returns the response to a request, on the thread's open connection."""
     if not hasattr(local, "connection"):
         local.connection = http.client.HTTPConnection(netloc)
     local.connection.request(method, name, body)

@@ -1,4 +1,4 @@
-"""What the measurements share: the data, plain file I/O, the clock, the tables."""
+"""Shared by the measurements: data, plain file I/O, the clock and the tables."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MIB = 1 << 20
 Array = npt.NDArray[Any]
 
 
-# ----------------------------------------------------------------------------------------------
-# data
+# --------------------------------------------------------------------------------------------- data
 
 
 def ocean_steps(shape: tuple[int, ...], *, seed: int = 0) -> Iterator[Array]:
-    """Ocean-like float32 fields, one time step at a time, for `shape` = (time, ...space).
+    """Yields ocean-like float32 fields, one time step each, for `shape` = (time, ...space).
 
-    Each value is the sum of five cosines, plus 5 % noise, rounded to 10 mantissa bits as model output
-    often is before it is archived. zstd at level 3 shrinks such a field by about 1.85.
+    Each value is the sum of five cosines plus 5 % noise, rounded to 10 mantissa bits. Model output
+    is often rounded this way before it is archived. zstd at level 3 shrinks such a field by about
+    1.85.
     """
     rng = np.random.default_rng(seed)
     steps, *space = shape
@@ -54,14 +54,14 @@ def ocean_steps(shape: tuple[int, ...], *, seed: int = 0) -> Iterator[Array]:
 
 
 def round_mantissa(values: Array, bits: int) -> Array:
-    """float32 `values` rounded to the nearest with `bits` bits of mantissa."""
+    """Rounds float32 `values` to the nearest number with `bits` bits of mantissa."""
     dropped = 23 - bits
     pattern = values.view("u4")
     return ((pattern + np.uint32(1 << (dropped - 1))) & ~np.uint32((1 << dropped) - 1)).view("f4")
 
 
 def same_bits(left: Any, right: Any) -> bool:
-    """Whether two arrays have one shape, one dtype and the same bytes: NaN equals NaN, -0.0 is not 0.0."""
+    """Compares shape, dtype and bytes of two arrays: NaN equals NaN, -0.0 differs from 0.0."""
     left, right = np.asarray(left), np.asarray(right)
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
@@ -73,12 +73,11 @@ def same_bits(left: Any, right: Any) -> bool:
     return bool(np.array_equal(left, right))
 
 
-# ----------------------------------------------------------------------------------------- plain
-# I/O
+# ---------------------------------------------------------------------------------------- plain I/O
 
 
 def plain_write(path: Path, values: Array) -> None:
-    """One `write` of a contiguous array to a new file."""
+    """Writes a contiguous array to a new file with plain `write` calls."""
     with path.open("wb", buffering=0) as file:
         view = values.data.cast("B")
         while view:
@@ -88,7 +87,7 @@ def plain_write(path: Path, values: Array) -> None:
 def plain_read(path: Path, out: Array) -> None:
     """Reads a whole file into a contiguous array.
 
-    An array whose pages are already there shows the copy alone, without the page faults of fresh memory.
+    If the pages of `out` are already mapped, only the copy is measured, without page faults.
     """
     total = 0
     with path.open("rb", buffering=0) as file:
@@ -97,8 +96,7 @@ def plain_read(path: Path, out: Array) -> None:
             total += count
 
 
-# ------------------------------------------------------------------------------------ clock and
-# tables
+# --------------------------------------------------------------------------------- clock and tables
 
 
 @dataclass
@@ -115,7 +113,7 @@ class Timing:
 
 @contextmanager
 def timed(timing: Timing) -> Iterator[None]:
-    """Adds the time of the block to a timing. The garbage collector waits until after it."""
+    """Adds the time of the block to a timing. Garbage collection waits until the block is done."""
     gc.collect()
     gc.disable()
     start = time.perf_counter()
@@ -127,10 +125,11 @@ def timed(timing: Timing) -> Iterator[None]:
 
 
 def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """Round by round, who does the work next. Round -1 warms the caches and is not to be counted.
+    """Yields the contenders round by round. Round -1 warms the caches and does not count.
 
-    The order is another one in every round, the same in every run: what one leaves behind (freed pages that
-    the system takes back, a full cache) would otherwise always hit the same next one.
+    The order changes with each round and is the same in every run. In a fixed order, one
+    contender's leftovers (freed pages that the system takes back, a full cache) would always hit
+    the same successor.
     """
     order = list(names)
     chance = random.Random(0)
@@ -141,17 +140,17 @@ def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 
 def remove(path: Path) -> None:
-    """Deletes what an earlier round has made, if anything."""
+    """Deletes the results of an earlier round, if any."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def disk_usage(path: Path) -> int:
-    """The bytes of all files below a directory."""
+    """Returns the bytes of all files below a directory."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def bytes_text(count: float) -> str:
-    """A size for people: `419 MB`."""
+    """Formats a size for people: `419 MB`."""
     for unit in ("B", "kB", "MB"):
         if count < 999.5:
             return f"{count:.3g} {unit}" if count < 99.5 else f"{count:.0f} {unit}"
@@ -160,7 +159,7 @@ def bytes_text(count: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time for people: `1.23 s`, `45.6 ms`, `7.89 µs`."""
+    """Formats a time for people: `1.23 s`, `45.6 ms`, `7.89 µs`."""
     for scale, unit in ((1, "s"), (1e3, "ms")):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
@@ -170,7 +169,7 @@ def seconds_text(seconds: float) -> str:
 def table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, markdown: bool = False, left: int = 1
 ) -> str:
-    """Aligned text, the first columns to the left and the others to the right."""
+    """Returns the table as aligned text: the first columns left, the others right."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     separator, edge = (" | ", "|") if markdown else ("  ", "")

@@ -1,10 +1,10 @@
-"""Two wheels of hyperslab beside each other: what another compiler or other flags change.
+"""Compares two wheels of hyperslab: the effect of another compiler or other flags.
 
     python benches/compare_wheels.py BASE.whl OTHER.whl
 
-Each wheel gets a process of its own. They take turns, on one thread, with arrays in memory. The least
-processor time of many calls counts, so that other work on the machine matters little. Both must store the
-same bytes.
+Each wheel runs in its own process. The processes take turns, on one thread, with arrays in memory.
+The least processor time of many calls counts, so that other work on the machine matters little.
+Both wheels must store the same bytes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ CODECS: dict[str, list[dict[str, Any]]] = {
     "blosc-zstd, bits": [{"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2}],
     "lzma-1": [{"id": "lzma", "preset": 1}],
 }
-"""By the name of a row, what its chunks go through: codecs as Zarr v2 writes them."""
+"""Row names, with the codecs of their chunks as Zarr v2 writes them."""
 
 
 def split(chain: list[dict[str, Any]]) -> dict[str, Any]:
-    """Arguments of `create_array`: what makes chunks smaller is a compressor, the rest are filters."""
+    """Returns arguments of `create_array`: SHUFFLE as a filter, all other codecs as compressors."""
     filters = [codec for codec in chain if codec is SHUFFLE]
     return {
         "filters": filters or None,
@@ -55,13 +55,13 @@ def split(chain: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def elements(array: Any) -> None:
-    """Reads 100 elements, each by a call of its own."""
+    """Reads 100 elements with one call each."""
     for i in range(100):
         array[1, 2, i]
 
 
 def prepare() -> tuple[dict[str, Callable[[], Any]], str]:
-    """The calls that are timed, by the names of their rows, and a hash of all that was stored."""
+    """Returns the timed calls by row name, and a hash of all stored bytes."""
     import hyperslab as hs
 
     hs.config.set(threads=1)
@@ -86,7 +86,7 @@ def prepare() -> tuple[dict[str, Callable[[], Any]], str]:
 
 
 def work() -> None:
-    """A process with one wheel: for each line with the name of a row, one with the seconds of a call."""
+    """Runs in the process of one wheel. Reads row names from stdin, prints seconds of one call."""
     calls, stored = prepare()
     print("\t".join([stored, *calls]), flush=True)
     for line in sys.stdin:
@@ -97,7 +97,7 @@ def work() -> None:
 
 
 class Worker:
-    """A process that has unpacked one wheel and imports that."""
+    """A process that unpacks one wheel and imports it."""
 
     def __init__(self, wheel: Path, folder: Path) -> None:
         with zipfile.ZipFile(wheel) as file:
@@ -119,7 +119,7 @@ class Worker:
         return line.rstrip("\n")
 
     def seconds(self, row: str) -> float:
-        """Processor time of one call."""
+        """Returns the processor time of one call."""
         assert self.process.stdin is not None
         print(row, file=self.process.stdin, flush=True)
         return float(self._line())

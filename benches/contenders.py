@@ -1,4 +1,7 @@
-"""The contenders: one way each to create, open, read and write an array. Those of HDF5 are in hdf5.py."""
+"""The contenders: one way each to create, open, read and write an array.
+
+hdf5.py has the contenders for HDF5.
+"""
 
 from __future__ import annotations
 
@@ -16,39 +19,39 @@ from common import Array
 
 
 class Cannot(Exception):
-    """Why a contender does not do a row."""
+    """The reason why a contender cannot do a row."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The array that a measurement makes."""
+    """The array that a measurement creates."""
 
     shape: tuple[int, ...]
-    # Inner chunks, where there are shards.
+    # Inner chunks if there are shards.
     chunks: tuple[int, ...]
     dtype: str = "f4"
     zarr_format: int = 3
-    # None (plain), or one of the keys of CODECS.
+    # None (no compression) or a key of CODECS.
     codec: str | None = None
     fill_value: float = 0
-    # Whether chunks are stored in Fortran order: a field of v2 metadata, a codec of v3.
+    # Store chunks in Fortran order: a metadata field in v2, a codec in v3.
     fortran: bool = False
-    # Whether elements are stored with their most significant byte first.
+    # Store elements with their most significant byte first.
     big_endian: bool = False
-    # The shape of a shard. None: chunks are files.
+    # The shape of a shard. None: each chunk is a file.
     shards: tuple[int, ...] | None = None
-    # "earliest" or "latest": the array is a dataset of an HDF5 file of that format; the latter
-    # without limit along all axes. Chunks as large as the array: contiguous.
+    # "earliest" or "latest": a dataset of an HDF5 file of that format version. With "latest" all
+    # axes are unlimited. If a chunk is as large as the array, the dataset is contiguous.
     hdf5: str | None = None
 
     @property
     def format(self) -> str:
-        """Who can read it."""
+        """The format, which decides who can read the array."""
         return "zarr" if self.hdf5 is None else "hdf5"
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes of one element."""
         return np.dtype(self.dtype).itemsize
 
     @property
@@ -62,7 +65,7 @@ class Spec:
         return int(np.prod(self.shape)) * self.itemsize
 
     def compressors(self) -> list[dict[str, Any]]:
-        """The compressors as metadata of the array's format writes them."""
+        """Returns the compressors as the metadata of the array's format writes them."""
         if self.codec is None:
             return []
         v2, v3 = CODECS[self.codec]
@@ -73,23 +76,23 @@ class Spec:
         return [v3]
 
     def transpose(self) -> list[dict[str, Any]]:
-        """The codec that a v3 array in Fortran order begins with."""
+        """Returns the first codec of a v3 array in Fortran order."""
         if not (self.fortran and self.zarr_format == 3):
             return []
         return [{"name": "transpose", "configuration": {"order": list(range(len(self.shape)))[::-1]}}]
 
     def serializer(self) -> dict[str, Any]:
-        """The codec in the middle of the chain of a v3 array."""
+        """Returns the array→bytes codec of a v3 array."""
         if self.itemsize == 1:
             return {"name": "bytes"}
         return {"name": "bytes", "configuration": {"endian": "big" if self.big_endian else "little"}}
 
     def chain(self) -> list[dict[str, Any]]:
-        """All codecs of a v3 array."""
+        """Returns all codecs of a v3 array."""
         chain = [*self.transpose(), self.serializer(), *self.compressors()]
         if self.shards is None:
             return chain
-        # As zarr-python makes them unless it is told otherwise.
+        # zarr-python's defaults.
         index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
         configuration = {
             "chunk_shape": self.chunks,
@@ -100,11 +103,11 @@ class Spec:
         return [{"name": "sharding_indexed", "configuration": configuration}]
 
     def stored_dtype(self) -> str:
-        """The element type with its byte order, as v2 metadata writes it."""
+        """Returns the element type with its byte order, as v2 metadata writes it."""
         return np.dtype(self.dtype).newbyteorder(">" if self.big_endian else "<").str
 
     def create_arguments(self) -> dict[str, Any]:
-        """The arguments of `create_array`, the same for zarr-python and hyperslab."""
+        """Returns the arguments of `create_array` for zarr-python and hyperslab alike."""
         arguments: dict[str, Any] = {
             "shape": self.shape,
             "chunks": self.chunks,
@@ -121,7 +124,7 @@ class Spec:
         return arguments | {"serializer": self.serializer()}
 
 
-# By name: as Zarr v2 and as Zarr v3 metadata write it.
+# By name: the codec in Zarr v2 metadata and in Zarr v3 metadata.
 CODECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "zstd": (
         {"id": "zstd", "level": 3},
@@ -139,28 +142,28 @@ CODECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def item(array: Any, selection: Any) -> Array:
-    """`array[selection]` as a NumPy array."""
+    """Returns `array[selection]` as a NumPy array."""
     return np.asarray(array[selection])
 
 
 def set_item(array: Any, selection: Any, values: Array) -> None:
-    """`array[selection] = values`."""
+    """Runs `array[selection] = values`."""
     array[selection] = values
 
 
 def get_item(array: Any, selection: Any) -> Callable[[], Any]:
-    """A call that does `array[selection]` and nothing else: what latencies are measured with."""
+    """Returns a call that runs only `array[selection]`, for measuring latency."""
     return partial(operator.getitem, array, selection)
 
 
 def loop(contender: Contender, array: Any, count: int) -> Iterator[Array]:
-    """The plain loop over time steps."""
+    """Reads time steps in a plain loop."""
     for step in range(count):
         yield contender.read(array, step)
 
 
 def loop_write(contender: Contender, array: Any, steps: Iterable[tuple[int, Array]]) -> None:
-    """The plain loop that writes time steps."""
+    """Writes time steps in a plain loop."""
     for step, values in steps:
         contender.write(array, step, values)
 
@@ -174,14 +177,14 @@ class Contender:
     create: Callable[[Path, Spec], Any]
     read: Callable[[Any, Any], Array] = item
     write: Callable[[Any, Any, Array], None] = set_item
-    # The same as `read`, bound; what comes out need not be a NumPy array.
+    # `read` with its arguments bound. The result need not be a NumPy array.
     reader: Callable[[Any, Any], Callable[[], Any]] = get_item
-    # The quickest way to open an array for reading.
+    # The fastest way to open an array for reading.
     open_quickly: Callable[[Path], Any] | None = None
-    # Reading and writing one time step after the other.
+    # Read and write the time steps in order.
     steps: Callable[[Contender, Any, int], Iterable[Array]] = loop
     write_steps: Callable[[Contender, Any, Iterable[tuple[int, Array]]], None] = loop_write
-    # What it reads.
+    # The formats it reads.
     formats: tuple[str, ...] = ("zarr",)
 
 
@@ -224,7 +227,7 @@ def hyperslab_streaming(contender: Contender) -> Contender:
 
 
 def hyperslab_cached(contender: Contender, *, shared: bool) -> Contender:
-    """hyperslab with a cache of decoded chunks: the array's own, or one that arrays share."""
+    """hyperslab with a cache of decoded chunks: the array's own or a shared one."""
     import hyperslab as hs
 
     def open_(path: Path) -> Any:
@@ -233,15 +236,14 @@ def hyperslab_cached(contender: Contender, *, shared: bool) -> Contender:
     return replace(contender, open=open_)
 
 
-# ---------------------------------------------------------------------------------------------
-# peers
+# -------------------------------------------------------------------------------------------- peers
 
 
 def zarr_python(name: str, pipeline: str) -> Contender:
-    """zarr-python with a codec pipeline: its default, its faster one, or that of the Rust crate zarrs.
+    """zarr-python with one of its codec pipelines (default or fused) or the pipeline of zarrs.
 
-    An array keeps the pipeline that it was opened with. The pipelines' other settings stay at their defaults,
-    which are as many threads as there are cores.
+    zarrs is a Rust crate. An array keeps the pipeline that it was opened with. Other pipeline
+    settings stay at their defaults: one thread per core.
     """
     import zarr
 
@@ -257,15 +259,15 @@ def zarr_python(name: str, pipeline: str) -> Contender:
         with zarr.config.set(setting):
             return zarr.create_array(path, **spec.create_arguments())
 
-    # The other pipelines open in the same way.
+    # The other pipelines open in the same way and are not measured.
     quick = partial(zarr.open_array, mode="r") if pipeline == BATCHED else None
     return Contender(name, open_, create, open_quickly=quick)
 
 
 def tensorstore() -> Contender:
-    """TensorStore without a cache, and without waiting for the disk after each write as nobody else does.
+    """TensorStore without a cache and without fsync after each write, like all other contenders.
 
-    Writes may refer to the caller's memory, which saves it a copy.
+    Writes may refer to the caller's memory, which saves a copy.
     """
     import tensorstore as ts
 
@@ -321,7 +323,7 @@ def zarrista() -> Contender:
     from zarrista.store import FilesystemStore
 
     def create(path: Path, spec: Spec) -> Any:
-        # Only the measured part is zarrista's; what it opens is made by zarr-python.
+        # zarr-python creates the array. Only the measured calls use zarrista.
         zarr_python("", BATCHED).create(path, spec)
         return open_(path)
 
@@ -329,13 +331,13 @@ def zarrista() -> Contender:
         return zarrista.Array.open(FilesystemStore(path))
 
     def write(array: Any, selection: Any, values: Array) -> None:
-        # An integer does not drop its axis there.
+        # In zarrista an integer does not drop its axis.
         if isinstance(selection, int):
             selection, values = slice(selection, selection + 1), values.reshape(1, *values.shape)
         array[selection] = values
 
     def reader(array: Any, selection: Any) -> Callable[[], Any]:
-        # Its own kind of array, as a user would get it; NumPy arrays are views of it.
+        # zarrista's own array type, as a user gets it. NumPy arrays are views of it.
         return partial(operator.getitem, array, selection)
 
     return Contender("zarrista", open_, create, item, write, reader, open_)
@@ -357,7 +359,7 @@ CONTENDERS: dict[str, Callable[[], Contender]] = {
     "processes": hdf5.processes,
 }
 
-# Whom hyperslab is compared with, by what is read.
+# The peers of hyperslab, by format.
 PEERS = {
     "zarr": ("zarr", "fused", "zarrs", "zarrista", "tensorstore"),
     "hdf5": ("h5py", "netcdf4", "pyfive", "processes"),
@@ -365,14 +367,14 @@ PEERS = {
 
 
 def contenders(names: Iterable[str]) -> list[Contender]:
-    """Those of the named contenders that are installed."""
+    """Returns the named contenders that are installed."""
     found = []
     for name in names:
         try:
             found.append(CONTENDERS[name]())
         except (ImportError, AttributeError):
-            # Not every Python has every peer: the fused pipeline needs a zarr-python that needs
-            # Python 3.12.
+            # The fused pipeline needs a zarr-python that needs Python 3.12. Not every Python
+            # has it.
             if name == "hyperslab":
                 raise
     return found

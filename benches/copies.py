@@ -1,13 +1,14 @@
-"""Copies with other chunks, beside dask.array, TensorStore and zarr-python.
+"""Copies into other chunks, compared with dask.array, TensorStore and zarr-python.
 
     python benches/copies.py                  small data: 512 MiB
     python benches/copies.py --full           4 GiB
     python benches/copies.py --row rechunk --mib 1024
     python benches/copies.py --row rechunk --rechunker VENV/bin/python --cubed VENV/bin/python
 
-Each contender runs in a process of its own, which also tells its peak memory; all take turns. Values of the
-first round are compared. A contender that cannot keep within a bound shows what it took. Below stands what
-libzstd alone takes for the same chunks, which lie in memory: no copy with this codec can be faster.
+Each contender runs in its own process, which also reports its peak memory. The contenders take
+turns. The first round compares values. A contender that cannot limit its memory shows the memory it
+used. The last line is the time of libzstd alone for the same chunks in memory: no copy with this
+codec can be faster.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
 
 
 def ours(source: str, target: str, memory: str) -> None:
-    """In one process."""
+    """Copies in one process."""
     steps = hs.open_array(source, mode="r").shape[0]
     hs.copy(source, target, chunks=(steps, SPACE, SPACE), max_memory=memory)
 
 
 def ours_cluster(source: str, target: str, memory: str) -> None:
-    """On two workers of dask."""
+    """Copies on two dask workers."""
     steps = hs.open_array(source, mode="r").shape[0]
     plan = hs.plan_copy(source, target, chunks=(steps, SPACE, SPACE), max_memory=memory, workers=2)
     with_cluster(plan.run)
@@ -61,13 +62,13 @@ def dask_(source: str, target: str, memory: str) -> None:
 
 
 def dask_cluster(source: str, target: str, memory: str) -> None:
-    """The same on two workers."""
+    """dask.array on two workers."""
     del memory
     with_cluster(lambda _: rechunk_with_dask(source, target))
 
 
 def tensorstore(source: str, target: str, memory: str) -> None:
-    """Block by block of so many bytes, since its own copy takes all memory."""
+    """Copies in blocks of half of `memory`, because TensorStore's own copy takes all memory."""
     import tensorstore as ts
 
     found = ts.open({"driver": "zarr3", "kvstore": f"file://{source}/"}, read=True).result()
@@ -89,12 +90,12 @@ def tensorstore(source: str, target: str, memory: str) -> None:
 
 
 def hs_size(text: str) -> int:
-    """Bytes of `512 MiB`."""
+    """Returns the bytes of `512 MiB`."""
     return int(text.removesuffix(" MiB")) << 20
 
 
 def rechunk_with_dask(source: str, target: str) -> None:
-    """As its guide has it."""
+    """Rechunks as dask's guide shows it."""
     import dask
     import dask.array as da
     import zarr
@@ -106,7 +107,7 @@ def rechunk_with_dask(source: str, target: str) -> None:
 
 
 def with_cluster(work: Callable[[Any], Any]) -> None:
-    """Calls with a client of two processes, which have started when the time begins."""
+    """Calls `work` with a client of two worker processes. The clock starts once they run."""
     from distributed import Client, LocalCluster
 
     with (
@@ -123,13 +124,13 @@ START, END = [0.0], [0.0]
 
 
 def many_ours(source: str, target: str, memory: str) -> None:
-    """A store of many arrays, by one call."""
+    """Copies a store of many arrays with one call."""
     del memory
     hs.copy(source, target)
 
 
 def many_zarr(source: str, target: str, memory: str) -> None:
-    """In a loop."""
+    """Copies the arrays in a loop."""
     del memory
     import zarr
 
@@ -150,7 +151,7 @@ CONTENDERS: dict[str, Callable[[str, str, str], None]] = {
 }
 
 
-# Contenders with environments of their own, by their Python.
+# Contenders with their own environment: name and Python interpreter.
 PEERS: dict[str, str] = {}
 PEERS_FILE = Path(__file__).with_name("rechunk_peers.py")
 
@@ -159,9 +160,9 @@ PEERS_FILE = Path(__file__).with_name("rechunk_peers.py")
 
 
 def peak_bytes() -> int:
-    """The most memory of this process, or of one that it started.
+    """Returns the peak memory of this process or of its largest child.
 
-    Of this one `getrusage` may tell what the process had that started it.
+    Reads /proc for this process, because `getrusage` may report the memory of the parent.
     """
     status = Path("/proc/self/status").read_text()
     own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
@@ -169,7 +170,7 @@ def peak_bytes() -> int:
 
 
 def one(name: str, source: str, target: str, memory: str) -> None:
-    """Runs a contender; prints seconds and the most memory of this process or of one of its own."""
+    """Runs a contender. Prints its seconds and the peak memory of this process or a child."""
     warnings.simplefilter("ignore")
     START[0] = time.perf_counter()
     CONTENDERS[name](source, target, memory)
@@ -178,7 +179,7 @@ def one(name: str, source: str, target: str, memory: str) -> None:
 
 
 def measure(names: tuple[str, ...], source: Path, folder: Path, memory: str, rounds: int) -> list[str]:
-    """A cell for each contender: median seconds and peak memory."""
+    """Returns a cell for each contender: median seconds and peak memory."""
     found: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
     failed: dict[str, str] = {}
     for number, name in common.turns(names, rounds):
@@ -211,7 +212,7 @@ def measure(names: tuple[str, ...], source: Path, folder: Path, memory: str, rou
 
 
 def check(source: Path, target: Path) -> None:
-    """A part of the values is the same."""
+    """Checks that a sample of the values is the same."""
     old: Any = hs.open(source, mode="r")
     new: Any = hs.open(target, mode="r")
     if isinstance(old, hs.Array):
@@ -223,7 +224,7 @@ def check(source: Path, target: Path) -> None:
 
 
 def make_maps(path: Path, mib: int) -> None:
-    """Maps of 4 MiB, a chunk each."""
+    """Writes maps of 4 MiB, one chunk each."""
     shape = (mib // 4, SIDE, SIDE)
     array = hs.create_array(
         path, shape=shape, chunks=(1, SIDE, SIDE), dtype="f4", compressors=hs.codecs.Zstd(level=1)
@@ -234,18 +235,18 @@ def make_maps(path: Path, mib: int) -> None:
 
 
 def make_many(path: Path, count: int) -> None:
-    """Small arrays."""
+    """Writes small arrays."""
     root = hs.create_group(path)
     for number in range(count):
         root.create_array(f"a{number:05}", data=np.arange(10, dtype="f4"), attributes={"number": number})
 
 
 def codec_alone(maps: Path) -> tuple[float, float]:
-    """Seconds for which libzstd decodes all maps, and encodes all series, with a thread per core."""
+    """Returns libzstd's seconds to decode all maps and encode all series, one thread per core."""
     array, local = hs.open_array(maps, mode="r"), threading.local()
     stored = [chunk.read_bytes() for chunk in (maps / "c").rglob("*/0/0")]
     corners = [(y, x) for y in range(0, SIDE, SPACE) for x in range(0, SIDE, SPACE)]
-    # Some series are enough, as each is encoded by itself.
+    # A sample of the series is enough: each is encoded on its own.
     some = [np.ascontiguousarray(array[:, y : y + SPACE, x : x + SPACE]) for y, x in corners[::16]]
 
     def own() -> Any:

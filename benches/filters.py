@@ -1,10 +1,11 @@
-"""Codecs of numcodecs at 1 MiB: a chunk of an array in a file, beside numcodecs and the same file.
+"""Codecs of numcodecs on chunks of 1 MiB: hyperslab compared with numcodecs on the same files.
 
     python benches/filters.py
 
-Ours reads and writes an array. Beside it, the bytes of the file are read and decoded into the same memory, or
-encoded and written to a file that replaces the old one. Both have one thread. Encoding is mostly the file
-system's work, so the last column leaves the file out: ours writes an array in memory, theirs keeps the bytes.
+hyperslab reads and writes an array. The comparison reads the file's bytes and decodes them into the
+same memory, or encodes and writes them to a file that replaces the old one. Both use one thread.
+Encoding time is mostly file system time, so the last column leaves the file out: hyperslab writes
+an array in memory, numcodecs keeps the bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ROUNDS = 15
 
 
 def data_for(codec: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """Elements that suit a codec: 1 MiB of them."""
+    """Returns 1 MiB of elements that suit a codec."""
     values = np.cumsum(np.random.default_rng(0).normal(size=COUNT)).astype("f4")
     if codec["id"] == "packbits":
         return np.tile(values > 0, 4)
@@ -36,7 +37,7 @@ def data_for(codec: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def settings() -> list[dict[str, Any]]:
-    """The codecs, as Zarr v2 writes them."""
+    """Returns the codecs as Zarr v2 writes them."""
     typed = {"dtype": "<f4"}
     return [
         {"id": "delta", "dtype": "<i4"},
@@ -59,7 +60,7 @@ def settings() -> list[dict[str, Any]]:
 
 
 def median(work: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of two works that take turns."""
+    """Returns the median seconds of two works that take turns."""
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(ROUNDS + 1):
         for to, do in zip(times, (work, other), strict=True):
@@ -71,7 +72,7 @@ def median(work: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, fl
 
 
 def row(config: dict[str, Any]) -> tuple[str, ...] | None:
-    """One codec; ``None`` where numcodecs lacks it."""
+    """Returns the row of one codec, or ``None`` if numcodecs lacks it."""
     try:
         theirs = numcodecs.get_codec(dict(config))
     except (ImportError, ValueError):

@@ -1,6 +1,6 @@
-"""HDF5: the file that a measurement makes, and who else reads it.
+"""HDF5: the file of a measurement, and the libraries that read it.
 
-Files are made by h5py, and read by h5py, netCDF4-python, pyfive, and h5py in several processes.
+h5py writes the files. h5py, netCDF4-python, pyfive and h5py in several processes read them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROCESSES = 2
 
 
 def filters(codec: str | None) -> dict[str, Any]:
-    """What `create_dataset` is told for a codec by this table's names."""
+    """Returns the arguments of `create_dataset` for a codec of this table."""
     import hdf5plugin
 
     known: dict[str | None, dict[str, Any]] = {
@@ -38,7 +38,7 @@ def filters(codec: str | None) -> dict[str, Any]:
 
 
 def create(path: Path, spec: Spec) -> Any:
-    """The dataset, in a new file; both are closed when nobody refers to them any more."""
+    """Creates the dataset in a new file. Both close with their last reference."""
     import h5py
 
     path.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def create(path: Path, spec: Spec) -> Any:
 
 
 def chunk_table(path: Path, counts: tuple[int, ...], chunks: tuple[int, ...]) -> Array:
-    """Offset and length of each chunk in C order, for the plain loops."""
+    """Returns offset and length of each chunk in C order, for the plain loops."""
     import h5py
 
     with h5py.File(path / FILE) as file:
@@ -67,23 +67,23 @@ def chunk_table(path: Path, counts: tuple[int, ...], chunks: tuple[int, ...]) ->
 
 
 def contender(name: str, open_: Callable[[Path], Any], **more: Any) -> Contender:
-    """Somebody who reads HDF5."""
+    """Returns a contender that reads HDF5."""
     from contenders import Contender
 
     return Contender(name, open_, create, formats=("hdf5",), **more)
 
 
 def h5py() -> Contender:
-    """h5py: the HDF5 library, one thread at a time, and without its cache of chunks, as everybody here."""
+    """h5py: the HDF5 library in one thread. Like all contenders here, without its chunk cache."""
     import h5py as library
     import hdf5plugin
 
-    del hdf5plugin  # it registers its filters when it is imported
+    del hdf5plugin  # importing it registers its filters
     return contender("h5py", lambda path: library.File(path / FILE, rdcc_nbytes=0)[DATASET])
 
 
 def netcdf4() -> Contender:
-    """netCDF4-python: the netCDF library over the HDF5 library. Values are neither masked nor scaled."""
+    """netCDF4-python: the netCDF library on the HDF5 library, without masking and scaling."""
     import netCDF4
 
     def open_(path: Path) -> Any:
@@ -103,12 +103,11 @@ def pyfive() -> Contender:
     return contender("pyfive", lambda path: library.File(path / FILE)[DATASET])
 
 
-# ---------------------------------------------------------------------------- h5py in several
-# processes
+# ------------------------------------------------------------------------ h5py in several processes
 
 
 class Shared:
-    """A dataset that several processes read, each a part along the first axis, into memory that all share."""
+    """A dataset read by several processes into shared memory, each a part along the first axis."""
 
     def __init__(self, path: Path) -> None:
         import h5py as library
@@ -120,7 +119,7 @@ class Shared:
             create=True, size=int(np.prod(self.shape)) * self.dtype.itemsize
         )
         arguments = (path, self.memory.name)
-        # A forked child could find a lock of the library held by nobody.
+        # `fork` could leave the child a library lock that no thread will ever release.
         self.pool = multiprocessing.get_context("spawn").Pool(PROCESSES, attach, arguments)
 
     def __getitem__(self, selection: Any) -> Array:
@@ -142,7 +141,7 @@ _attached: list[Any] = []
 
 
 def attach(path: Path, name: str) -> None:
-    """A process's own file, and its view of the memory that all share."""
+    """Opens the file in this process and maps the shared memory."""
     import h5py as library
     import hdf5plugin
 
@@ -153,13 +152,13 @@ def attach(path: Path, name: str) -> None:
 
 
 def read_part(start: int, stop: int) -> None:
-    """Reads some of the rows."""
+    """Reads rows `start` to `stop`."""
     dataset, values, _ = _attached
     if start < stop:
         dataset.read_direct(values, np.s_[start:stop], np.s_[start:stop])
 
 
 def processes() -> Contender:
-    """h5py in as many processes as there are cores, with their results in shared memory."""
+    """h5py in several processes (`PROCESSES`), with the results in shared memory."""
     h5py()
     return contender("processes", Shared)

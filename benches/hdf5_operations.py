@@ -1,4 +1,4 @@
-"""What is measured of HDF5 beside plain reads: points, listing a file, listing chunks, threads."""
+"""Measurements of HDF5 besides plain reads: points, listing a file, listing chunks, threads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from operations import Operation, Place, Reads, Work, WrongValues, nothing, time
 
 @dataclass(frozen=True)
 class Points(Operation):
-    """Some elements, given by their coordinates (one array per axis, in ascending order of the elements)."""
+    """Elements given by coordinates: one array per axis, in ascending order of the elements."""
 
     coordinates: Callable[[Spec], tuple[Array, ...]]
-    # "list" (of one axis), "points" or "mask": how a user would say it.
+    # How a user writes it: "list" (of one axis), "points" or "mask".
     kind: str
 
     def size(self, spec: Spec) -> int:
@@ -40,7 +40,7 @@ class Points(Operation):
         return Work(lambda _: call(), check, many=times(call))
 
     def call(self, name: str, array: Any, coordinates: tuple[Array, ...], mask: Array) -> Callable[[], Any]:
-        """The quickest way of each."""
+        """Returns the fastest call of each contender."""
         if name == "processes":
             raise Cannot("too short for several processes")
         if self.kind == "list":
@@ -51,13 +51,13 @@ class Points(Operation):
         if name == "h5py":
             return (lambda: array[mask]) if self.kind == "mask" else h5py_points(array, coordinates)
         if name == "pyfive":
-            # It has no points: it reads all, and NumPy takes them.
+            # pyfive has no points. It reads everything, and NumPy picks the elements.
             return lambda: array[...][coordinates]
-        raise Cannot("has no points")
+        raise Cannot("cannot select points")
 
 
 def h5py_points(dataset: Any, coordinates: tuple[Array, ...]) -> Callable[[], Array]:
-    """Points by the HDF5 library's own selection: h5py's indexing has none."""
+    """Reads points with the HDF5 library's selection, because h5py's indexing has no points."""
     import h5py
 
     table = np.stack(coordinates, axis=1).astype("u8")
@@ -74,7 +74,7 @@ def h5py_points(dataset: Any, coordinates: tuple[Array, ...]) -> Callable[[], Ar
 
 @dataclass(frozen=True)
 class Lists(Operation):
-    """Opening a file, and asking each dataset for its shape, type and attributes."""
+    """Opens a file and reads shape, type and attributes of each dataset."""
 
     datasets: int
     libver: str
@@ -106,7 +106,7 @@ class Lists(Operation):
         return Work(lambda _: call(), check)
 
     def make(self, path: Path) -> None:
-        """Datasets of one element, with two attributes each."""
+        """Writes datasets of one element with two attributes each."""
         import h5py
 
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class Lists(Operation):
 
 
 def total(items: Any, attributes: Callable[[Any], dict[str, Any]]) -> int:
-    """The sum of the attribute `number`; on the way everything is looked at."""
+    """Returns the sum of the attribute `number`, and reads everything else on the way."""
     found = 0
     for _, dataset in items:
         shape, dtype, attrs = dataset.shape, dataset.dtype, attributes(dataset)
@@ -156,7 +156,7 @@ def ask_pyfive(path: Path) -> int:
 
 @dataclass(frozen=True)
 class ChunkIndexes(Operation):
-    """Opening a file and listing the chunks of a dataset: where in the array, where in the file, how long."""
+    """Opens a file and lists a dataset's chunks: place in the array, offset and length."""
 
     def size(self, spec: Spec) -> int:
         return 0
@@ -190,7 +190,7 @@ class ChunkIndexes(Operation):
 
         ways = {"hyperslab": by_hyperslab, "h5py": by_h5py, "pyfive": by_pyfive}
         if contender.name not in ways:
-            raise Cannot("does not tell")
+            raise Cannot("cannot list chunks")
         call = ways[contender.name]
 
         def check() -> None:
@@ -202,15 +202,15 @@ class ChunkIndexes(Operation):
 
 @dataclass(frozen=True)
 class AtOnce(Reads):
-    """Selections that several Python threads read at once, a share each, beside one thread ("without")."""
+    """Several Python threads each read a share of the selections. "without" is one thread."""
 
     threads: int = 4
 
     def work(self, place: Place, contender: Contender) -> Work:
         if contender.name == "netcdf4":
-            raise Cannot("crashes: the netCDF library is not for threads")
+            raise Cannot("crashes: the netCDF library is not thread-safe")
         if contender.name == "processes":
-            raise Cannot("has no threads")
+            raise Cannot("uses no threads")
         array, pool = contender.open(place.source), ThreadPoolExecutor(self.threads)
         shares = [self.selections[n :: self.threads] for n in range(self.threads)]
 

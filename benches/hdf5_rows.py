@@ -12,17 +12,17 @@ from contenders import Spec
 from hdf5_operations import AtOnce, ChunkIndexes, Lists, Points
 from operations import Part, Reads
 
-# Fields of 512² that are stored 8 together in chunks of 128².
+# Fields of 512² elements, stored 8 together in chunks of 128².
 SHAPE, CHUNKS = (64, 512, 512), (8, 128, 128)
 
 
 def counting(spec: Spec) -> list[Part]:
-    """Values that are told apart, which take no time to make."""
+    """Returns distinct values that take no time to make."""
     return [(Ellipsis, np.arange(np.prod(spec.shape)).astype(spec.dtype).reshape(spec.shape))]
 
 
 def some_points(count: int) -> Any:
-    """Elements anywhere, each once, in ascending order."""
+    """Returns random elements in ascending order, without duplicates."""
 
     def coordinates(spec: Spec) -> tuple[Array, ...]:
         rng = np.random.default_rng(5)
@@ -33,14 +33,14 @@ def some_points(count: int) -> Any:
 
 
 def one_of_each(spec: Spec) -> tuple[Array, ...]:
-    """One element of each chunk of a one-dimensional array."""
+    """Returns one element of each chunk of a one-dimensional array."""
     starts = np.arange(0, spec.shape[0], spec.chunks[0])
     return (starts + np.random.default_rng(6).integers(0, spec.chunks[0], len(starts)),)
 
 
 def files(quick: bool) -> Iterator[Any]:
-    """hdf5-read, hdf5-codec, hdf5-points, hdf5-list, hdf5-index and hdf5-threads."""
-    # The cases are described as all others are; rows.py imports this file.
+    """Yields hdf5-read, hdf5-codec, hdf5-points, hdf5-list, hdf5-index and hdf5-threads."""
+    # Imported here because rows.py imports this file.
     from rows import Case, Target, ocean
 
     shape = (16, 256, 256) if quick else SHAPE
@@ -87,7 +87,7 @@ def files(quick: bool) -> Iterator[Any]:
         case = Case(
             "hdf5-list", libver, what, spec, counting, Lists(count, libver), (Target("h5py", 3.0),), rounds=3
         )
-        # The file that is listed is another.
+        # The operation lists a file of its own, so nothing is filled.
         yield replace(case, fill=lambda spec: [])
 
     many = 2000 if quick else 100_000

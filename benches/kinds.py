@@ -1,9 +1,10 @@
-"""Kinds of elements and nodes beside each other and zarr-python: fields, masks, text, small numbers, large
-groups.
+"""Kinds of elements and nodes, compared with zarr-python and with each other.
+
+Covers fields, masks, text, small numbers and large groups.
 
     python benches/kinds.py
 
-The ratio is the time of the other, over ours: 2 × is twice as fast.
+The ratio is the other's time divided by hyperslab's: 2 × means twice as fast.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Work = Callable[[], Any]
 
 
 def compare(name: str, other: str, ours: Work, theirs: Work, rounds: int = ROUNDS) -> tuple[str, ...]:
-    """A row: two works that take turns."""
+    """Returns a row of two works that take turns."""
     works = {"ours": ours, "theirs": theirs}
     timings = {who: common.Timing() for who in works}
     for number, who in common.turns(works, rounds):
@@ -37,7 +38,7 @@ def compare(name: str, other: str, ours: Work, theirs: Work, rounds: int = ROUND
 
 
 def fields(path: Path) -> tuple[str, ...]:
-    """One field of a structured array without codecs."""
+    """Measures one field of a structured array without codecs."""
     dtype = np.dtype([("a", "i4"), ("b", "f8"), ("c", "f4")])
     values = np.zeros(6_000_000, dtype)
     values["b"] = np.arange(len(values))
@@ -50,7 +51,7 @@ def fields(path: Path) -> tuple[str, ...]:
 
 
 def masks(path: Path, codec: Any) -> tuple[str, ...]:
-    """A masked read beside a plain one."""
+    """Compares a masked read with a plain one."""
     values = np.random.default_rng(0).integers(0, 50, 25_000_000).astype("f4")
     z = hs.create_array(
         path / "m", data=values, chunks=(250_000,), fill_value=7, compressors=codec, overwrite=True
@@ -60,7 +61,7 @@ def masks(path: Path, codec: Any) -> tuple[str, ...]:
 
 
 def text(path: Path) -> tuple[str, ...]:
-    """Short strings, written."""
+    """Measures the writing of short strings."""
     rng = np.random.default_rng(0)
     words = np.array(
         [f"station {number}" for number in rng.integers(0, 100_000, 1_000_000)], np.dtypes.StringDType()
@@ -79,7 +80,7 @@ def text(path: Path) -> tuple[str, ...]:
 
 
 def small(path: Path, dtype: Any, like: str) -> tuple[str, ...]:
-    """A small number beside NumPy's of the same size and bytes."""
+    """Compares a small number type with a NumPy type of the same size and bytes."""
     dtype = np.dtype(dtype)
     values = np.random.default_rng(0).integers(-8, 8, 100_000_000 // dtype.itemsize, dtype="i1").astype(dtype)
     how: dict[str, Any] = {"chunks": (1 << 20,), "compressors": hs.codecs.Zstd(level=1)}
@@ -89,7 +90,7 @@ def small(path: Path, dtype: Any, like: str) -> tuple[str, ...]:
 
 
 def group(path: Path, consolidated: bool) -> tuple[str, ...]:
-    """Opening a group of 10 000 arrays, listing it, and the attributes of all."""
+    """Measures opening a group of 10 000 arrays, listing it and reading all attributes."""
     if not (path / "g").exists():
         root = hs.create_group(path / "g")
         for number in range(10_000):

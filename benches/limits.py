@@ -1,7 +1,7 @@
-"""The machine's limit: the plain loops of `benches/limit`, a small Rust library, called through ctypes.
+"""The machine's limit: the plain loops of `benches/limit`, a small Rust library.
 
-ctypes lets go of the GIL. What is timed is one call for all chunks; the tables that describe the chunks are
-made before.
+They are called through ctypes, which releases the GIL. Only one call for all chunks is timed. The
+tables that describe the chunks are built before.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Job(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL:
-    """The compiled library."""
+    """Loads the compiled library."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parent.parent / "target"))
     for name in ("libhyperslab_limit.so", "libhyperslab_limit.dylib"):
         path = target / "release" / name
@@ -73,15 +73,14 @@ def library() -> ctypes.CDLL:
     raise Cannot("not built: cargo build --release -p hyperslab-limit")
 
 
-# ---------------------------------------------------------------------------- which part of which
-# chunk
+# ---------------------------------------------------------------------------------- parts of chunks
 
 
 @dataclass(frozen=True)
 class Piece:
-    """The part of one chunk that a selection wants, and where in the result it goes; strides in bytes.
+    """The selected part of one chunk, and its place in the result. Strides are in bytes.
 
-    `key` is its object's, and `inner` its number in a shard's index, or in an HDF5 file's.
+    `key` names the object. `inner` is the chunk's number in the index of a shard or an HDF5 file.
     """
 
     key: str
@@ -95,7 +94,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a selection along one axis that is within one chunk."""
+    """The indices of a selection in one chunk, along one axis."""
 
     chunk: int
     first: int
@@ -106,7 +105,7 @@ class Span:
 
 
 def spans(indices: range, chunk: int) -> Iterator[Span]:
-    """The indices along one axis, chunk by chunk. Within a chunk they are ascending."""
+    """Yields the indices along one axis, chunk by chunk. Within a chunk they ascend."""
     for number, group in itertools.groupby(enumerate(indices), lambda pair: pair[1] // chunk):
         pairs = list(group)
         if indices.step < 0:
@@ -117,7 +116,7 @@ def spans(indices: range, chunk: int) -> Iterator[Span]:
 
 
 def normal(spec: Spec, selection: Any) -> tuple[list[range], list[bool]]:
-    """Indices per axis, and which axes are dropped."""
+    """Returns the indices per axis, and whether each axis is dropped."""
     parts = list(selection) if isinstance(selection, tuple) else [selection]
     if Ellipsis in parts:
         at = parts.index(Ellipsis)
@@ -131,34 +130,34 @@ def normal(spec: Spec, selection: Any) -> tuple[list[range], list[bool]]:
 
 
 def result_shape(spec: Spec, selection: Any) -> tuple[int, ...]:
-    """The shape of what a selection reads."""
+    """Returns the shape of a selection's result."""
     indices, dropped = normal(spec, selection)
     return tuple(len(axis) for axis, drop in zip(indices, dropped, strict=True) if not drop)
 
 
 def selected_bytes(spec: Spec, selection: Any) -> int:
-    """The size of what a selection reads."""
+    """Returns the size of a selection's result in bytes."""
     return math.prod(result_shape(spec, selection)) * spec.itemsize
 
 
 def c_strides(shape: Iterable[int], item: int) -> tuple[int, ...]:
-    """Strides in bytes of a contiguous array."""
+    """Returns the strides in bytes of a C-contiguous array."""
     lengths = list(shape)
     return tuple(item * math.prod(lengths[axis + 1 :]) for axis in range(len(lengths)))
 
 
 def inner_counts(spec: Spec) -> tuple[int, ...]:
-    """How many inner chunks a shard has along each axis."""
+    """Returns the number of inner chunks of a shard along each axis."""
     return tuple(shard // chunk for shard, chunk in zip(spec.shards or spec.chunks, spec.chunks, strict=True))
 
 
 def grid(spec: Spec) -> tuple[int, ...]:
-    """How many chunks there are along each axis."""
+    """Returns the number of chunks along each axis."""
     return tuple(-(-length // chunk) for length, chunk in zip(spec.shape, spec.chunks, strict=True))
 
 
 def shard_index(spec: Spec, path: Path) -> Array:
-    """Offsets and lengths of the inner chunks of a shard, as they are stored at its end."""
+    """Returns offsets and lengths of a shard's inner chunks, from the index at its end."""
     count = math.prod(inner_counts(spec))
     with path.open("rb") as file:
         file.seek(-(16 * count + 4), os.SEEK_END)
@@ -166,7 +165,7 @@ def shard_index(spec: Spec, path: Path) -> Array:
 
 
 def pieces(spec: Spec, selection: Any) -> list[Piece]:
-    """What a selection wants of each chunk that it touches."""
+    """Returns the selected part of each chunk that the selection touches."""
     indices, _ = normal(spec, selection)
     chunk_strides = c_strides(spec.chunks, spec.itemsize)
     strides = c_strides(map(len, indices), spec.itemsize)
@@ -199,12 +198,11 @@ def pieces(spec: Spec, selection: Any) -> list[Piece]:
     return found
 
 
-# ------------------------------------------------------------------------------------------- the
-# loops
+# ---------------------------------------------------------------------------------------- the loops
 
 
 class ChunkLoop:
-    """A loop over the chunks of one or more selections, each with its place in memory."""
+    """A loop over the chunks of one or more selections. Each selection has its place in memory."""
 
     def __init__(
         self, function: str, spec: Spec, root: Path, places: list[tuple[Any, Array]], threads: int = 1
@@ -214,13 +212,13 @@ class ChunkLoop:
         self.call: Callable[[Any], int] = getattr(library(), function)
         found = [(piece, memory) for selection, memory in places for piece in pieces(spec, selection)]
         if spec.shards is not None:
-            # The inner chunks of one shard after each other.
+            # The inner chunks of one shard follow each other.
             found.sort(key=lambda pair: pair[0].key)
         self.pieces = [piece for piece, _ in found]
         self.table = np.zeros(len(found), CHUNK)
         self.offsets = np.array([piece.offset for piece in self.pieces], "u8")
         self.keep: list[Any] = [memory for _, memory in places]
-        # One address for each object: that is how the loop knows that two chunks are in one.
+        # One address per object: the loop compares addresses to find chunks of the same object.
         self.paths = {
             key: ctypes.create_string_buffer(os.fsencode(root / key))
             for key in dict.fromkeys(piece.key for piece in self.pieces)
@@ -229,7 +227,7 @@ class ChunkLoop:
             row["path"] = ctypes.addressof(self.paths[piece.key])
             row["memory"] = memory.ctypes.data + piece.offset
             row["start"] = piece.start
-            # Axes that an array lacks are in front.
+            # Missing axes come first.
             missing = 3 - len(piece.counts)
             row["counts"] = (1,) * missing + piece.counts
             row["memory_strides"] = (0,) * missing + piece.memory_strides
@@ -251,12 +249,12 @@ class ChunkLoop:
         )
 
     def __call__(self) -> None:
-        """Does the loop once."""
+        """Runs the loop once."""
         if self.call(ctypes.byref(self.job)):
             raise OSError("the plain loop failed")
 
     def into(self, memory: Array) -> None:
-        """Does the loop once, with other memory for all chunks."""
+        """Runs the loop once into other memory."""
         self.table["memory"] = self.offsets + np.uint64(memory.ctypes.data)
         self()
 
@@ -266,7 +264,7 @@ class ShardLoop(ChunkLoop):
 
     def __init__(self, spec: Spec, root: Path, places: list[tuple[Any, Array]], threads: int = 1) -> None:
         super().__init__("limit_write_shards", spec, root, places, threads)
-        # Within a shard, in the order of its index.
+        # In the order of the index within each shard.
         order = sorted(range(len(self.pieces)), key=lambda n: (self.pieces[n].key, self.pieces[n].inner))
         self.table[:] = self.table[order]
         count = math.prod(inner_counts(spec))
@@ -290,18 +288,18 @@ class Rewrite(ChunkLoop):
         self.count = math.prod(inner_counts(spec))
 
     def __call__(self) -> None:
-        """Does it once."""
+        """Replaces the chunk once."""
         if library().limit_rewrite(ctypes.byref(self.job), self.count):
             raise OSError("the plain loop failed")
 
 
 def read_into(spec: Spec, root: Path, selection: Any, memory: Array, threads: int = 1) -> ChunkLoop:
-    """The loop that reads one selection."""
+    """Returns the loop that reads one selection."""
     return ChunkLoop("limit_read", spec, root, [(selection, memory)], threads)
 
 
 def pread(path: Path, offset: int, length: int) -> Callable[[int], None]:
-    """Open, read a range, close; so many times."""
+    """Returns a function that opens a file, reads a range and closes it `times` times."""
     out = np.ones(length, "u1")
     call = library().limit_pread
 
@@ -313,7 +311,7 @@ def pread(path: Path, offset: int, length: int) -> Callable[[int], None]:
 
 
 def copy_speed(count: int = 256 << 20) -> float:
-    """Bytes per second of `memcpy` between buffers that are there already and that no cache holds."""
+    """Returns bytes per second of `memcpy` between mapped buffers that fit in no cache."""
     source, out = np.ones(count, "u1"), np.ones(count, "u1")
     best = math.inf
     for _ in range(5):

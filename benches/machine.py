@@ -1,4 +1,4 @@
-"""What the numbers were taken on."""
+"""Describes the machine of the measurements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PACKAGES = ("hyperslab", "zarr", "zarrs", "zarrista", "tensorstore", "numcodecs"
 
 
 def one_line() -> str:
-    """Processor and kernel."""
+    """Returns processor and kernel."""
     return f"{os.cpu_count()} × {processor()}, {os.uname().sysname} {os.uname().release}"
 
 
 def describe(directory: Path) -> dict[str, Any]:
-    """Everything that a reader of the numbers may ask for; the data is in `directory`."""
+    """Describes the machine, the system and the file system of the data in `directory`."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -32,7 +32,7 @@ def describe(directory: Path) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The model of the processor."""
+    """Returns the model of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -42,7 +42,7 @@ def processor() -> str:
 
 
 def installed(package: str) -> str:
-    """The version of a package, or that there is none."""
+    """Returns the version of a package, or that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -50,7 +50,7 @@ def installed(package: str) -> str:
 
 
 def file_system(directory: Path) -> str:
-    """The type of the file system that a directory is on."""
+    """Returns the type of the file system that holds a directory."""
     mounts = Path("/proc/self/mounts")
     if not mounts.exists():
         return "unknown"
@@ -58,17 +58,18 @@ def file_system(directory: Path) -> str:
     best, kind = -1, "unknown"
     for line in mounts.read_text().splitlines():
         _, where, type_, *_ = line.split(" ")
-        # The longest mount point above it, and of those the last, which hides the earlier ones.
+        # The longest mount point above the directory. If several are equal, the last one hides the
+        # others.
         if place.is_relative_to(where) and len(where) >= best:
             best, kind = len(where), type_
     return kind
 
 
 def markdown(described: dict[str, Any]) -> str:
-    """The description as a paragraph."""
+    """Formats the description as a paragraph."""
     versions = ", ".join(f"{name} {number}" for name, number in described["versions"].items())
     return (
         f"{described['cores']} × {described['processor']}, {described['memory']}, {described['system']}, "
         f"{described['file system']}; Python {described['Python']}, {versions}. "
-        f"memcpy: {described['memcpy']}. Load when it began: {described['load at start']}."
+        f"memcpy: {described['memcpy']}. Load at the start: {described['load at start']}."
     )

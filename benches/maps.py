@@ -1,14 +1,15 @@
-"""`map_chunks` and `statistics` beside dask.array, on the same data.
+"""`map_chunks` and `statistics` compared with dask.array, on the same data.
 
     python benches/maps.py                  small data: 256 MiB
     python benches/maps.py --full           4 GiB
     python benches/maps.py --mib 1024 --rounds 5
 
-Contenders take turns; of each, the best round counts. dask.array reads and writes with zarr-python, with its
-own two codec pipelines and with that of zarrs, on blocks of one chunk and of those that dask chooses: the
-best of these six counts. Values are compared. A ratio is the best time of dask divided by ours; of
-statistics also the time of reading alone, with read-ahead, divided by ours. `plain` is a thread per core
-around libzstd and files: what this machine can do.
+Contenders take turns, and the best round of each counts. dask.array reads and writes with
+zarr-python in six ways, and the best counts. The ways are three codec pipelines (zarr-python's two
+and the one of zarrs), each with blocks of one chunk and with blocks that dask chooses. Values are
+compared. A ratio is dask's best time divided by ours. For statistics, the time of only reading
+(with read-ahead) divided by ours is shown too. `plain` is one thread per core around libzstd and
+files: the best this machine can do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PIPELINES = {
 
 
 def make(path: Path, mib: int) -> hs.Array:
-    """Ocean-like fields of 4 MiB, in chunks of 1 MiB."""
+    """Writes ocean-like fields of 4 MiB in chunks of 1 MiB."""
     steps = max(mib // 4, 1)
     shape = (steps, SIDE, SIDE)
     array = hs.create_array(path, shape=shape, chunks=(1, SIDE // 2, SIDE // 2), dtype="f4")
@@ -55,7 +56,7 @@ def make(path: Path, mib: int) -> hs.Array:
 
 
 def best(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The least seconds of each, in turns."""
+    """Returns the best time of each in seconds. They take turns."""
     times = dict.fromkeys(work, math.inf)
     for _ in range(rounds):
         for name, each in work.items():
@@ -66,7 +67,7 @@ def best(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
 
 
 def of_dask(source: Path, work: Callable[[Any], Any]) -> dict[str, Callable[[], Any]]:
-    """A piece of work with each pipeline and size of blocks."""
+    """Returns one piece of work with each pipeline and block size."""
     found: dict[str, Callable[[], Any]] = {}
     for name, pipeline in PIPELINES.items():
         if importlib.util.find_spec(pipeline.split(".")[0]) is None:
@@ -83,7 +84,7 @@ def of_dask(source: Path, work: Callable[[Any], Any]) -> dict[str, Callable[[], 
 
 
 def plain(source: Path, target: Path, shape: tuple[int, ...]) -> None:
-    """The square root of each chunk, by threads that know what is stored, and replace no files."""
+    """Takes the square root of each chunk, in threads that know the layout and replace no files."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     local = threading.local()

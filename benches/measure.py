@@ -1,4 +1,4 @@
-"""Measuring one case: everybody is checked, then everybody takes turns."""
+"""Measures one case: checks all contenders, then lets them take turns."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from contenders import PEERS, Cannot, Contender
 from operations import Operation, Place, Work, WrongValues
 from rows import Case
 
-# Samples per contender, at most; a case says how many there are at least.
+# The most samples per contender. A case sets the fewest.
 MOST_ROUNDS = 25
 QUICK_ROUNDS = 2
-# What one sample should take at least, in seconds: shorter work is repeated within it.
+# The least duration of one sample in seconds. Shorter work is repeated within it.
 SAMPLE, QUICK_SAMPLE = 0.02, 0.001
 
 
 def measure(
     case: Case, place: Place, contenders: list[Contender], *, quick: bool, fixed_rounds: int | None = None
 ) -> dict[str, Any]:
-    """Times one case for everybody who can do it; the result is ready for JSON."""
+    """Times one case for all contenders that can do it. The result is ready for JSON."""
     works, cannot = prepare_all(case, place, contenders)
     drop_caches, cold = cache_dropper(place.source) if case.cold else (None, None)
     sample = QUICK_SAMPLE if quick else SAMPLE
@@ -42,7 +42,7 @@ def measure(
         if number >= rounds:
             break
         if number == -1:
-            # What there was to warm up is warm from the checks.
+            # The checks have already warmed everything up.
             continue
         if drop_caches:
             drop_caches()
@@ -68,7 +68,7 @@ def measure(
 def prepare_all(
     case: Case, place: Place, contenders: list[Contender]
 ) -> tuple[dict[str, Work], dict[str, str]]:
-    """What everybody does, run and checked once; and why some cannot."""
+    """Returns the work of each contender, run and checked once, and why some cannot do it."""
     operation = case.operation
     makers: dict[str, Callable[[], dict[str, Work]]] = {}
     for contender in contenders:
@@ -102,18 +102,18 @@ def prepare_all(
 
 
 def work_of(operation: Operation, place: Place, contender: Contender) -> dict[str, Work]:
-    """What one contender does, by its name."""
+    """Returns the work of one contender by its name."""
     return {contender.name: operation.work(place, contender)}
 
 
 def reason(error: Exception) -> str:
-    """An exception in a few words."""
+    """Describes an exception in a few words."""
     text = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {text}"[:100].rstrip(": ")
 
 
 def run_once(work: Work) -> float:
-    """One run, and the time that it took."""
+    """Runs the work once and returns the time."""
     state = work.prepare()
     start = time.perf_counter()
     work.once(state)
@@ -121,18 +121,18 @@ def run_once(work: Work) -> float:
 
 
 def loops_for(work: Work, sample: float) -> int:
-    """How often the work has to be repeated to fill a sample."""
+    """Returns how often the work must run to fill a sample."""
     if work.many is None:
         return 1
     taken = run_once(work)
     if taken < sample:
-        # The second time is closer to what is to come.
+        # A second run predicts the later runs better.
         taken = min(taken, run_once(work))
     return max(1, int(sample / taken))
 
 
 def one_sample(work: Work, loops: int) -> float:
-    """The time of so many runs."""
+    """Returns the time of `loops` runs."""
     try:
         if work.many is None:
             return run_once(work)
@@ -143,12 +143,11 @@ def one_sample(work: Work, loops: int) -> float:
         work.clean_up()
 
 
-# -------------------------------------------------------------------------------------------- cold
-# files
+# --------------------------------------------------------------------------------------- cold files
 
 
 def cache_dropper(source: Path) -> tuple[Callable[[], None], str]:
-    """What makes the system forget the files of an array, and how it does it."""
+    """Returns a function that drops an array's files from the page cache, and how it does so."""
     os.sync()
     everything = Path("/proc/sys/vm/drop_caches")
 

@@ -1,7 +1,7 @@
-"""Peak memory of one contender in one case, measured in a process of its own.
+"""Peak memory of one contender in one case, measured in its own process.
 
-The process imports the library and opens the array, notes its resident memory, does the work once, and asks
-the system for the most that was resident meanwhile. What it reports is the difference.
+The process imports the library, opens the array and notes its resident memory. Then it does the
+work once and asks the system for the peak since. It reports the difference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rows import Case, cases
 
 
 def peak(case: Case, place: Place, contender: str, *, quick: bool) -> int | str:
-    """The bytes that a contender needs beside what it had before, or why that is not known."""
+    """Returns the bytes that the work adds, or why they are unknown."""
     place.scratch.mkdir(parents=True, exist_ok=True)
     values = place.scratch / "values.npy"
     if case.operation.writes_parts():
@@ -36,7 +36,7 @@ def peak(case: Case, place: Place, contender: str, *, quick: bool) -> int | str:
 
 
 def resident(field: str) -> int:
-    """A field of /proc/self/status, in bytes."""
+    """Returns a field of /proc/self/status in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
@@ -44,7 +44,7 @@ def resident(field: str) -> int:
 
 
 def forget_peak() -> None:
-    """Makes the system forget what was resident until now, so that importing is not counted."""
+    """Resets the peak of resident memory, so that imports do not count."""
     Path("/proc/self/clear_refs").write_text("5\n")
 
 
@@ -63,7 +63,7 @@ def measure_here(case: Case, place: Place, name: str) -> int | str:
 
 
 def main() -> None:
-    """The child's side."""
+    """Runs in the child process."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("case", "contender"):
         parser.add_argument(name)

@@ -1,9 +1,9 @@
 """`make run`: the whole way from one library to the other, on realistic data.
 
-1. zarr-python writes an ocean data set: Zarr v2, uncompressed.
-2. The command `hyperslab copy` makes a compressed Zarr v3 of it.
-3. Every value and attribute is compared with what zarr-python reads, bit for bit.
-4. Slabs are written and read by hyperslab, zarr-python and plain file I/O, in turn, and timed.
+1. zarr-python writes an ocean data set: Zarr v2, uncompressed. 2. The command `hyperslab copy`
+makes a compressed Zarr v3 copy. 3. Every value and attribute is compared with zarr-python's
+reading, bit for bit. 4. hyperslab, zarr-python and plain file I/O write and read slabs in turn, and
+are timed.
 
 Exits with status 1 if one value differs.
 """
@@ -89,16 +89,18 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def heading(text: str) -> None:
-    """Begins a part."""
+    """Prints a heading."""
     print(f"\n{text}\n{'─' * len(text)}", flush=True)
 
 
-# ------------------------------------------------------------------------------------- 1. the data
-# set
+# ---------------------------------------------------------------------------------- 1. the data set
 
 
 def write_ocean(path: Path, steps: list[Array]) -> None:
-    """A small model's output: fields in groups, coordinates, attributes; one chunk holds one time step."""
+    """Writes a small model's output: fields in groups, coordinates, attributes.
+
+    One chunk holds one time step.
+    """
     _, depth, lat, lon = shape = (len(steps), *steps[0].shape)
     root = zarr.create_group(
         path, zarr_format=2, attributes={"title": "synthetic ocean", "Conventions": "CF-1.11"}
@@ -132,7 +134,7 @@ def write_ocean(path: Path, steps: list[Array]) -> None:
     )
     for step, values in enumerate(steps):
         temperature[step] = values
-    # A second field cut the other way, so that reading a time step crosses many chunks.
+    # A second field is cut the other way: reading a time step crosses many chunks.
     salinity = create(
         "ocean/salinity", "time depth lat lon", ">f4", (shape[0], 1, lat // 2, lon // 2), units="1e-3"
     )
@@ -144,7 +146,7 @@ def write_ocean(path: Path, steps: list[Array]) -> None:
 
 
 def arrays_below(path: Path) -> Iterator[tuple[str, Any]]:
-    """Names and arrays of a hierarchy, as zarr-python sees it."""
+    """Yields names and arrays of a hierarchy, as zarr-python reads it."""
     for name, node in sorted(zarr.open_group(path, mode="r").members(max_depth=None)):
         if isinstance(node, zarr.Array):
             yield name, node
@@ -159,12 +161,11 @@ def describe(path: Path) -> None:
     print(common.table(("array", "dtype", "shape", "chunks", "size"), rows))
 
 
-# ------------------------------------------------------------------------------------------ 2. the
-# copy
+# -------------------------------------------------------------------------------------- 2. the copy
 
 
 def hyperslab_command(*arguments: str | Path) -> list[str]:
-    """The command that the wheel has installed beside this Python."""
+    """Returns the command that the wheel installed beside this Python."""
     return [str(Path(sys.executable).parent / "hyperslab"), *map(str, arguments)]
 
 
@@ -179,19 +180,23 @@ def copy_with_command(source: Path, copy: Path) -> None:
     print(f"  took {seconds_text(time.perf_counter() - start)}, verification included")
 
 
-# ------------------------------------------------------------------------------------ 3. the
-# comparison
+# -------------------------------------------------------------------------------- 3. the comparison
 
 
 def attributes(array: Any) -> dict[str, Any]:
-    """The attributes of an array. Zarr v2 keeps the names of the axes among them, v3 apart from them."""
+    """Returns the attributes of an array with the names of its axes.
+
+    Zarr v2 stores the names among the attributes, v3 apart from them.
+    """
     names = getattr(array.metadata, "dimension_names", None)
     return dict(array.attrs) | ({"_ARRAY_DIMENSIONS": list(names)} if names else {})
 
 
 def attributes_of_copy(array: Any, zarr_format: int) -> dict[str, Any]:
-    """The attributes of a copy of an array of Zarr v2, as xarray takes it: elements that equal the fill value
-    are missing. In Zarr v3 the attribute ``_FillValue`` has this value, floats as eight bytes in base 64.
+    """Returns the attributes of a copy of a Zarr v2 array as xarray expects them.
+
+    Elements that equal the fill value are missing. In Zarr v3 the attribute ``_FillValue`` has this
+    value: a float is its eight bytes in base 64.
     """
     fill = array.fill_value
     if zarr_format == 2 or fill is None:
@@ -203,7 +208,7 @@ def attributes_of_copy(array: Any, zarr_format: int) -> dict[str, Any]:
 
 
 def compare_hierarchies(source: Path, copy: Path) -> int:
-    """The number of arrays and groups that differ between source and copy, read by both libraries."""
+    """Returns the number of nodes that differ between source and copy, read by both libraries."""
     wrong = 0
     readers = {
         "the source read by hyperslab": hs.open_group(source, mode="r"),
@@ -216,11 +221,11 @@ def compare_hierarchies(source: Path, copy: Path) -> int:
             found: Any = root[name]
             wanted = attributes_of_copy(expected, found.metadata.zarr_format)
             same = found.shape == expected.shape and attributes(found) == wanted
-            # One row of chunks at a time, so that memory stays small.
+            # One row of chunks at a time keeps memory small.
             for start in range(0, expected.shape[0], expected.chunks[0]):
                 rows = slice(start, start + expected.chunks[0])
                 values = expected[rows]
-                # Byte order is a property of the storage; the values are what must agree.
+                # Compare values only: byte order is a property of the storage.
                 same = same and same_bits(np.asarray(found[rows]).astype(values.dtype), values)
                 compared += values.size
             if not same:
@@ -237,7 +242,7 @@ def compare_hierarchies(source: Path, copy: Path) -> int:
 
 
 def slabs(shape: tuple[int, ...]) -> dict[str, Any]:
-    """The ways that people cut such a field."""
+    """Returns the common ways to cut such a field."""
     steps, depth, lat, lon = shape
     every = slice(None)
     return {
@@ -256,7 +261,10 @@ def slabs(shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def compare_slabs(source: Path, copy: Path) -> int:
-    """The number of slabs, also reversed ones, that hyperslab and zarr-python read differently."""
+    """Returns the number of slabs that hyperslab and zarr-python read differently.
+
+    Some slabs are reversed.
+    """
     wrong = compared = 0
     for name in ("ocean/temperature", "ocean/salinity"):
         for path in (source, copy):
@@ -279,13 +287,12 @@ def compare_slabs(source: Path, copy: Path) -> int:
     return wrong
 
 
-# ------------------------------------------------------------------------------------- 4. the
-# measurement
+# ------------------------------------------------------------------------------- 4. the measurement
 
 
 @dataclass
 class Work:
-    """One row of the table: what each contender does, `prepare` untimed and `run` timed."""
+    """One row of the table. Each contender has a `prepare`, not timed, and a `run`, timed."""
 
     name: str
     size: int
@@ -295,7 +302,7 @@ class Work:
 
 
 def measure(directory: Path, source: Path, copy: Path, steps: list[Array], rounds: int) -> None:
-    """Times reading and writing, contender after contender within each round, and prints the table."""
+    """Times reading and writing and prints the table. Contenders take turns in each round."""
     ours, theirs, *fused = contenders_named(["hyperslab", "zarr", "fused"])
     contenders = [ours, theirs, *fused]
     shape = (len(steps), *steps[0].shape)
@@ -313,7 +320,7 @@ def measure(directory: Path, source: Path, copy: Path, steps: list[Array], round
             )
 
     for work in works:
-        # Writing takes long and varies little.
+        # Three rounds are enough for writing: it takes long and varies little.
         for number, name in common.turns(
             work.run, rounds if work.name.startswith("read") else min(rounds, 3)
         ):
@@ -332,14 +339,14 @@ def measure(directory: Path, source: Path, copy: Path, steps: list[Array], round
 
 
 NOTE = """
-size: the bytes of the values. ×: how many times as long as hyperslab takes.
-plain: whole files by read() and write(), into memory that is already there; parts through mmap;
-compressed chunks through numcodecs' zstd, many at once on every core.
+size: bytes of the values. ×: time as a multiple of hyperslab's.
+plain: whole files with read() and write(), into memory that is already mapped; parts with mmap;
+compressed chunks with numcodecs' zstd, many at once on all cores.
 column: [:, :, y, x]. plane: [:, z]. strided: [::5, ::4, 3::8, ::8]. tile: 1/5 of time, 1/4 of area."""
 
 
 def results_table(works: list[Work], contenders: list[Contender]) -> str:
-    """hyperslab's time and rate, then each other's time and how many times as long that is."""
+    """Returns hyperslab's time and rate, then the others' times and their ratios to it."""
     others = [contender.name for contender in contenders[1:]] + ["plain"]
     rows = []
     for work in works:
@@ -365,7 +372,7 @@ def write_work(
     steps: list[Array],
     contenders: list[Contender],
 ) -> Work:
-    """Writing the field one time step after the other: a model's output."""
+    """Writes the field one time step after the other, like a model."""
     spec = Spec(
         shape=(len(steps), *steps[0].shape),
         chunks=(1, *steps[0].shape),
@@ -393,7 +400,7 @@ def write_work(
 
 
 def copy_work(scratch: Path, source: Path, contenders: list[Contender]) -> Work:
-    """The copy of part 2 (without verification), against the obvious loop with zarr-python."""
+    """The copy of part 2 without verification, compared with the obvious loop in zarr-python."""
 
     def copy_ours() -> None:
         options = [option for option in COPY_OPTIONS if option != "--verify"]
@@ -422,7 +429,7 @@ def read_work(
     codec: Zstd | None,
     pool: ThreadPoolExecutor,
 ) -> Work:
-    """Reading one slab of an array that is open already."""
+    """Reads one slab of an open array."""
     opened = {contender.name: contender.open(path) for contender in contenders}
     array = opened["zarr"]
     expected = np.asarray(array[selection])

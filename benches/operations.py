@@ -1,7 +1,8 @@
-"""What is measured: reading, writing, opening, in all the ways that the rows need.
+"""The operations that the rows measure: reading, writing and opening.
 
-An operation says what each contender does (`work`), what else is measured beside them (`extras`: the same
-without some feature), and what the machine's limit is (`limits`; the best of them counts).
+An operation defines the work of each contender (`work`). It also defines additional measurements
+(`extras`, such as the work without some feature) and the machine's limit (`limits`; the best one
+counts).
 """
 
 from __future__ import annotations
@@ -23,35 +24,34 @@ import numpy as np
 from common import Array, same_bits
 from contenders import Cannot, Contender, Spec
 
-# Where in the array, and which values.
+# A selection of the array, and its values.
 Part = tuple[Any, Array]
 
 
 class WrongValues(Exception):
-    """Fast and wrong is not fast: nothing more is measured."""
+    """A contender read or wrote wrong values. Stops the measurement: fast and wrong is not fast."""
 
 
 def nothing() -> None:
-    """No preparation, or no check."""
+    """Does nothing, in place of a preparation or a check."""
 
 
 @dataclass
 class Work:
-    """What one contender does for one sample: `prepare` is not timed and gives `once` what it needs."""
+    """One sample of a contender: `once` is timed and gets what `prepare` made."""
 
     once: Callable[[Any], Any]
-    # Called after the first run; stops everything at a wrong value.
+    # Called after the first run. A wrong value stops everything.
     check: Callable[[], None]
     prepare: Callable[[], Any] = nothing
-    # `once` so many times within one sample, where one time is too short for the clock.
+    # Runs `once` a given number of times in one sample, if one run is too short for the clock.
     many: Callable[[int], Any] | None = None
-    # Not timed either: what was written may be gigabytes, and should not reach the disk while
-    # others work.
+    # Not timed. Removes output, which may be gigabytes and would reach the disk while others work.
     clean_up: Callable[[], Any] = nothing
 
 
 def times(call: Callable[[], Any]) -> Callable[[int], None]:
-    """A loop that costs next to nothing itself."""
+    """Returns a loop that costs almost nothing itself."""
 
     def many(count: int) -> None:
         for _ in itertools.repeat(None, count):
@@ -62,7 +62,7 @@ def times(call: Callable[[], Any]) -> Callable[[int], None]:
 
 @dataclass
 class Place:
-    """One case's array: what it is, where it is, what it holds, and where more may be written."""
+    """The array of one case: description, place, values, and a place for more arrays."""
 
     spec: Spec
     source: Path
@@ -71,14 +71,17 @@ class Place:
 
     @cached_property
     def whole(self) -> Array:
-        """All values."""
+        """Returns all values."""
         values: Array = np.full(self.spec.shape, self.spec.fill_value, self.spec.dtype)
         for where, part in self.parts:
             values[where] = part
         return values
 
     def expected(self, selection: Any) -> Array:
-        """What a selection reads. Whole time steps are not copied together first: there may be gigabytes."""
+        """Returns the expected result of a selection.
+
+        Whole time steps are not joined into one array first, since that may take gigabytes.
+        """
         if isinstance(selection, int) and len(self.parts) > 1 and self.parts[selection][0] == selection:
             return self.parts[selection][1]
         return np.asarray(self.whole[selection])
@@ -87,7 +90,7 @@ class Place:
         """Stops everything if a selection was read wrongly."""
         expected = self.expected(selection)
         found = np.asarray(found)
-        # Zarr v2 arrays may be read in their own byte order; zarrista keeps the axes of integers.
+        # Zarr v2 arrays may keep their stored byte order. zarrista keeps the axes of integers.
         found = found.astype(found.dtype.newbyteorder("="), copy=False)
         if found.size == expected.size:
             found = found.reshape(expected.shape)
@@ -95,7 +98,7 @@ class Place:
             raise WrongValues(f"{who} reads {selection} of {self.spec} wrongly")
 
     def check_stored(self, who: str, path: Path, parts: Iterable[Part]) -> None:
-        """Stops everything if zarr-python does not find in an array what was written to it."""
+        """Stops everything if zarr-python reads other values than those written."""
         zarr = c.CONTENDERS["zarr"]()
         array = zarr.open(path)
         for where, values in parts:
@@ -105,44 +108,42 @@ class Place:
 
 @dataclass(frozen=True)
 class Operation:
-    """What the cases of a row have in common."""
+    """The kind of work that the cases of a row share."""
 
     def size(self, spec: Spec) -> int:
-        """The bytes of the values that one sample moves."""
+        """Returns the bytes of the values that one sample moves."""
         raise NotImplementedError
 
     def calls(self, spec: Spec) -> int:
-        """The calls that one sample makes; times are reported per call."""
+        """Returns the number of calls in one sample. Times are reported per call."""
         return 1
 
     def work(self, place: Place, contender: Contender) -> Work:
-        """What one contender does."""
+        """Returns the work of one contender."""
         raise NotImplementedError
 
     def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
-        """What else is measured."""
+        """Returns additional measurements."""
         return {}
 
     def limits(self, place: Place) -> dict[str, Work]:
-        """The least that it costs on this machine, in one or several ways."""
+        """Returns the least work on this machine, in one or several ways."""
         return {}
 
     def writes_parts(self) -> bool:
-        """Whether the values of the array are what is written, so that there is nothing to read."""
+        """Returns true if the work writes the array's values, so that there is nothing to read."""
         return False
 
 
-# -------------------------------------------------------------------------------------------
-# reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 @dataclass(frozen=True)
 class Reads(Operation):
-    """Selections of an open array, one after the other; each result is dropped before the next is read."""
+    """Reads selections of an open array in turn. Each result is dropped before the next read."""
 
     selections: tuple[Any, ...] = (Ellipsis,)
-    # Whether the limit, too, takes new memory for each result, as it must where nearly nothing is
-    # stored.
+    # Let the limit allocate memory for each result, too. Needed if almost nothing is stored.
     fresh: bool = False
 
     def size(self, spec: Spec) -> int:
@@ -176,21 +177,20 @@ class Reads(Operation):
             run = limits.ChunkLoop("limit_read", spec, place.source, places, threads)
 
             def check() -> None:
-                # Transposing and swapping bytes is more than the limit does.
+                # The limit does not transpose or swap bytes.
                 if not (spec.fortran or spec.big_endian):
                     place.check("the limit", self.selections[-1], memory)
 
             return Work(lambda _: run(), check, many=times(run))
 
         found = {"limit": loop(1)}
-        # Selection after selection goes into the same memory, one at a time as a caller would have
-        # them.
+        # Several selections share one buffer. They run one at a time, like a caller's reads.
         if len(self.selections) == 1 and len(limits.pieces(spec, self.selections[0])) > 1:
             found["limit 2 threads"] = loop(2)
         return found
 
     def fresh_limit(self, place: Place, memory: Array) -> Work:
-        """The limit with memory that the system has just zeroed, or will when it is touched."""
+        """Returns the limit with new zeroed memory for each run."""
         run = limits.read_into(place.spec, place.source, self.selections[0], memory)
 
         def once(_: Any) -> None:
@@ -205,7 +205,7 @@ class Reads(Operation):
 
 @dataclass(frozen=True)
 class SwappedReads(Reads):
-    """Reads of an array in the other byte order, beside hyperslab's reads of a native one ("native")."""
+    """Reads an array in foreign byte order, and with hyperslab also a native one ("native")."""
 
     def extras(self, place: Place, ours: Contender) -> dict[str, Work]:
         native = replace(place, spec=replace(place.spec, big_endian=False), source=place.scratch / "native")
@@ -215,13 +215,13 @@ class SwappedReads(Reads):
 
 @dataclass(frozen=True)
 class CachedReads(Reads):
-    """Reads with hyperslab's cache of decoded chunks, beside its reads without ("without")."""
+    """Reads with hyperslab's cache of decoded chunks, and also without the cache ("without")."""
 
     shared: bool = False
 
     def work(self, place: Place, contender: Contender) -> Work:
         if contender.name == "hyperslab":
-            # Files that have just been written might still change unseen: they are not cached.
+            # hyperslab does not cache files written just now: they might change unnoticed.
             time.sleep(2.5)
             contender = c.hyperslab_cached(contender, shared=self.shared)
         return super().work(place, contender)
@@ -235,7 +235,7 @@ class CachedReads(Reads):
 
 @dataclass(frozen=True)
 class ThreadedReads(Reads):
-    """The same reads by several Python threads at once."""
+    """Several Python threads do the same reads at once."""
 
     threads: int = 1
 
@@ -261,13 +261,13 @@ class ThreadedReads(Reads):
                 work.once, work.check, many=lambda count: work.many and work.many(count * self.threads)
             )
 
-        # One caller that does the work of all.
+        # One caller does the work of all threads.
         return {name: repeated(work) for name, work in super().limits(place).items()}
 
 
 @dataclass(frozen=True)
 class Latency(Operation):
-    """One short read, again and again, with nothing around it but the loop."""
+    """One short read in a bare loop."""
 
     selection: Any
 
@@ -292,7 +292,7 @@ class Latency(Operation):
 
 @dataclass(frozen=True)
 class Opens(Operation):
-    """Opening an array."""
+    """Opens an array."""
 
     def size(self, spec: Spec) -> int:
         return 0
@@ -319,9 +319,10 @@ class Opens(Operation):
 
 @dataclass(frozen=True)
 class StreamReads(Operation):
-    """One time step after the other: hyperslab's stream, its plain loop ("without"), everybody's plain loop.
+    """Reads one time step after the other: hyperslab's stream, and everybody's plain loop.
 
-    The loop's body does nothing: what is measured is how fast steps arrive.
+    hyperslab's plain loop is the row "without". The loop has an empty body: the measurement is how
+    fast steps arrive.
     """
 
     def size(self, spec: Spec) -> int:
@@ -336,7 +337,7 @@ class StreamReads(Operation):
         return self.looping(place, contender)
 
     def looping(self, place: Place, contender: Contender) -> Work:
-        """What a contender does as it is."""
+        """Returns the contender's own loop."""
         array = contender.open(place.source)
         count = place.spec.shape[0]
 
@@ -366,13 +367,12 @@ class StreamReads(Operation):
         return {"limit": loop(1), "limit 2 threads": loop(2)}
 
 
-# -------------------------------------------------------------------------------------------
-# writing
+# ------------------------------------------------------------------------------------------ writing
 
 
 @dataclass(frozen=True)
 class Writes(Operation):
-    """One time step after the other into an array that is made anew, and empty, before each sample."""
+    """Writes one time step after the other into a new, empty array, created before each sample."""
 
     limit_threads: tuple[int, ...] = (1,)
 
@@ -389,7 +389,7 @@ class Writes(Operation):
         return self.looping(place, contender)
 
     def looping(self, place: Place, contender: Contender, name: str = "") -> Work:
-        """What a contender does as it is."""
+        """Returns the contender's own loop."""
         path = place.scratch / (name or contender.name)
 
         def once(array: Any) -> None:
@@ -412,7 +412,7 @@ class Writes(Operation):
             return Work(
                 lambda _: run(),
                 lambda: place.check_stored(name, path, place.parts),
-                # With its metadata the result is an array that can be checked like the others.
+                # The metadata makes the result an array that `check_stored` can open.
                 lambda: ours.create(path, place.spec),
                 clean_up=lambda: common.remove(path),
             )
@@ -423,7 +423,7 @@ class Writes(Operation):
 
 @dataclass(frozen=True)
 class StreamWrites(Writes):
-    """Writing with hyperslab's write-behind, beside its plain loop ("without")."""
+    """Writes with hyperslab's write-behind, and also in its plain loop ("without")."""
 
     limit_threads: tuple[int, ...] = (1, 2)
 
@@ -438,7 +438,7 @@ class StreamWrites(Writes):
 
 @dataclass(frozen=True)
 class Overwrites(Operation):
-    """A region of an array that is full already, again and again; each contender has a copy of the array."""
+    """Overwrites a region of a full array repeatedly. Each contender has its own copy."""
 
     selection: Any
 
@@ -446,12 +446,12 @@ class Overwrites(Operation):
         return limits.selected_bytes(spec, self.selection)
 
     def values(self, spec: Spec) -> Array:
-        """What is written."""
+        """Returns the values to write."""
         rng = np.random.default_rng(2)
         return rng.integers(0, 1000, limits.result_shape(spec, self.selection)).astype(spec.dtype)
 
     def check(self, place: Place, name: str) -> None:
-        """Stops everything unless the region has changed and nothing else."""
+        """Stops everything unless exactly the region has changed."""
         expected = place.whole.copy()
         expected[self.selection] = self.values(place.spec)
         place.check_stored(name, place.scratch / name, [(Ellipsis, expected)])
@@ -479,7 +479,7 @@ class Overwrites(Operation):
 
 @dataclass(frozen=True)
 class WritesAll(Writes):
-    """All of an array in one call; it is made anew, and empty, before each sample."""
+    """Writes a whole array in one call. The array is created, empty, before each sample."""
 
     limit_threads: tuple[int, ...] = (1, 2)
 
@@ -505,7 +505,7 @@ class WritesAll(Writes):
 
 @dataclass(frozen=True)
 class Rewrites(Operation):
-    """One inner chunk after the other, each once before the first comes again; each contender has a copy."""
+    """Replaces inner chunks in turn, each once per cycle. Each contender has its own copy."""
 
     selections: tuple[Any, ...]
 
@@ -513,11 +513,11 @@ class Rewrites(Operation):
         return limits.selected_bytes(spec, self.selections[0])
 
     def values(self, place: Place) -> list[Array]:
-        """What is written: what is there, backwards, so that it compresses as well."""
+        """Returns the values to write: the present ones reversed, which compress equally well."""
         return [np.ascontiguousarray(place.whole[selection][::-1]) for selection in self.selections]
 
     def rewriting(self, place: Place, name: str, replace_one: Callable[[int], None]) -> Work:
-        """The work of whoever replaces inner chunks by their number in the list."""
+        """Returns work that replaces inner chunks by their number in the list."""
         turn, written = itertools.cycle(range(len(self.selections))), set[int]()
 
         def call() -> None:
@@ -554,7 +554,7 @@ class Rewrites(Operation):
 
 
 def make_source(place: Place) -> None:
-    """Makes the array that is read, with zarr-python or h5py, with which all others have to agree."""
+    """Creates the array to read with zarr-python or h5py. All others must agree with it."""
     maker = c.CONTENDERS["zarr" if place.spec.hdf5 is None else "h5py"]()
     array = maker.create(place.source, place.spec)
     for where, values in place.parts:
@@ -564,7 +564,7 @@ def make_source(place: Place) -> None:
 
 
 def random_chunks(spec: Spec, count: int) -> tuple[Any, ...]:
-    """Some chunks, none of them twice."""
+    """Returns some chunks, each at most once."""
     grid = [length // chunk for length, chunk in zip(spec.shape, spec.chunks, strict=True)]
     numbers = np.random.default_rng(4).permutation(int(np.prod(grid)))[:count]
     corners = np.stack(np.unravel_index(numbers, grid), axis=1).tolist()
@@ -575,7 +575,7 @@ def random_chunks(spec: Spec, count: int) -> tuple[Any, ...]:
 
 
 def random_blocks(spec: Spec, block: int, count: int) -> tuple[Any, ...]:
-    """Places of square blocks anywhere in a two-dimensional array."""
+    """Returns random square blocks of a two-dimensional array."""
     rng = np.random.default_rng(3)
     corners = [rng.integers(0, length - block + 1, count).tolist() for length in spec.shape]
     return tuple(
@@ -584,5 +584,5 @@ def random_blocks(spec: Spec, block: int, count: int) -> tuple[Any, ...]:
 
 
 def chunks_of(numbers: int, dimensions: int, chunk: int) -> tuple[slice, ...]:
-    """The first so many chunks along each axis."""
+    """Returns the first `numbers` chunks along each axis."""
     return (slice(0, numbers * chunk),) * dimensions

@@ -1,4 +1,4 @@
-"""The results as pictures: how fast everybody is, as multiples of hyperslab's speed."""
+"""Draws the results: speed of each contender as a multiple of hyperslab's."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ LETTERS = {
     "processes": "p",
     "without": "w",
 }
-# From hundred times slower than hyperslab to four times faster.
+# From a hundred times slower than hyperslab to four times faster.
 LOW, HIGH = 1 / 100, 4.0
 
 
 def speeds(result: Result) -> dict[str, float]:
-    """How many times as fast as hyperslab each contender is, and the limit."""
+    """Returns the speed of each contender and of the limit, relative to hyperslab."""
     times = medians(result)
     ours = times.get("hyperslab")
     return {} if ours is None else {name: ours / seconds for name, seconds in times.items()}
 
 
 def position(speed: float, width: int) -> int:
-    """The column of a speed on the logarithmic axis."""
+    """Returns the column of a speed on the logarithmic axis."""
     share = math.log(min(max(speed, LOW), HIGH) / LOW) / math.log(HIGH / LOW)
     return round(share * (width - 1))
 
 
 def terminal(results: Results) -> str:
-    """One line per case; the right is faster."""
+    """Returns one line per case. Further right is faster."""
     shown = [result for result in results["cases"] if speeds(result)]
     if not shown:
         return ""
@@ -80,7 +80,7 @@ STYLES = {
 
 
 def picture(results: Results, path: Path) -> None:
-    """Draws all cases in two columns, one marker per contender, and the limit as a stroke."""
+    """Draws all cases in two columns: one marker per contender, a stroke for the limit."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -111,7 +111,7 @@ def picture(results: Results, path: Path) -> None:
 
 
 def split(shown: list[Result]) -> list[list[Result]]:
-    """Two columns of nearly the same length; a row is not torn apart."""
+    """Splits the cases into two columns of almost equal length, without splitting a row."""
     if len(shown) < 20:
         return [shown]
     borders = [at for at in range(1, len(shown)) if shown[at]["row"] != shown[at - 1]["row"]]
@@ -120,7 +120,7 @@ def split(shown: list[Result]) -> list[list[Result]]:
 
 
 def draw(axis: object, shown: list[Result]) -> None:
-    """One column."""
+    """Draws one column."""
     from matplotlib.axes import Axes
 
     assert isinstance(axis, Axes)

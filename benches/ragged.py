@@ -1,7 +1,8 @@
-"""What is measured of elements of variable length: ragged rows and text, in HDF5 and Zarr.
+"""Elements of variable length: ragged rows and text, in HDF5 and Zarr.
 
-Files are made by h5py and zarr-python. Nobody is asked for what it does not have: h5py's nearest result is
-taken instead (of Arrow: NumPy's `StringDType`), which the rows say.
+h5py and zarr-python write the files. If a contender lacks a result type, its nearest one is
+measured instead: for h5py NumPy's `StringDType` replaces Arrow. The descriptions of the rows say
+so.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from operations import Operation, Place, Work, WrongValues, nothing, times
 STRUCT = np.dtype([("a", "<i4"), ("b", "<f4"), ("c", "<i4")])
 CELLS, ROWS = 600, 200
 WINDOW = 60
-# Strings are written in blocks of so many.
+# Number of strings written at once.
 BLOCK = 1_000_000
 
 
 def cells(spec: Spec) -> list[Array]:
-    """Rows of structures, all of one length."""
+    """Returns rows of structures, all of one length."""
     count = spec.shape[0] * ROWS
     values = np.zeros(count, STRUCT)
     values["a"] = np.arange(count)
@@ -36,7 +37,7 @@ def cells(spec: Spec) -> list[Array]:
 
 
 def rows(spec: Spec) -> list[Array]:
-    """Rows of 0 to 30 integers."""
+    """Returns rows of 0 to 30 integers."""
     rng = np.random.default_rng(11)
     lengths = rng.integers(0, 31, spec.shape[0])
     values = np.arange(lengths.sum(), dtype="i4")
@@ -44,12 +45,12 @@ def rows(spec: Spec) -> list[Array]:
 
 
 def texts(start: int, stop: int) -> list[str]:
-    """Names of about 12 bytes, and some longer ones, which are told apart."""
+    """Returns distinct names of about 12 bytes, and some longer ones."""
     return [f"station {n:x}" if n % 50 else f"station {n:x} on the river Rhône" for n in range(start, stop)]
 
 
 def objects(values: list[Any]) -> Array:
-    """An array of objects, also where all rows have one length."""
+    """Returns an array of objects, even if all rows have the same length."""
     made = np.empty(len(values), object)
     made[:] = values if isinstance(values[0], str) else [np.asarray(value) for value in values]
     return made
@@ -57,19 +58,19 @@ def objects(values: list[Any]) -> Array:
 
 @dataclass(frozen=True)
 class Ragged(Operation):
-    """Reading elements of variable length; `way` says which, and as what."""
+    """Reads elements of variable length. `way` selects the elements and the type of the result."""
 
     way: str
 
     def writes_parts(self) -> bool:
-        # The files are made here.
+        # `file` creates the files.
         return True
 
     def calls(self, spec: Spec) -> int:
         return 1
 
     def file(self, place: Place) -> Path:
-        """The file, which is made when it is first asked for."""
+        """Returns the file, and creates it on the first call."""
         path = place.source / "ragged.h5"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,17 +81,17 @@ class Ragged(Operation):
         raise NotImplementedError
 
     def expected(self, spec: Spec) -> Any:
-        """What everybody should read."""
+        """Returns the values that every contender must read."""
         raise NotImplementedError
 
     def ways(self, place: Place) -> dict[str, Callable[[], Any]]:
-        """The quickest way of each."""
+        """Returns the fastest call of each contender."""
         raise NotImplementedError
 
     def work(self, place: Place, contender: Contender) -> Work:
         ways = self.ways(place)
         if contender.name not in ways:
-            raise Cannot("has nothing of this kind, or is not for it")
+            raise Cannot("cannot do this, or is not measured")
         call = ways[contender.name]
 
         def check() -> None:
@@ -102,7 +103,7 @@ class Ragged(Operation):
 
 
 def same(found: Any, expected: list[Any]) -> bool:
-    """Whether rows, or texts, are these."""
+    """Compares rows or texts with the expected ones."""
     found = list(found)
     if len(found) != len(expected):
         return False
@@ -114,7 +115,7 @@ def same(found: Any, expected: list[Any]) -> bool:
 
 
 def dataset_of(library: str, path: Path) -> Any:
-    """The dataset of a file, open for as long as it is used."""
+    """Opens the dataset of a file. It stays open as long as it is used."""
     if library == "hyperslab":
         import hyperslab as hs
 
@@ -130,7 +131,10 @@ def dataset_of(library: str, path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Rows(Ragged):
-    """Rows of numbers or structures of an HDF5 file: `whole`, `windows`, `single`, `open` or `objects`."""
+    """Reads rows of an HDF5 file: `whole`, `windows`, `single`, `open` or `objects`.
+
+    The rows are numbers or structures.
+    """
 
     content: Callable[[Spec], list[Array]] = cells
 
@@ -145,7 +149,7 @@ class Rows(Ragged):
         with h5py.File(path, "w") as file:
             dtype = h5py.vlen_dtype(values[0].dtype)
             dataset = file.create_dataset("d", spec.shape, dtype, **chunks)
-            # One by one: h5py takes rows of one length for another axis.
+            # One at a time: h5py would take rows of equal length for another axis.
             if self.content is cells:
                 for number, row in enumerate(values):
                     dataset[number] = row
@@ -194,7 +198,7 @@ class Rows(Ragged):
 
 
 class Joined:
-    """Windows one after the other."""
+    """Iterates over the rows of several windows."""
 
     def __init__(self, parts: list[Any]) -> None:
         self.parts = parts
@@ -212,7 +216,7 @@ def opened_by_h5py(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Texts(Ragged):
-    """Texts of HDF5 or Zarr: `arrow`, `anew` (the same, with the file opened), `StringDType`, `objects`."""
+    """Texts of HDF5 or Zarr: `arrow`, `anew` (opens the file, too), `StringDType` or `objects`."""
 
     random: bool = False
 
@@ -245,7 +249,7 @@ class Texts(Ragged):
                 values = texts(0, count)
                 for number in np.random.default_rng(3).permutation(count):
                     dataset[number] = values[number]
-                # The same in order.
+                # The same texts, stored in order.
                 file.create_dataset("sorted", data=np.array(values, object), dtype=h5py.string_dtype())
                 return
             for start in range(0, count, BLOCK):
@@ -263,7 +267,7 @@ class Texts(Ragged):
         ways: dict[str, Callable[[], Any]] = {}
         if self.way == "anew":
             ways["hyperslab"] = lambda: Exported(dataset_of("hyperslab", path).read_ragged())
-            # Others need minutes.
+            # Above this count h5py needs minutes.
             if count <= 4 * BLOCK:
                 ways["h5py"] = lambda: dataset_of("h5py", path).astype("T")[:]
             return ways
@@ -320,7 +324,7 @@ class Texts(Ragged):
 
 
 class Exported:
-    """A result that has been handed over in Arrow's form."""
+    """A result exported in Arrow's form."""
 
     def __init__(self, ragged: Any) -> None:
         self.ragged, self.capsules = ragged, ragged.__arrow_c_array__()

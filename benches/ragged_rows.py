@@ -12,15 +12,15 @@ from ragged import CELLS, ROWS, Rows, Texts, rows
 
 
 def nothing_in(spec: Spec) -> list[Part]:
-    """The files are made elsewhere."""
+    """The operations create their files themselves."""
     import numpy as np
 
     return [(Ellipsis, np.zeros(1))]
 
 
 def ragged(quick: bool) -> Iterator[Any]:
-    """ragged-cells, ragged-gzip, ragged-text, ragged-zarr, ragged-order and ragged-many."""
-    # The cases are described as all others are; rows.py imports this file.
+    """Yields ragged-cells, ragged-gzip, ragged-text, ragged-zarr, ragged-order and ragged-many."""
+    # Imported here because rows.py imports this file.
     from rows import Case, Target
 
     spec = Spec((CELLS,), (CELLS,), codec=None, hdf5="earliest")

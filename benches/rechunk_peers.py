@@ -1,7 +1,7 @@
-"""Rechunker and cubed, which need another zarr-python than the other contenders of `copies.py`.
+"""Rechunker and cubed, which need a different zarr-python from the contenders of `copies.py`.
 
-Each runs in an environment of its own (`pip install rechunker`, `pip install cubed zarr`), whose Python
-`copies.py` calls: PYTHON rechunk_peers.py NAME SOURCE TARGET MEMORY.
+Each runs in its own environment (`pip install rechunker`, `pip install cubed zarr`). `copies.py`
+calls the Python of that environment: PYTHON rechunk_peers.py NAME SOURCE TARGET MEMORY.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPACE = 64
 
 
 def rechunker_(source: str, target: str, memory: str) -> None:
-    """On dask's threads, as its tutorial has it. It takes Zarr v2 only."""
+    """Rechunker on dask's threads, as its tutorial shows it. Works with Zarr v2 only."""
     import rechunker
     import zarr
 
@@ -28,7 +28,7 @@ def rechunker_(source: str, target: str, memory: str) -> None:
         plan = rechunker.rechunk(
             array,
             target_chunks=(array.shape[0], SPACE, SPACE),
-            # A task's; as many run as there are threads.
+            # The memory of one task. There is one task per thread.
             max_mem=int(memory.removesuffix(" MiB")) * (1 << 20) // 2,
             target_store=target,
             temp_store=f"{between}/x",
@@ -37,7 +37,7 @@ def rechunker_(source: str, target: str, memory: str) -> None:
 
 
 def cubed_(source: str, target: str, memory: str) -> None:
-    """On its threads."""
+    """cubed on its own threads."""
     import cubed
 
     with tempfile.TemporaryDirectory() as between:
@@ -52,9 +52,9 @@ CONTENDERS = {"rechunker": rechunker_, "cubed": cubed_}
 
 
 def peak_bytes() -> int:
-    """The most memory of this process, or of one that it started.
+    """Returns the peak memory of this process or of its largest child.
 
-    Of this one `getrusage` may tell what the process had that started it.
+    Reads /proc for this process, because `getrusage` may report the memory of the parent.
     """
     status = Path("/proc/self/status").read_text()
     own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))

@@ -1,4 +1,4 @@
-"""The results as tables. Everything here works on what the JSON file holds."""
+"""Formats the results as tables, from the content of the JSON file."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ from typing import Any
 from common import MIB, bytes_text, seconds_text, table
 from contenders import PEERS
 
-# Results of one case, and of one run.
+# The results of one case and of one run.
 Result = dict[str, Any]
 Results = dict[str, Any]
 
-# How much slower the next of a series may be than the one before: what two runs of the same differ
-# by.
+# How much slower the next case of a series may be: the difference between two equal runs.
 NOISE = 1.05
 LIMITS = ("limit", "limit 2 threads")
 
 
 def medians(result: Result) -> dict[str, float]:
-    """The median time of one sample by contender; the limit's ways are one, the better."""
+    """Returns the median time of a sample by contender. The better way of the limit is "limit"."""
     found = {name: statistics.median(times) for name, times in result["seconds"].items() if times}
     limit = [found.pop(name) for name in LIMITS if name in found]
     return found | ({"limit": min(limit)} if limit else {})
 
 
 def per_call(result: Result) -> float | None:
-    """hyperslab's time for one call."""
+    """Returns hyperslab's time for one call."""
     ours = medians(result).get("hyperslab")
     return None if ours is None else ours / result["calls"]
 
 
 def peers(result: Result) -> tuple[str, ...]:
-    """Whom hyperslab is compared with in a case."""
+    """Returns the peers of hyperslab in a case."""
     return PEERS[result["format"]]
 
 
 def by_format(results: Results) -> list[tuple[tuple[str, ...], list[Result]]]:
-    """The cases of each format that there are any of, with its peers."""
+    """Returns the cases of each format that has cases, with the format's peers."""
     groups = [
         (names, [result for result in results["cases"] if peers(result) == names]) for names in PEERS.values()
     ]
@@ -46,13 +45,13 @@ def by_format(results: Results) -> list[tuple[tuple[str, ...], list[Result]]]:
 
 
 def best_peer(result: Result) -> tuple[str, float] | None:
-    """The quickest of the other libraries, and its time."""
+    """Returns the fastest of the other libraries and its time."""
     times = {name: seconds for name, seconds in medians(result).items() if name in peers(result)}
     return min(times.items(), key=lambda pair: pair[1]) if times else None
 
 
 def factor(result: Result, against: str) -> float | None:
-    """How many times as fast as somebody hyperslab is."""
+    """Returns hyperslab's speed as a multiple of `against`."""
     times = medians(result)
     peer = best_peer(result)
     theirs = (peer[1] if peer else None) if against == "peer" else times.get(against)
@@ -61,7 +60,7 @@ def factor(result: Result, against: str) -> float | None:
 
 
 def met(result: Result, target: dict[str, Any]) -> bool | None:
-    """Whether a target is reached; None if that was not measured."""
+    """Returns true if a target is reached, or None if it was not measured."""
     if target["against"] == "seconds":
         seconds = per_call(result)
         return None if seconds is None else seconds <= target["value"]
@@ -69,12 +68,12 @@ def met(result: Result, target: dict[str, Any]) -> bool | None:
         peak = (result.get("memory") or {}).get("hyperslab")
         return None if not isinstance(peak, int) else peak <= result["bytes"] + target["value"]
     found = factor(result, target["against"])
-    # As it is shown: 0.897 is 0.90.
+    # Compares the rounded values, as shown: 0.897 is 0.90.
     return None if found is None else round(found, 2) >= round(target["value"], 2)
 
 
 def target_text(target: dict[str, Any]) -> str:
-    """`limit ≥ 0.90`, `≤ 5 µs`, or `memory ≤ result + 64 MiB`."""
+    """Formats a target: `limit ≥ 0.90`, `≤ 5 µs` or `memory ≤ result + 64 MiB`."""
     if target["against"] == "memory":
         return f"memory ≤ result + {target['value'] / MIB:.0f} MiB"
     if target["against"] == "seconds":
@@ -83,7 +82,7 @@ def target_text(target: dict[str, Any]) -> str:
 
 
 def mark(reached: bool | None) -> str:
-    """✓, ✗, or – where nothing was measured."""
+    """Returns ✓, ✗, or – if nothing was measured."""
     return {True: "✓", False: "✗", None: "–"}[reached]
 
 
@@ -95,7 +94,7 @@ def factor_text(value: float | None) -> str:
 
 
 def rate_text(result: Result) -> str:
-    """hyperslab's gigabytes per second, where there are enough bytes for that to mean something."""
+    """Returns hyperslab's gigabytes per second, or – below 10 kB per call."""
     seconds = medians(result).get("hyperslab")
     if seconds is None or result["bytes"] / result["calls"] < 10_000:
         return "–"
@@ -103,7 +102,7 @@ def rate_text(result: Result) -> str:
 
 
 def summary_line(result: Result) -> list[str]:
-    """One case, compared with the best peer and the limit."""
+    """Returns one case compared with the best peer and the limit."""
     seconds, peer = per_call(result), best_peer(result)
     extra = next((name for name in ("without", "native") if name in result["seconds"]), None)
     return [
@@ -122,37 +121,37 @@ SUMMARY_HEADER = ["row", "per call", "GB/s", "best peer", "limit", "beside", "to
 
 
 def name_of(result: Result) -> str:
-    """Row and variant."""
+    """Returns row and variant."""
     return f"{result['row']}: {result['variant']}"
 
 
 def summary(results: Results, *, markdown: bool) -> str:
-    """hyperslab in every row, next to the best peer, the limit and what it should reach."""
+    """Returns hyperslab in every row, beside the best peer, the limit and the targets."""
     return table(SUMMARY_HEADER, [summary_line(result) for result in results["cases"]], markdown=markdown)
 
 
 class Footnotes:
-    """Reasons, each with a number."""
+    """Numbered reasons."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
     def mark(self, text: str) -> str:
-        """What to put in the table."""
+        """Returns the mark for the table."""
         return f"[{self.numbers.setdefault(text, len(self.numbers) + 1)}]"
 
     def lines(self) -> list[str]:
-        """What to put below it."""
+        """Returns the lines below the table."""
         return [f"[{number}] {text}" for text, number in self.numbers.items()]
 
 
 def everybody(results: Results, *, markdown: bool) -> str:
-    """How many times as long as hyperslab each contender takes, in every row."""
+    """Returns the time of each contender in every row, as a multiple of hyperslab's."""
     return "\n\n".join(everybody_of(names, found, markdown) for names, found in by_format(results))
 
 
 def everybody_of(names: tuple[str, ...], results: list[Result], markdown: bool) -> str:
-    """The table of those who read one format."""
+    """Returns the table of one format."""
     notes = Footnotes()
     others = [*names, "without", "native", "limit"]
 
@@ -172,13 +171,13 @@ def everybody_of(names: tuple[str, ...], results: list[Result], markdown: bool) 
 
 
 def series(results: Results, *, markdown: bool) -> str:
-    """Time per unit of work where there is more and more of it, or of threads; empty if not measured."""
+    """Returns the time per unit of work as work or threads grow. Empty if not measured."""
     found: dict[str, list[tuple[int, float]]] = {}
     for result in results["cases"]:
         seconds = medians(result).get("hyperslab")
         if result["series"] and seconds is not None:
             name, count = result["series"]
-            # Several threads' calls are counted already.
+            # `calls` already counts the calls of all threads.
             units = result["calls"] if result["row"] == "threads" else count
             found.setdefault(name, []).append((count, seconds / units))
     lines = []
@@ -194,13 +193,13 @@ def series(results: Results, *, markdown: bool) -> str:
 
 
 def memory(results: Results, *, markdown: bool) -> str:
-    """Peak memory beside what importing and opening needs; empty if not measured."""
+    """Returns the peak memory beyond importing and opening. Empty if not measured."""
     texts = (memory_of(names, found, markdown) for names, found in by_format(results))
     return "\n\n".join(text for text in texts if text)
 
 
 def memory_of(names: tuple[str, ...], results: list[Result], markdown: bool) -> str:
-    """The table of those who read one format."""
+    """Returns the table of one format."""
     notes = Footnotes()
     lines = []
     for result in results:
@@ -223,13 +222,13 @@ def memory_of(names: tuple[str, ...], results: list[Result], markdown: bool) -> 
 
 
 def tables(results: Results, *, markdown: bool) -> list[tuple[str, str]]:
-    """All tables that are not empty, with their titles; the summary is the first."""
+    """Returns all non-empty tables with their titles. The first is the summary."""
     found = [
         ("Summary", summary(results, markdown=markdown)),
-        ("More and more chunks, elements or threads", series(results, markdown=markdown)),
-        ("Times that others take, as multiples of hyperslab's", everybody(results, markdown=markdown)),
+        ("More chunks, elements or threads", series(results, markdown=markdown)),
+        ("Times of the other contenders, as multiples of hyperslab's", everybody(results, markdown=markdown)),
         (
-            "Peak memory in MiB, beside that of the imported library and the open array",
+            "Peak memory in MiB, beyond the imported library and the open array",
             memory(results, markdown=markdown),
         ),
     ]
@@ -237,11 +236,11 @@ def tables(results: Results, *, markdown: bool) -> list[tuple[str, str]]:
 
 
 def rows_about(results: Results) -> str:
-    """What each case is, as a Markdown table."""
+    """Returns a Markdown table with the description of each case."""
     lines = [[name_of(result), result["about"] + cold_text(result)] for result in results["cases"]]
     return table(["row", "what is done"], lines, markdown=True, left=2)
 
 
 def cold_text(result: Result) -> str:
-    """How the caches were dropped."""
+    """Returns how the caches were dropped."""
     return f"; cold ({result['cold']})" if result["cold"] else ""

@@ -1,4 +1,4 @@
-"""The rows of the table, as data: which array, what is done with it, and what hyperslab should reach."""
+"""The rows of the table as data: the array, the work, and hyperslab's targets."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ from operations import (
 
 @dataclass(frozen=True)
 class Target:
-    """What hyperslab should reach.
+    """A target of hyperslab.
 
-    Against the limit, the best peer, one contender or itself without something: how many times as fast it
-    should be. `seconds`: how long a call may take. `memory`: how many bytes it may need beside its result.
+    `value` is the required speed as a multiple of the limit, of the best peer, of one contender, or
+    of hyperslab without some feature. With `seconds` it is the longest time of a call. With
+    `memory` it is the most bytes beyond the result.
     """
 
     against: str
@@ -57,40 +58,38 @@ class Case:
     fill: Callable[[Spec], list[Part]]
     operation: Operation
     targets: tuple[Target, ...] = ()
-    # Whether what the system has cached of the files is dropped before each sample.
+    # Drop the files from the page cache before each sample.
     cold: bool = False
-    # Whether the peak memory of each contender is measured with this case.
+    # Also measure the peak memory of each contender.
     memory: bool = False
-    # Cases of one series are compared: per call and unit of work, none should be slower than the
-    # one before.
+    # Cases of one series are compared. Time per call and unit of work must not grow from one case
+    # to the next.
     series: tuple[str, int] | None = None
-    # The time in seconds that all samples of this case should take together, and how many there are
-    # at least.
+    # The time in seconds for all samples of this case, and the fewest samples.
     budget: float = 4.0
     rounds: int = 5
 
     @property
     def key(self) -> str:
-        """What the case is called."""
+        """Returns the name of the case."""
         return f"{self.row}/{self.variant}"
 
 
-# ----------------------------------------------------------------------------------------------
-# data
+# --------------------------------------------------------------------------------------------- data
 
 
 @lru_cache(maxsize=2)
 def ocean_fields(shape: tuple[int, ...], distinct: int) -> list[Array]:
-    """An ocean's first time steps."""
+    """Returns the first time steps of an ocean."""
     steps = common.ocean_steps((distinct, *shape))
     return [np.ascontiguousarray(values) for values in steps]
 
 
 def steps(spec: Spec) -> list[Part]:
-    """An ocean, one time step after the other.
+    """Returns an ocean as time steps.
 
-    The same few steps come again and again, but more of them than a cache holds: making gigabytes takes
-    longer than measuring does.
+    A few steps repeat, because making gigabytes takes longer than measuring. The repeated steps are
+    larger than a cache.
     """
     count = spec.shape[0]
     distinct = min(count, max(4, 128 * MIB // spec.chunk_bytes))
@@ -99,7 +98,7 @@ def steps(spec: Spec) -> list[Part]:
 
 
 def ocean(spec: Spec) -> list[Part]:
-    """An ocean in one piece, of any type."""
+    """Returns an ocean of any type, in one piece."""
     shape = spec.shape if len(spec.shape) > 2 else (1,) * (3 - len(spec.shape)) + spec.shape
     values = np.concatenate(list(common.ocean_steps(shape))).reshape(spec.shape)
     if spec.dtype == "u1":
@@ -108,16 +107,15 @@ def ocean(spec: Spec) -> list[Part]:
 
 
 def one_chunk(spec: Spec) -> list[Part]:
-    """One chunk somewhere in the middle; all others are absent."""
+    """Returns one chunk in the middle. All others are absent."""
     corner = [length // chunk // 2 * chunk for length, chunk in zip(spec.shape, spec.chunks, strict=True)]
     where = tuple(slice(at, at + chunk) for at, chunk in zip(corner, spec.chunks, strict=True))
     return [(where, np.arange(np.prod(spec.chunks), dtype=spec.dtype).reshape(spec.chunks))]
 
 
-# ----------------------------------------------------------------------------------------------
-# rows
+# --------------------------------------------------------------------------------------------- rows
 
-# Chunks of float32: one time step each.
+# Chunks of float32, one time step each.
 STEP_SHAPES = {
     "40 KB": (100, 100),
     "256 KiB": (256, 256),
@@ -131,13 +129,13 @@ CODEC_NAMES = {None: "none", "gzip": "gzip-5", "zstd": "zstd-3", "blosc": "blosc
 
 
 def step_spec(size: str, count: int, **more: Any) -> Spec:
-    """An array of time steps with a chunk for each."""
+    """Returns an array of time steps with one chunk each."""
     shape = STEP_SHAPES[size]
     return Spec((count, *shape), (1, *shape), **more)
 
 
 def plain_steps(quick: bool) -> Iterator[Case]:
-    """append-plain and scan-plain."""
+    """Yields append-plain and scan-plain."""
     for size in STEP_SHAPES:
         if size == "40 KB" or (quick and size not in ("256 KiB", "1 MiB")):
             continue
@@ -149,7 +147,7 @@ def plain_steps(quick: bool) -> Iterator[Case]:
                 (zarr_format, size) == (3, "1 MiB" if quick else "8 MiB"),
             )
             about = f"{spec.shape[0]} calls, a chunk of {size} each, no codec, Zarr v{zarr_format}"
-            # 1.6 GB a sample.
+            # A sample is 1.6 GB.
             rounds = 3 if size == "32 MiB" else 5
             targets = (Target("limit", 0.75 if small else 0.9), Target("peer", 1.3))
             yield Case(
@@ -182,7 +180,7 @@ def plain_steps(quick: bool) -> Iterator[Case]:
 
 
 def zstd_steps(quick: bool) -> Iterator[Case]:
-    """append-zstd and scan-zstd. Fewer calls than without a codec: compressing takes seconds."""
+    """Yields append-zstd and scan-zstd. Compressing takes seconds, so there are fewer calls."""
     counts = {"256 KiB": 50, "1 MiB": 50, "8 MiB": 12, "32 MiB": 4}
     for zarr_format, size, count in [(2, "1 MiB", 50), *((3, size, n) for size, n in counts.items())]:
         if quick and size not in ("256 KiB", "1 MiB"):
@@ -197,7 +195,7 @@ def zstd_steps(quick: bool) -> Iterator[Case]:
 
 
 def streams(quick: bool) -> Iterator[Case]:
-    """stream-read and stream-write."""
+    """Yields stream-read and stream-write."""
     for size, count in {"40 KB": 250, "1 MiB": 50, "8 MiB": 12}.items():
         if quick and size == "8 MiB":
             continue
@@ -209,7 +207,7 @@ def streams(quick: bool) -> Iterator[Case]:
 
 
 def multi_chunk(quick: bool) -> Iterator[Case]:
-    """multi-2d, multi-3d and threads."""
+    """Yields multi-2d, multi-3d and threads."""
     square = Spec((1600, 1600), (100, 100))
     for codec, name in CODEC_NAMES.items():
         spec = replace(square, codec=codec)
@@ -264,7 +262,7 @@ def multi_chunk(quick: bool) -> Iterator[Case]:
 
 
 def short(quick: bool) -> Iterator[Case]:
-    """latency."""
+    """Yields latency."""
     spec = Spec((100, 100), (100, 100))
     target = (Target("zarrista", 1.0),)
     block = (slice(0, 10), slice(0, 10))
@@ -275,7 +273,7 @@ def short(quick: bool) -> Iterator[Case]:
 
 
 def odd_shapes(quick: bool) -> Iterator[Case]:
-    """sparse, strided, layout, byte-order."""
+    """Yields sparse, strided, layout and byte-order."""
     side = 4096 if quick else 16384
     sparse = Spec((side, side), (512, 512))
     about = f"read {side}² f4 of which one 512² chunk is present"
@@ -332,7 +330,7 @@ def odd_shapes(quick: bool) -> Iterator[Case]:
 
 
 def ocean_steps(spec: Spec) -> list[Part]:
-    """An ocean of any type, one time step after the other."""
+    """Returns an ocean of any type as time steps."""
     return [
         (step, values.astype(spec.dtype))
         for step, values in enumerate(ocean_fields(spec.shape[1:], spec.shape[0]))
@@ -340,7 +338,7 @@ def ocean_steps(spec: Spec) -> list[Part]:
 
 
 def changes_and_repeats(quick: bool) -> Iterator[Case]:
-    """partial-write and repeat."""
+    """Yields partial-write and repeat."""
     square = Spec((1600, 1600), (100, 100))
     region = (slice(250, 950), slice(330, 1170))
     for codec, name in ((None, "none"), ("zstd", "zstd-3")):
@@ -365,10 +363,10 @@ def changes_and_repeats(quick: bool) -> Iterator[Case]:
 
 
 def seconds_of_days(spec: Spec) -> list[Part]:
-    """What thermometers tell once a second, to a thousandth of a degree, one row for each.
+    """Returns thermometers' readings: one row each, one per second, rounded to 0.001 degrees.
 
-    Days that are warmer than nights, weather that wanders, and 0.01 degrees of noise. zstd at level 3 shrinks
-    it by 4.4.
+    Days are warmer than nights, the weather wanders, and the noise is 0.01 degrees. zstd at level 3
+    shrinks the values by 4.4.
     """
     rng = np.random.default_rng(6)
     length, day = spec.shape[1], spec.chunks[1]
@@ -380,7 +378,7 @@ def seconds_of_days(spec: Spec) -> list[Part]:
 
 
 def shards(quick: bool) -> Iterator[Case]:
-    """shard-time, shard-front, shard-cube, shard-write and shard-rewrite."""
+    """Yields shard-time, shard-front, shard-cube, shard-write and shard-rewrite."""
     day, days, most = (3600, 16, 8) if quick else (86400, 128, 64)
     time = Spec((4, days * day), (1, day), "f8", codec="zstd", shards=(1, most * day))
     about = f"f8 4×{days}·{day}, inner chunks 1×{day}, {most} in a shard, zstd-3"
@@ -389,7 +387,7 @@ def shards(quick: bool) -> Iterator[Case]:
     selections: dict[str, Any] = {
         "one inner chunk": (1, slice(5 * day, 6 * day)),
         "across two": (1, slice(5 * day + half, 6 * day + half)),
-        # From some hour on, across the end of a shard: eight inner chunks of two shards.
+        # Starts within a chunk and crosses the end of a shard: eight inner chunks of two shards.
         "a week": (2, slice((most - 4) * day + half, (most + 3) * day + half)),
         "a row": (3, slice(None)),
         "a column": (slice(None), 9 * day + half),
@@ -460,7 +458,7 @@ def shards(quick: bool) -> Iterator[Case]:
 
 
 def large(quick: bool) -> Iterator[Case]:
-    """memory."""
+    """Yields memory."""
     for codec, name in ((None, "none"), ("zstd", "zstd-3")):
         spec = step_spec("8 MiB", 8 if quick else 128, codec=codec)
         about = f"read {spec.nbytes // MIB} MiB in one call, chunks of 8 MiB, {name}"
@@ -469,7 +467,7 @@ def large(quick: bool) -> Iterator[Case]:
 
 
 def cases(quick: bool) -> list[Case]:
-    """All rows; the quick ones are small, and say whether things work rather than how fast they are."""
+    """Returns all rows. The quick ones are small: they show that things work, not how fast."""
     found: list[Case] = []
     for make in (
         plain_steps,
@@ -485,13 +483,13 @@ def cases(quick: bool) -> list[Case]:
         large,
     ):
         found += make(quick)
-    # Row after row, each in the order above.
+    # Sorted by row, in the order above.
     order = list(dict.fromkeys(case.row for case in found))
     return sorted(found, key=lambda case: order.index(case.row))
 
 
 def rows_of(found: list[Case]) -> dict[str, list[Case]]:
-    """The cases by row."""
+    """Groups the cases by row."""
     rows: dict[str, list[Case]] = {}
     for case in found:
         rows.setdefault(case.row, []).append(case)

@@ -1,13 +1,14 @@
-"""`make bench`: the same work done by hyperslab, by other libraries, and by plain loops in Rust.
+"""`make bench`: the same work in hyperslab, in other libraries, and in plain Rust loops.
 
-Everybody does every case once, and every value is checked. Then, round by round, all take turns in an order
-that changes, so that whatever else the machine does hits all of them alike. Medians are reported.
+First each contender runs every case once, and every value is checked. Then the contenders take
+turns in rounds of changing order, so that other load on the machine hits all alike. Medians are
+reported.
 
     python benches/run.py                       everything
     python benches/run.py --row scan-zstd --quick
     python benches/run.py --list
 
-To add a row, add it to rows.py; a new kind of work goes to operations.py.
+Add new rows to rows.py and new kinds of work to operations.py.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def parse_arguments() -> argparse.Namespace:
 def measure_cases(
     chosen: list[Case], directory: Path, found: list[Contender], arguments: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Case after case; cases of the same array one after the other share its data."""
+    """Measures the cases in order. Consecutive cases with the same array share its data."""
     results = []
-    # One array at a time is on disk, for all cases in a row that read it.
+    # Only one array at a time is on disk. Consecutive cases reuse it.
     place, made_of = Place(chosen[0].spec, Path(), Path()), None
     for number, case in enumerate(chosen):
         start = time.perf_counter()
@@ -78,7 +79,7 @@ def measure_cases(
         if case.memory and not arguments.no_memory:
             result["memory"] = peaks(case, place, found, arguments.quick)
         common.remove(place.scratch)
-        # With making the data and all checks: what to look at when a run takes too long.
+        # Includes making the data and all checks: shows which case makes a run slow.
         result["took"] = round(time.perf_counter() - start, 2)
         results.append(result)
         print(progress_line(result), flush=True)
@@ -87,7 +88,7 @@ def measure_cases(
 
 
 def make_data(case: Case, directory: Path) -> Place:
-    """The array that a case needs, instead of what an earlier one has left."""
+    """Replaces the data of an earlier case by the array of this case."""
     common.remove(directory)
     place = Place(case.spec, directory / "source", directory / "scratch", case.fill(case.spec))
     if not case.operation.writes_parts():
@@ -96,7 +97,10 @@ def make_data(case: Case, directory: Path) -> Place:
 
 
 def peaks(case: Case, place: Place, found: list[Contender], quick: bool) -> dict[str, int | str]:
-    """Peak memory by contender. The quick run asks hyperslab only: each needs a process."""
+    """Returns peak memory by contender. The quick run measures hyperslab only.
+
+    Each contender needs its own process.
+    """
     names = [contender.name for contender in found if not quick or contender.name == "hyperslab"]
     measured = {}
     for name in names:
@@ -106,7 +110,7 @@ def peaks(case: Case, place: Place, found: list[Contender], quick: bool) -> dict
 
 
 def progress_line(result: report.Result) -> str:
-    """One case while the others are still to come."""
+    """Returns one line about a finished case."""
     _, seconds, rate, peer, limit, beside, target, met = report.summary_line(result)
     peak = (result.get("memory") or {}).get("hyperslab")
     parts = [
@@ -147,8 +151,8 @@ def main() -> None:
         sys.exit(f"wrong values: {error}")
     results = {
         "machine": described,
-        # Whether this may stand for the project: all contenders, in earnest; and whether it is all
-        # rows.
+        # "earnest": full size, all contenders, default caches. "complete": all rows. Results that
+        # are both may represent the project.
         "earnest": not (arguments.quick or arguments.contender or arguments.cold),
         "complete": not arguments.row,
         "duration": time.perf_counter() - start,

@@ -1,8 +1,8 @@
-"""256 random samples of (1, 64, 64) of a sharded array, by 2 workers: against others.
+"""256 random samples of (1, 64, 64) from a sharded array, in 2 workers, compared with others.
 
     python benches/training_rows.py [--repeat 5] [--method fork]
 
-As a DataLoader does it: the workers are there, each opens the array once, and gets the numbers of batches.
+Works like a DataLoader: the workers are running, open the array once and get lists of samples.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ SAMPLES, BATCH = 256, 16
 
 _opened: dict[str, Any] = {}
 
-# zarr-python with its pipelines, and TensorStore.
+# zarr-python's pipelines, and TensorStore.
 PIPELINES = {
     "zarr-python": "zarr.core.codec_pipeline.BatchedCodecPipeline",
     "fused": "zarr.core.codec_pipeline.FusedCodecPipeline",
     "zarrs": "zarrs.ZarrsCodecPipeline",
 }
 PEERS = (*PIPELINES, "tensorstore")
-# Workers that read nothing: what the batches cost on their way to the parent.
+# Workers that read nothing: the cost of sending batches to the parent.
 NOTHING = "nothing"
 KINDS = ("hyperslab", *PEERS, NOTHING)
 
 
 def prepare(kind: str, path: str) -> None:
-    """In each worker: opens the array."""
+    """Opens the array. Runs in each worker."""
     if kind in PIPELINES:
         import zarr
 
@@ -54,20 +54,20 @@ def prepare(kind: str, path: str) -> None:
 
 
 def batch(corners: list[tuple[int, int, int]]) -> Any:
-    """In a worker: one batch, which goes back to the parent."""
+    """Reads one batch in a worker and sends it to the parent."""
     read = _opened["read"]
     return np.stack([read((slice(t, t + 1), slice(y, y + 64), slice(x, x + 64))) for t, y, x in corners])
 
 
 def epoch(pool: Pool, corners: list[list[tuple[int, int, int]]]) -> tuple[float, Any]:
-    """How long all samples take, and what they are."""
+    """Returns the time of all samples, and their values."""
     begin = time.perf_counter()
     found = list(pool.imap(batch, corners))
     return time.perf_counter() - begin, np.concatenate(found)
 
 
 def main() -> None:
-    """Prints the best times, and each as a multiple of the best of the others."""
+    """Prints the best times, also as multiples of the best peer's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--method", default="spawn")

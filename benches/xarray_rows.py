@@ -1,16 +1,17 @@
-"""xarray: its engine "hyperslab" beside its own engines, on the same data.
+"""xarray's engine "hyperslab" compared with xarray's own engines, on the same data.
 
     python benches/xarray_rows.py                  small data: 34 MB
     python benches/xarray_rows.py --full           2 GB
     python benches/xarray_rows.py --row series --rounds 5
     python benches/xarray_rows.py --row to_zarr --write-steps 128
 
-Every row begins with opening. The engines take turns in one process, and their values are compared. A ratio
-is the time of "hyperslab" divided by that of the fastest other engine; beside it stands what it should be at
-most.
+Every row includes opening. The engines take turns in one process, and their values are compared. A
+ratio is the time of "hyperslab" divided by the time of the fastest other engine. The largest
+allowed ratio is beside it.
 
-A second table is of writing: `hyperslab.xarray.to_zarr` beside `Dataset.to_zarr` with several codec pipelines
-of zarr-python. There a ratio is the time of xarray's own, with its default pipeline, divided by ours.
+The second table is about writing: `hyperslab.xarray.to_zarr` and `Dataset.to_zarr` with several
+codec pipelines of zarr-python. Its ratio is the time of `Dataset.to_zarr` with the default
+pipeline, divided by ours.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ ENGINES: dict[str, Any] = {
     "h5netcdf": "h5netcdf",
 }
 ZARR, NETCDF = (OURS, "zarr"), (OURS, "netcdf4", "h5netcdf")
-# Engines that need more than a minute to open many variables are left out there.
+# The row that opens many variables leaves out engines that need more than a minute for it.
 OPENING = (OURS, "netcdf4")
 VARIABLES = 1000
 
-# How datasets are written: the codec pipeline of zarr-python.
+# Writers of datasets, by their zarr-python codec pipeline.
 WRITERS: dict[str, str | None] = {
     OURS: None,
     "xarray": "zarr.core.codec_pipeline.BatchedCodecPipeline",
@@ -62,7 +63,7 @@ Read = Callable[[xr.Dataset], Any]
 
 @dataclass
 class Row:
-    """What is measured: something read from what is opened."""
+    """A measurement: opens something and reads from it."""
 
     name: str
     place: Path
@@ -72,7 +73,7 @@ class Row:
 
 
 def sharded(place: Path, shape: tuple[int, ...]) -> None:
-    """A variable in shards of many chunks."""
+    """Writes a variable in shards of many chunks."""
     time, height, width = shape
     chunks, shards = (8, height // 4, width // 4), (min(64, time), height // 2, width // 2)
     group = hs.create_group(place, zarr_format=3)
@@ -92,7 +93,7 @@ def sharded(place: Path, shape: tuple[int, ...]) -> None:
 
 
 def netcdf(place: Path, shape: tuple[int, ...]) -> None:
-    """A variable in chunks, shuffled and compressed with zlib."""
+    """Writes a variable in chunks, shuffled and compressed with zlib."""
     with netCDF4.Dataset(place, "w") as file:
         for name, length in zip(("time", "y", "x"), shape, strict=True):
             file.createDimension(name, length)
@@ -105,14 +106,14 @@ def netcdf(place: Path, shape: tuple[int, ...]) -> None:
 
 
 def blocks(shape: tuple[int, ...], count: int) -> Iterator[tuple[int, common.Array]]:
-    """Time steps, ``count`` at once. Of more than 64 the later ones repeat the first ones."""
+    """Yields time steps, ``count`` at once. After 64 steps they repeat."""
     fields = list(common.ocean_steps((min(64, shape[0]), *shape[1:])))
     for start in range(0, shape[0], count):
         yield start, np.stack([fields[n % len(fields)] for n in range(start, min(start + count, shape[0]))])
 
 
 def many_variables(directory: Path) -> list[Row]:
-    """Opening datasets of many small variables."""
+    """Returns rows that open datasets of many small variables."""
     made = xr.Dataset(
         {
             f"v{number:04}": xr.Variable(
@@ -138,7 +139,7 @@ def many_variables(directory: Path) -> list[Row]:
 
 
 def reads(place: Path, what: str, engines: tuple[str, ...], shape: tuple[int, ...]) -> list[Row]:
-    """Parts of a large variable, and all of it."""
+    """Returns rows that read a large variable, in parts and whole."""
     time, height, width = shape
     rng = np.random.default_rng(0)
     stations = {name: ("station", rng.integers(0, n, 20)) for name, n in (("y", height), ("x", width))}
@@ -155,7 +156,7 @@ def reads(place: Path, what: str, engines: tuple[str, ...], shape: tuple[int, ..
 
 
 def rows(directory: Path, full: bool) -> list[Row]:
-    """All rows, with their data."""
+    """Makes the data of all rows and returns the rows."""
     shape = (1000, 512, 1024) if full else (64, 256, 512)
     sharded(directory / "sharded.zarr", shape)
     netcdf(directory / "plain.nc", shape)
@@ -167,13 +168,13 @@ def rows(directory: Path, full: bool) -> list[Row]:
 
 
 def run(row: Row, engine: str) -> Any:
-    """Opens, reads and closes."""
+    """Opens, reads and closes a dataset."""
     with xr.open_dataset(row.place, engine=ENGINES[engine], cache=False) as opened:
         return None if row.read is None else row.read(opened)
 
 
 def measure(row: Row, rounds: int) -> dict[str, common.Timing]:
-    """The times of all engines, whose values are compared."""
+    """Returns the times of all engines and compares their values."""
     found = {engine: common.Timing() for engine in row.engines}
     expected: Any = None
     for number, engine in common.turns(row.engines, rounds):
@@ -198,7 +199,7 @@ class WriteRow:
 
 
 def write_rows(steps: int) -> list[WriteRow]:
-    """One variable, compressed by Zstandard: in chunks and in shards, in memory and in blocks of dask."""
+    """Returns a Zstandard-compressed variable: chunks and shards, in memory and in dask blocks."""
     shape = (steps, 512, 1024)
     values = np.concatenate([part for _, part in blocks(shape, min(steps, 64))])
     dataset = xr.Dataset({"sst": (("time", "y", "x"), values)}, {"time": np.arange(steps)})
@@ -213,7 +214,7 @@ def write_rows(steps: int) -> list[WriteRow]:
 
 
 def write(row: WriteRow, writer: str, place: Path) -> None:
-    """Writes as this writer does."""
+    """Writes a dataset with one writer."""
     pipeline = WRITERS[writer]
     if pipeline is None:
         to_zarr(row.dataset, place, encoding=row.encoding, consolidated=True, zarr_format=3)
@@ -223,7 +224,7 @@ def write(row: WriteRow, writer: str, place: Path) -> None:
 
 
 def measure_writing(row: WriteRow, rounds: int, directory: Path) -> dict[str, common.Timing]:
-    """The times of all writers that are here; what each wrote is compared with the values."""
+    """Returns the times of all installed writers. Compares their output with the values."""
     missing = {"with zarrs"} if importlib.util.find_spec("zarrs") is None else set()
     found = {writer: common.Timing() for writer in WRITERS if writer not in missing}
     place = directory / "written.zarr"
@@ -248,7 +249,7 @@ def report_writing(arguments: argparse.Namespace, directory: Path) -> None:
     for row in write_rows(steps):
         if arguments.row and not any(part in row.name for part in arguments.row):
             continue
-        # The best: what else the machine does only adds.
+        # The best time: other work on the machine only adds.
         best = {
             writer: min(timing.samples)
             for writer, timing in measure_writing(row, arguments.rounds, directory).items()
@@ -280,7 +281,7 @@ def main() -> None:
     lines = []
     with tempfile.TemporaryDirectory() as directory:
         report_writing(arguments, Path(directory))
-        # What there is no row of needs no data.
+        # Create no data for reading if no such row is selected.
         reading = not arguments.row or any("to_zarr" not in part for part in arguments.row)
         for row in rows(Path(directory), arguments.full) if reading else ():
             if arguments.row and not any(part in row.name for part in arguments.row):

@@ -1,11 +1,12 @@
-"""zarr-python with our pipeline and with others, in the same arrays: plain files, many chunks, shards.
+"""zarr-python with our codec pipeline and with others: plain files, many chunks, shards.
 
-Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--about write] [--rounds 15] [--place /dev/shm]``.
+    python benches/zarr_pipeline_rows.py [--row shards] [--about write] [--rounds 15] [--place /dev/shm]
+
 Pipelines that are not installed are left out.
 
-*alone* is zarr-python with a pipeline that does nothing: what all pipelines pay. *files*, of writes: the same
-bytes written to new files that are renamed over the old ones, by one thread, or by two where these are faster
-and the calls write several files each.
+*alone* is zarr-python with a pipeline that does nothing: the cost that all pipelines share. For
+writes, *files* is the same bytes written to new files that are renamed over the old ones. It uses
+one thread, or two if these are faster and a single call writes several files.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ CODECS: dict[str, list[Any]] = {
     "zstd": [ZstdCodec(level=3)],
     "blosc": [BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")],
 }
-# A sample repeats what takes less than this many seconds. (After a pause, a virtual machine may put two
-# threads on one core for some 10 ms: shorter samples would measure that.)
+# Shorter calls are repeated until a sample takes this many seconds. After a pause, a virtual
+# machine may keep two threads on one core for some 10 ms, which shorter samples would measure.
 SAMPLE = 0.1
 
 
@@ -57,14 +58,14 @@ class Row:
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     codec: str
-    # What a call reads or writes, one after the other.
+    # The selections that one call reads or writes in turn.
     selections: tuple[Any, ...]
     shards: tuple[int, ...] | None = None
     write: bool = False
 
 
 def rows() -> Iterator[Row]:
-    """All rows."""
+    """Yields all rows."""
     for size, side in (("256 KiB", (256, 256)), ("1 MiB", (512, 512)), ("8 MiB", (1024, 2048))):
         steps = tuple((k, ...) for k in range(20))
         for write in (False, True):
@@ -109,7 +110,10 @@ register_pipeline(Nothing)
 
 
 def files_of(place: Path, write: Callable[[], Any], calls: int) -> dict[str, Callable[[], Any]]:
-    """What writes the files that ``write`` writes by so many calls: by one thread, or by two."""
+    """Returns calls that write the same files as ``write``, in one thread and in two.
+
+    ``calls`` is the number of calls that write them.
+    """
 
     def times() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in place.rglob("*") if path.is_file()}
@@ -134,7 +138,7 @@ def files_of(place: Path, write: Callable[[], Any], calls: int) -> dict[str, Cal
 
 
 def made(place: Path, row: Row) -> Any:
-    """The array, with values in it, and these values."""
+    """Creates the array and fills it. Returns the values."""
     step = np.concatenate(list(common.ocean_steps((2, *row.shape[-2:]))))
     values = np.resize(step, row.shape).astype("f4")
     array = zarr.create_array(
@@ -151,7 +155,7 @@ def made(place: Path, row: Row) -> Any:
 
 
 def work_of(place: Path, row: Row, pipeline: str, values: Any) -> Callable[[], Any]:
-    """What is timed."""
+    """Returns the call to time."""
     path = f"{__name__}.Nothing" if pipeline == ALONE else PIPELINES[pipeline]
     with zarr.config.set({"codec_pipeline.path": path}):
         array = zarr.open_array(place, mode="r+")
@@ -167,7 +171,7 @@ def work_of(place: Path, row: Row, pipeline: str, values: Any) -> Callable[[], A
 
 
 def measured(row: Row, place: Path, names: list[str], rounds: int) -> dict[str, float]:
-    """Seconds of a call: the median of all samples."""
+    """Returns seconds per call: the median of all samples."""
     values = made(place, row)
     works = {name: work_of(place, row, name, values) for name in (*names, ALONE)}
     loops = {}
@@ -195,7 +199,7 @@ def measured(row: Row, place: Path, names: list[str], rounds: int) -> dict[str, 
 
 
 def installed() -> list[str]:
-    """The pipelines that can be used here."""
+    """Returns the pipelines that are installed."""
     import importlib
 
     found = []
@@ -211,7 +215,7 @@ def installed() -> list[str]:
 
 
 def main() -> None:
-    """Measures, and prints a table."""
+    """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--row", action="append", choices=["plain", "multi", "shards"])
     parser.add_argument("--about", default="", help="only rows with this text")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says what is missing before anything is built: a Rust toolchain, its formatter and linter, a C
-# compiler. And what some tests are skipped without.
+# Reports missing tools before the build: Rust toolchain, formatter, linter, C compiler. Also names
+# the optional tools without which some tests are skipped.
 set -uo pipefail
 
 need_minor=89

@@ -1,15 +1,15 @@
 """Runs the examples of README.md and docs/*.md, so that they stay true: check_docs.py [PAGE ...]
 
-Blocks of one file run one after the other in one empty directory:
+The blocks of one file run in order in one empty directory:
 
     ```python    all in one namespace
     ```console   lines that begin with `$ ` run in a shell; the lines below are the expected output, in which
                  `...` stands for anything
     ```rust      must be the same as one of crates/hyperslab/examples/*.rs, which is compiled and run here
 
-Other blocks (```sh and so on) are for reading.
+Other blocks (```sh and so on) are not run.
 
-Where examples use `s3://bucket/…`, the object server of the tests is that bucket.
+For examples with `s3://bucket/…`, the test object server serves that bucket.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run_python(code: str, namespace: dict[str, Any], where: str) -> str:
-    """Runs one block. What it prints does not matter; what it asserts does."""
+    """Runs one block. Its output is ignored; its assertions count."""
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, where, "exec"), namespace)
     return ""
 
 
 def run_console(block: str) -> str:
-    """Runs the commands of one block; returns what is wrong."""
+    """Runs the commands of one block. Returns the problems."""
     for command, expected in re.findall(r"^\$ ([^\n]*)\n?((?:(?!\$ )[^\n]*\n?)*)", block, re.MULTILINE):
         done = subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, stdin=subprocess.DEVNULL
@@ -52,7 +52,7 @@ def run_console(block: str) -> str:
 
 
 def run_rust(code: str) -> str:
-    """Compiles and runs the example that the block is a copy of; returns what is wrong."""
+    """Compiles and runs the example that equals the block. Returns the problems."""
     for example in (ROOT / "crates/hyperslab/examples").glob("*.rs"):
         if code.strip() in example.read_text():
             command = ["cargo", "run", "--quiet", "--package", "hyperslab", "--example", example.stem]
@@ -65,7 +65,7 @@ def run_rust(code: str) -> str:
 
 @contextlib.contextmanager
 def bucket() -> Iterator[None]:
-    """A server that the environment leads to, for S3."""
+    """Starts an S3 server and points the environment to it."""
     sys.path.insert(0, str(ROOT / "tests" / "lib"))
     from object_server_client import Server
 
@@ -77,7 +77,7 @@ def bucket() -> Iterator[None]:
 
 
 def check(path: Path) -> tuple[int, list[str]]:
-    """Runs all blocks of one file: how many there are, and what is wrong."""
+    """Runs all blocks of one file. Returns their number and the problems."""
     text = path.read_text()
     problems: list[str] = []
     count = 0
@@ -107,7 +107,7 @@ def check(path: Path) -> tuple[int, list[str]]:
 
 def main() -> None:
     """Checks every document, or the named ones."""
-    # The command is the one of this Python's environment, whether that is active or not.
+    # Use the command of this Python's environment, even if that is not active.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     problems: list[str] = []
     named = [Path(argument).resolve() for argument in sys.argv[1:]]

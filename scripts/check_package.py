@@ -1,8 +1,8 @@
-"""Checks what is about to be published: check_package.py WHEEL SDIST.
+"""Checks the packages before publication: check_package.py WHEEL SDIST.
 
-The wheel must work on every CPython from 3.11 on and on every machine that its name promises, carry its
-licences, its types and its command, and nothing else; the sdist must hold everything that a build from source
-needs.
+The wheel must work on every CPython from 3.11 on and on every machine that its name promises. It
+must contain its licences, types and command, and nothing else. The sdist must contain everything
+that a build from source needs.
 """
 
 import re
@@ -15,25 +15,25 @@ from pathlib import Path
 import shared_library
 
 MOST_BYTES = 15_000_000
-"""Of a wheel. A notebook on a slow line waits for each of them."""
+"""Largest size of a wheel. A notebook on a slow connection waits for every byte."""
 
 EVERYWHERE = r"(libc|libm|libdl|libpthread|librt|libgcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d"
 """Libraries that every machine with glibc has."""
 
 UNWINDER = "libgcc_s.so.1"
-"""The library that unwinds stacks, also where glibc ends a thread."""
+"""Unwinds stacks, also when glibc ends a thread."""
 
 problems: list[str] = []
 
 
 def expect(condition: bool, problem: str) -> None:
-    """Notes a problem; all of them are printed at the end."""
+    """Records a problem. All problems are printed at the end."""
     if not condition:
         problems.append(problem)
 
 
 def check_metadata(text: str, where: str) -> None:
-    """The fields that an index and an installer read."""
+    """Checks the metadata that indexes and installers read."""
     metadata = Parser().parsestr(text)
     expect(metadata["Name"] == "hyperslab", f"{where}: name is {metadata['Name']!r}")
     expect(
@@ -52,7 +52,7 @@ def check_metadata(text: str, where: str) -> None:
 
 
 def check_wheel(path: Path) -> None:
-    """The contents of the wheel."""
+    """Checks the contents of the wheel."""
     where = path.name
     expect("-cp311-abi3-" in where, f"{where}: not a stable-ABI wheel for CPython 3.11 and newer")
     with zipfile.ZipFile(path) as wheel:
@@ -84,7 +84,7 @@ def check_wheel(path: Path) -> None:
 
 
 def check_library(wheel: Path, library: shared_library.SharedLibrary) -> None:
-    """The machines where the native module loads are those that the name of the wheel promises."""
+    """Checks that the native module loads on every machine that the wheel's name promises."""
     where = wheel.name
     for tag in wheel.stem.split("-")[-1].split("."):
         expect(tag.endswith(f"_{library.machine}"), f"{where}: {tag}, but built for {library.machine}")
@@ -92,14 +92,14 @@ def check_library(wheel: Path, library: shared_library.SharedLibrary) -> None:
             promised = int(match[1]), int(match[2])
             needed = library.glibc()
             expect(needed <= promised, f"{where}: {tag}, but needs glibc {needed[0]}.{needed[1]}")
-    # With an unwinder of its own the module crashes where a thread ends with the interpreter.
+    # A module with its own unwinder crashes if a thread ends with the interpreter.
     expect(UNWINDER in library.libraries, f"{where}: does not use the machine's {UNWINDER}")
     strange = [name for name in library.libraries if not re.fullmatch(EVERYWHERE, name)]
     expect(not strange, f"{where}: needs libraries that not every machine has: {strange}")
 
 
 def check_sdist(path: Path) -> None:
-    """The contents of the source distribution."""
+    """Checks the contents of the source distribution."""
     with tarfile.open(path) as sdist:
         root = path.name.removesuffix(".tar.gz")
         names = {name.removeprefix(f"{root}/") for name in sdist.getnames()}

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Prints the path of a CPython: find-python.sh newest|oldest
 #
-# Only interpreters that really run and can make a virtual environment count: a pyenv shim may exist
-# and fail, and Debian splits `ensurepip` into a package of its own. Free-threaded builds are passed
-# over because they cannot load the stable-ABI wheel. PYTHON=... names the newest one outright.
+# Accepts only interpreters that run and can create a virtual environment: a pyenv shim may exist
+# and fail, and Debian has `ensurepip` in a separate package. Skips free-threaded builds, which
+# cannot load the stable-ABI wheel. PYTHON=... sets the newest one directly.
 set -euo pipefail
 
 which=${1:?usage: find-python.sh newest|oldest}
 
-# The newest minor version for which all pinned test dependencies have wheels.
-# A still newer one is used only where nothing else is found.
+# The newest minor version for which all pinned test dependencies have wheels. Newer versions are
+# used only if there is no other.
 tested_minor=14
 
 probe='

@@ -1,6 +1,6 @@
-"""Pins the development dependencies: writes requirements/*.txt from the dependency groups of pyproject.toml.
+"""Pins the development dependencies: writes requirements/*.txt from pyproject.toml's groups.
 
-Each file is what pip resolves in a fresh virtual environment of the Python that it is for:
+Each file is pip's solution in a fresh virtual environment of one Python:
 
     python3.13 scripts/lock.py newest > requirements/py312.txt
     python3.11 scripts/lock.py oldest > requirements/py311.txt
@@ -9,8 +9,8 @@ Each file is what pip resolves in a fresh virtual environment of the Python that
     python3.11 scripts/lock.py docs > requirements/docs.txt
     python3.11 scripts/lock.py release > requirements/release.txt
 
-`bench` goes on top of `newest`: it holds what that does not, and fits to it. `servers`, `docs` and
-`release` are for environments of their own, of any Python.
+`bench` is installed on top of `newest`. It has only the additional packages, in compatible
+versions. `servers`, `docs` and `release` are separate environments of any Python.
 """
 
 import os
@@ -39,7 +39,7 @@ PURPOSE = {
 
 
 def flatten(groups: dict[str, Any], name: str) -> list[str]:
-    """The requirements of one dependency group, with the groups that it includes."""
+    """Returns the requirements of one dependency group and of the groups that it includes."""
     requirements: list[str] = []
     for entry in groups[name]:
         requirements += flatten(groups, entry["include-group"]) if isinstance(entry, dict) else [entry]
@@ -58,10 +58,10 @@ def main() -> None:
         install = [*pip, "install", "--quiet", *constraint, *wanted]
         subprocess.run(install, check=True, stdout=sys.stderr, env=os.environ)
         frozen = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True).stdout
-    # `name @ file:///...` would name a path of this machine.
+    # `name @ file:///...` would be a path of this machine.
     if "@" in frozen:
         sys.exit(f"not installed from a package index:\n{frozen}")
-    # Fresh environments of Python 3.11 bring their own setuptools; it is not a dependency.
+    # Fresh environments of Python 3.11 contain setuptools, which is not a dependency.
     pins = [line for line in frozen.splitlines() if not line.startswith(("pip==", "setuptools=="))]
     if group == "bench":
         pins = [pin for pin in pins if pin not in BASE.read_text().splitlines()]

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Runs pytest with two Pythons at once, which takes little longer than with one: pytest-both.sh NEWEST OLDEST
-# [ARGUMENT...]. What the second one prints comes when the first is done. If one is stopped, so is the other.
+# Runs pytest with two Pythons at once: pytest-both.sh NEWEST OLDEST [ARGUMENT...]
+#
+# The oldest leaves out tests that kill processes and tests of real servers: they test the engine, which
+# is the same binary in both. This takes little longer than one run. The output of the second appears after the first is done.
+# If this script ends early, it stops the second run.
 set -uo pipefail
-# With job control: otherwise what runs in the background ignores Ctrl-C, which tests send.
+# Job control, because background jobs otherwise ignore Ctrl-C, which tests send.
 set -m
 cd "$(dirname "$0")/.."
 newest=$1 oldest=$2
 shift 2
 printed=$(mktemp)
-scripts/pytest.sh "$oldest" "$@" >"$printed" 2>&1 &
+scripts/pytest.sh "$oldest" -m "not kill and not servers" "$@" >"$printed" 2>&1 &
 second=$!
 trap 'kill -- -"$second" 2>/dev/null; rm -f "$printed"' EXIT
 scripts/pytest.sh "$newest" "$@"

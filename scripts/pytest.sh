@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Runs all tests, those left out by default too, with a folder of its own for temporary files, and removes that:
-# pytest.sh PYTHON [ARGUMENT...]
+# Runs pytest on all tests, also the tests that it leaves out by default.
 #
-# By itself pytest keeps the files of the last three runs, and removes older ones at the end of a
-# run. If it cannot, the run fails. It cannot where a killed run left a very deep tree of folders.
+#     pytest.sh PYTHON [ARGUMENT...]
+#
+# Gives pytest its own folder for temporary files, and removes the folder at the end.
+#
+# pytest alone keeps the files of the last three runs and removes older ones at the end of a run.
+# The run fails if it cannot remove them, for example a very deep tree of folders from a killed run.
 set -uo pipefail
 python=$1
 shift
 folder=$(mktemp -d)
-# Tests that work as another user have to get there.
+# Tests that run as another user need access.
 chmod 755 "$folder"
 trap 'rm -rf "$folder"' EXIT
 PYTEST_DEBUG_TEMPROOT=$folder "$python" -m pytest -m "" "$@"

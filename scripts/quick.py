@@ -72,15 +72,17 @@ def changed(base: str) -> list[str]:
     return sorted({path for paths in found for path in paths})
 
 
-def tests_of(paths: Iterable[str]) -> list[str]:
-    """Folders and files of Python tests near the changed files."""
+def changed_tests(paths: Iterable[str]) -> list[str]:
+    """The files of tests among the changed files."""
+    return sorted(path for path in paths if re.match(r"tests/\w+/test_\w+\.py$", path))
+
+
+def tests_near(paths: Iterable[str]) -> list[str]:
+    """Folders and files of Python tests near changes in the package and in Rust."""
     found: set[str] = set()
     for path in paths:
         parts = Path(path).parts
-        if parts[0] == "tests" and path.endswith(".py"):
-            if parts[1] not in ("lib", "typing", "conftest.py"):
-                found.add("/".join(parts[1:]))
-        elif parts[:2] == ("python", "hyperslab"):
+        if parts[:2] == ("python", "hyperslab"):
             room = parts[2].removesuffix(".py").removesuffix(".pyi")
             found |= set(ROOMS.get(room, [room.strip("_")]))
         elif parts[0] == "crates":
@@ -105,9 +107,9 @@ def main() -> None:
     options = parser.parse_args()
     paths = options.paths or changed(options.base)
     python = [path for path in paths if path.endswith((".py", ".pyi"))]
-    crates, tests = crates_of(paths), tests_of(paths)
+    crates, changes, near = crates_of(paths), changed_tests(paths), tests_near(paths)
     if options.dry_run:
-        print(*crates, *tests, sep="\n")
+        print(*crates, *changes, *near, sep="\n")
         return
     if not paths:
         print("    nothing changed")
@@ -124,10 +126,13 @@ def main() -> None:
         run("ruff", str(tools / "ruff"), "check", "--quiet", *python)
         run("layers", str(tools / "lint-imports"), "--no-cache", **source)
         run("mypy", str(tools / "mypy"), "--python-executable", sys.executable)
-    if tests:
-        names = " ".join(path.removeprefix("tests/") for path in tests)
-        pytest = [sys.executable, "-m", "pytest", "-q", "-x", *tests]
-        run(f"tests of {names}", *pytest, HYPERSLAB_EXAMPLES="5", **source)
+    pytest = [sys.executable, "-m", "pytest", "-q", "-x"]
+    if changes:
+        # All of their tests, whatever their lane.
+        run("changed tests", *pytest, "-m", "", *changes, **source)
+    if near:
+        names = " ".join(path.removeprefix("tests/") for path in near)
+        run(f"tests of {names}", *pytest, *near, HYPERSLAB_EXAMPLES="5", **source)
 
 
 main()

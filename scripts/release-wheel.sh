@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds the wheel that is published for one kind of machine: release-wheel.sh x86_64|aarch64
+# Builds the published wheel for one kind of machine: release-wheel.sh x86_64|aarch64
 #
 # The wheel runs with glibc 2.17 (2012) and newer, whatever this machine has: zig links it against
-# that version. GCC compiles the C code, because zstd decodes a fifth slower when zig's own
-# compiler, clang, has compiled it (docs/releases.md has the numbers).
+# that version. GCC compiles the C code: zstd compiled by clang, zig's own compiler, decodes a fifth
+# slower (docs/releases.md has the numbers).
 #
-# For another kind of machine than this one it needs that machine's Rust target and GCC
-# (rustup target add aarch64-unknown-linux-gnu; on Debian: gcc-aarch64-linux-gnu).
+# To build for another kind of machine, install its Rust target and GCC (rustup target add
+# aarch64-unknown-linux-gnu; on Debian: gcc-aarch64-linux-gnu).
 #
-# The wheel goes to build/release/. The build fails if the wheel asks for a newer glibc, or for a
-# library that not every Linux has.
+# The wheel goes to build/release/. The build fails if the wheel needs a newer glibc, or a library
+# that some Linux systems lack.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,9 +26,9 @@ if [[ -z $cc ]]; then
 fi
 "$cc" --version | head -n 1
 
-# The library that unwinds stacks must be the machine's. zig would link one of its own into the
-# wheel; then a thread that Python ends while the interpreter stops (`pthread_exit`) is unwound
-# through Rust by two libraries that do not know each other's structures, and the process crashes.
+# Link the machine's unwinder. zig would link its own into the wheel. A thread that Python ends
+# while the interpreter stops (`pthread_exit`) would then be unwound through Rust by two libraries
+# with different structures, and the process would crash.
 unwinder=$("$cc" -print-file-name=libgcc_s.so.1)
 if [[ ! -f $unwinder ]]; then
     echo "release-wheel.sh: $cc has no libgcc_s.so.1" >&2
@@ -44,7 +44,7 @@ if ! cmp -s requirements/release.txt "$venv/.requirements"; then
 fi
 mkdir -p build/release
 rm -f build/release/*"_$machine.whl"
-# `maturin` looks for zig as the module of this Python.
+# `maturin` expects zig as a module of this Python.
 PATH=$PWD/$venv/bin:$PATH env "CC_${target//-/_}=$cc" "$venv/bin/maturin" build --release --locked \
     --zig --auditwheel check --target "$target" --compatibility manylinux2014 \
     --interpreter "$venv/bin/python" --out build/release -- -C "link-arg=$unwinder"

@@ -1,4 +1,4 @@
-"""What a Linux shared library asks of the machine that loads it, read from the file itself.
+"""Reads from a Linux shared library what it needs to load.
 
 Only 64-bit little-endian ELF: x86_64 and aarch64.
 """
@@ -13,25 +13,25 @@ MACHINES = {62: "x86_64", 183: "aarch64"}
 """`e_machine` of the ELF header, and the machine's name in the tag of a wheel."""
 
 DYNAMIC, VERSION_NEEDS = 6, 0x6FFFFFFE
-"""`sh_type` of the sections that are read."""
+"""`sh_type` of the parsed sections."""
 
 NEEDED = 1
-"""`d_tag` of a library that is loaded first."""
+"""`d_tag` of a library to load first."""
 
 
 @dataclass
 class SharedLibrary:
-    """What the loader must find for one library."""
+    """The requirements of one library."""
 
     machine: str
     """x86_64 or aarch64."""
     libraries: list[str]
-    """Names of the libraries that are loaded first."""
+    """Names of the libraries to load first."""
     versions: dict[str, set[str]]
-    """By library, the versions of symbols that are looked for there: `GLIBC_2.17`."""
+    """Required symbol versions by library: `GLIBC_2.17`."""
 
     def glibc(self) -> tuple[int, int]:
-        """The oldest glibc that has all these symbols."""
+        """Returns the oldest glibc that has all these symbols."""
         found = [
             (int(match[1]), int(match[2]))
             for versions in self.versions.values()
@@ -42,12 +42,12 @@ class SharedLibrary:
 
 
 def text(strings: bytes, offset: int) -> str:
-    """The string that begins at `offset`."""
+    """Returns the string that begins at `offset`."""
     return strings[offset : strings.index(b"\0", offset)].decode()
 
 
 def read(elf: bytes) -> SharedLibrary:
-    """Reads the sections that the loader goes by. Raises `ValueError` for any other kind of file."""
+    """Reads the sections that the loader uses. Raises `ValueError` for any other kind of file."""
     if elf[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a 64-bit little-endian ELF file")
     machine = struct.unpack_from("<H", elf, 18)[0]
@@ -55,7 +55,7 @@ def read(elf: bytes) -> SharedLibrary:
         raise ValueError(f"ELF machine {machine}: expected one of {MACHINES}")
     start = struct.unpack_from("<Q", elf, 40)[0]
     size, count = struct.unpack_from("<HH", elf, 58)
-    # Of each section: its type, offset, bytes, linked section.
+    # Each section: type, offset, size in bytes, linked section.
     sections = [struct.unpack_from("<4xI16xQQI", elf, start + size * number) for number in range(count)]
     library = SharedLibrary(MACHINES[machine], [], {})
     for kind, offset, length, link in sections:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the site of the documentation (build/site) from docs/ and the docstrings. A warning is an error.
+# Builds the documentation site (build/site) from docs/ and the docstrings. A warning is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
-"""What the site of the documentation needs beside docs/: called by mkdocs (mkdocs.yml).
+"""Adds pages to the documentation site beyond docs/*.md. mkdocs calls these hooks (mkdocs.yml).
 
-README.md is the first page; CHANGELOG.md and CONTRIBUTING.md are pages, too, and so are notebooks, with
-the output that is stored in them. Links to files that are not pages lead to the repository.
+README.md is the first page. CHANGELOG.md, CONTRIBUTING.md and notebooks with their stored output
+are pages, too. Links to files that are not pages lead to the repository.
 """
 
 import html
@@ -19,7 +19,7 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages that lie beside docs/."""
+    """Adds the pages outside docs/ and converts notebooks."""
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
@@ -30,7 +30,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def page_of(notebook: dict[str, Any]) -> str:
-    """A notebook as a page."""
+    """Converts a notebook to a page."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -40,7 +40,7 @@ def page_of(notebook: dict[str, Any]) -> str:
 
 
 def shown(output: dict[str, Any]) -> str:
-    """What a cell has shown: a picture, else HTML, else text."""
+    """Returns the output of a cell: a picture, else HTML, else text."""
     data = output.get("data", {"text/plain": output.get("text", "")})
     for kind in ("image/png", "text/html", "text/plain"):
         if kind in data:
@@ -53,7 +53,7 @@ def shown(output: dict[str, Any]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Leads links to where their files are in the site, or to the repository."""
+    """Points links to their pages in the site, or to the repository."""
     at_root = page.file.src_uri in PAGES.values()
     folder = "" if at_root else posixpath.join("docs", posixpath.dirname(page.file.src_uri))
 

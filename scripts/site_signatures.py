@@ -1,7 +1,7 @@
-"""Types and defaults of parameters on the site, as the signatures have them: an extension of griffe, which
-reads the docstrings for the site (mkdocs.yml).
+"""Shows types and defaults of parameters on the site as the signatures have them.
 
-griffe alone is wrong in three ways:
+This extends griffe, which reads the docstrings for the site (mkdocs.yml). griffe alone makes three
+mistakes:
 
 - Each name of ``store, mode, path`` gets the type and the default of ``store``.
 - The first word of ``{"r", "r+"}`` becomes the default, and ``array-like`` a difference.
@@ -15,10 +15,10 @@ import griffe
 
 
 class Signatures(griffe.Extension):  # type: ignore[misc]
-    """Called for each class and function when the whole package is read."""
+    """Called for each class and function after the whole package has been read."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Shows the parameters of `__new__`, if users are meant to call the class: the docstring has them."""
+        """Shows the parameters of `__new__` if the class docstring documents parameters."""
         new = cls.members.get("__new__")
         has_parameters = cls.docstring is not None and "Parameters\n---" in cls.docstring.value
         if has_parameters and new is not None and "__init__" not in cls.members:
@@ -27,13 +27,14 @@ class Signatures(griffe.Extension):  # type: ignore[misc]
         correct(cls)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Corrects what the docstring says."""
+        """Corrects the docstring."""
         correct(func)
 
 
 def correct(function: griffe.Function | griffe.Class) -> None:
-    """Gives each parameter in a docstring the type that is written there, else the type in the signature, and
-    always the default in the signature.
+    """Gives each parameter in a docstring its written type and the signature's default.
+
+    Without a written type it uses the type in the signature.
     """
     docstring = function.docstring
     if docstring is None:

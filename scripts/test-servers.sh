@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the servers that tests start, into build/servers/: moto, azurite, fake-gcs-server, nginx.
 #
-# Each is installed once. What cannot be installed on this machine is said, and its tests are skipped.
-# Only nginx comes from Debian: its package is unpacked, not installed, so that nothing is started.
+# Installs each once. If a server cannot be installed on this machine, says so; its tests are
+# skipped. Only nginx comes from Debian. Its package is unpacked, not installed, so that it does not
+# start.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,7 +53,7 @@ install_nginx() {
     local folder=$servers/nginx
     rm -rf "$folder"
     mkdir -p "$folder"
-    # The lists of packages may be old, or missing.
+    # The package lists may be old or missing.
     (cd "$folder" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; }) || return
     dpkg --extract "$folder"/nginx_*.deb "$folder" || return
     ln -sf ../nginx/usr/sbin/nginx "$servers/bin/nginx"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Installs the source distribution into an environment that has nothing else, and uses it:
-# try-sdist.sh PYTHON SDIST
+# Installs the source distribution into an empty environment and uses it: try-sdist.sh PYTHON SDIST
 set -euo pipefail
 
 python=$1
@@ -9,9 +8,10 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 "$python" -m venv "$directory/venv"
-# Dependencies that are compiled already are used again; the build is otherwise isolated, as a
-# user's is.
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} "$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
+# The build is isolated like a user's, except that it reuses compiled dependencies and does not
+# optimise: `make` has built the optimised wheel of the same sources before.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} MATURIN_PEP517_ARGS="--profile dev"
+"$directory/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$sdist"
 
 cd "$directory"
 venv/bin/python - <<'PROGRAM'

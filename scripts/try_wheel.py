@@ -1,7 +1,7 @@
-"""Uses an installed hyperslab that has nothing but NumPy beside it: try_wheel.py
+"""Uses an installed hyperslab with only NumPy beside it: try_wheel.py
 
-For machines where the tests' other packages cannot be installed: an old glibc, an emulated processor. Every
-compressor is tried, because each is C code of its own.
+For machines where the tests' other packages cannot be installed: an old glibc, an emulated
+processor. Tries every compressor, because each has its own C code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMPRESSORS: list[dict[str, Any] | None] = [
 
 
 def main() -> None:
-    """Stops with an error where something is wrong."""
+    """Stops with an error at the first wrong result."""
     rows = np.arange(200, dtype="f4")
     data = np.sin(rows[:, None] / 50) * rows + rows[:, None]
     with tempfile.TemporaryDirectory() as folder:

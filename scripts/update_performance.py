@@ -1,14 +1,15 @@
-"""Puts what `make run` and `make bench` measured into docs/performance-tables.md, and the rows of SHORT
-into docs/performance.md. Nothing else should run meanwhile.
+"""Writes the results of `make run` and `make bench` into docs/performance-tables.md.
+
+The rows of SHORT also go into docs/performance.md. Run nothing else while measuring.
 
     make run | tee run.txt
     make bench
     scripts/update_performance.py --run run.txt --bench build/bench/results.json
 
-Either may be left out; without both, the page is made of the tables again. `make bench DOCS=1` does its part
-itself. Rows of one family (`hdf5-…`, `ragged-…`) have a section of their own, and may be measured by
-themselves, all of them: `make bench DOCS=1 ROW="…"`. The picture of the measurements, which lies beside
-results.json, becomes docs/performance.png.
+Both options are optional. Without both, docs/performance.md is rebuilt from the tables. `make bench
+DOCS=1` calls this script itself. Rows of one family (`hdf5-…`, `ragged-…`) have their own section
+and may be measured alone, if all of them are: `make bench DOCS=1 ROW="…"`. The picture beside
+results.json becomes docs/performance.png.
 """
 
 import argparse
@@ -28,10 +29,10 @@ import machine  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
 
-# Rows that have a section of their own, by what their names begin with.
+# Prefixes of rows that have their own section.
 FAMILIES = ("hdf5", "ragged")
 
-# The rows of docs/performance.md, and how many columns of their summary it shows.
+# The rows of docs/performance.md, and the number of summary columns shown.
 SHORT = (
     "append-plain: v3 1 MiB",
     "append-zstd: v3 1 MiB",
@@ -60,11 +61,11 @@ COLUMNS = 5
 
 
 def short_block(text: str) -> str:
-    """The machine, and the summaries of the rows of SHORT, as they stand in the tables."""
+    """Returns the machine and the summaries of the rows of SHORT, as in the tables."""
     about = re.search(r"<!-- bench: machine -->\n(.*?)\n<!-- end -->", text, re.DOTALL)
     lines = []
     for row in SHORT:
-        # The first table with a row is the summary.
+        # The first table that contains a row is the summary.
         found = re.search(rf"^\| {re.escape(row)} +\|.*$", text, re.M)
         if not (about and found):
             sys.exit(f"{DOCUMENT}: no row {row}")
@@ -74,7 +75,7 @@ def short_block(text: str) -> str:
 
 
 def replace(text: str, mark: str, block: str) -> str:
-    """Replaces what is between `<!-- mark -->` and `<!-- end -->`."""
+    """Replaces the text between `<!-- mark -->` and `<!-- end -->`."""
     changed, count = re.subn(
         f"<!-- {mark} -->\n.*?<!-- end -->",
         lambda _: f"<!-- {mark} -->\n{block}\n<!-- end -->",
@@ -87,7 +88,7 @@ def replace(text: str, mark: str, block: str) -> str:
 
 
 def run_block(output: str) -> str:
-    """The table that `make run` printed."""
+    """Returns the table that `make run` printed."""
     found = re.search(r"^hyperslab [^\n]*\n[^\n]*\n", output, re.M)
     timings = re.search(r"^4\. How fast.*?(?=\n\nEverything agrees)", output, re.DOTALL | re.M)
     if not (found and timings):
@@ -97,7 +98,7 @@ def run_block(output: str) -> str:
 
 
 def bench_blocks(results: report.Results) -> dict[str, str]:
-    """The sections that are made of measurements of all rows."""
+    """Returns the sections about rows without a family."""
     others = {**results, "cases": [case for case in results["cases"] if family(case["row"]) is None]}
     return {
         "bench: machine": machine.markdown(results["machine"]),
@@ -110,13 +111,13 @@ def bench_blocks(results: report.Results) -> dict[str, str]:
 
 
 def family(row: str) -> str | None:
-    """The family that a row is of."""
+    """Returns the family of a row."""
     name = row.partition("-")[0]
     return name if name in FAMILIES else None
 
 
 def family_blocks(results: report.Results) -> dict[str, str]:
-    """The sections of the families all rows of which were measured."""
+    """Returns the sections of completely measured families."""
     known = rows.rows_of(rows.cases(False))
     measured = {case["row"] for case in results["cases"]}
     blocks = {}
@@ -129,17 +130,17 @@ def family_blocks(results: report.Results) -> dict[str, str]:
 
 
 def family_block(results: report.Results, members: list[str]) -> str:
-    """What a section says."""
+    """Returns the text of a section."""
     command = f'```sh\nmake bench ROW="{" ".join(members)}"\n```'
     (_, summary), *others = report.tables(results, markdown=True)
     parts = [command, machine.markdown(results["machine"]), summary]
-    for title, table in [*others, ("What the rows are", report.rows_about(results))]:
+    for title, table in [*others, ("Descriptions of the rows", report.rows_about(results))]:
         parts += [f"{title}:", table]
     return "\n\n".join(parts)
 
 
 def main() -> None:
-    """Rewrites the sections whose results are given."""
+    """Rewrites the sections with new results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a virtual environment ready and prints its path: venv.sh newest|oldest|bench [WHEEL]
+# Prepares a virtual environment and prints its path: venv.sh newest|oldest|bench [WHEEL]
 #
-# `bench` is the environment of the newest Python with what only the measurements need. The pinned
-# requirements, and the wheel where one is given, are installed only when they differ from what the
-# environment's stamps say is already there, so that a second run costs nothing.
+# `bench` is the environment of the newest Python plus the packages for measurements. Installs the
+# pinned requirements and the wheel, if given, only if they differ from the environment's stamps. A
+# second run costs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ if ((minor == 11)); then lock=requirements/py311.txt; else lock=requirements/py3
 say() { echo "    $*" >&2; }
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
-# An environment whose interpreter has gone, or whose making was interrupted, is made anew.
+# Recreates an environment that is incomplete or whose interpreter no longer exists.
 if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     say "creating $venv ($python)"
     rm -rf "$venv"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Puts zarr-python's own tests into build/zarr-tests/: tests/zarr/test_zarr_suite.py runs them with our pipeline.
+# Puts zarr-python's own tests into build/zarr-tests/.
 #
-# Its source distribution holds them. That is downloaded once; where it cannot be, the test is skipped.
+# tests/zarr/test_zarr_suite.py runs them with our pipeline. They come from zarr-python's source
+# distribution, downloaded once. Without the download the test is skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +22,7 @@ echo "zarr==$version --hash=sha256:$sha256" >"$folder/requirements"
 if "$(scripts/find-python.sh newest)" -m pip download --quiet --no-deps --no-binary zarr --dest "$folder" \
     --requirement "$folder/requirements" >"$folder/log" 2>&1 &&
     tar -xzf "$folder/zarr-$version.tar.gz" -C "$folder/new"; then
-    # Its name is there when all of it is.
+    # The final name exists only after everything is unpacked.
     mv "$folder/new/zarr-$version" "$folder"
     echo "    zarr-python's tests ($version)" >&2
 else

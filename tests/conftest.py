@@ -1,10 +1,10 @@
-"""What all tests share.
+"""Shared by all tests.
 
-Generated tests choose other cases on every run, from a seed that the header tells: ``HYPERSLAB_SEED=…`` with
-that number repeats a run. Beside each failure stands what repeats that case alone.
-``HYPERSLAB_EXAMPLES=5000`` runs so many cases of each test instead of the usual few.
+Generated tests draw new cases on every run, from a seed shown in the header. ``HYPERSLAB_SEED=…``
+with that number repeats a run. Each failure shows how to repeat that case alone.
+``HYPERSLAB_EXAMPLES=5000`` runs 5000 cases of each test instead of the usual few.
 
-Files that other projects wrote are read from ``HYPERSLAB_CORPORA`` (default: ``shared/corpora`` beside the
+Files of other projects are read from ``HYPERSLAB_CORPORA`` (default: ``shared/corpora`` beside the
 project).
 """
 
@@ -15,13 +15,14 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-# Before netCDF4, which has HDF5 filters of its own under the same numbers.
+# Before netCDF4, which has its own HDF5 filters under the same numbers.
 import hdf5plugin  # noqa: F401
 import hyperslab as hs
 import hypothesis
 import hypothesis.core
 import numpy as np
 import pytest
+from lanes import LANES, markers_of, missing
 from seeds import SEED
 
 CORPORA = Path(os.environ.get("HYPERSLAB_CORPORA") or Path(__file__).parents[2] / "shared" / "corpora")
@@ -39,8 +40,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("default")
 
-# zarr-python warns of element types whose v3 names may change; that is theirs to know, and ours to
-# read.
+# zarr-python warns about element types whose v3 names may change. The warning is not about our
+# code.
 warnings.filterwarnings("ignore", module="zarr")
 
 
@@ -55,17 +56,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for lane in LANES:
+        config.addinivalue_line("markers", f"{lane}: left out by default; see tests/lib/lanes.py")
+    if unknown := missing():
+        raise pytest.UsageError(f"tests/lib/lanes.py names tests that do not exist: {unknown}")
     if config.getoption("--hypothesis-seed", None) is None:
         hypothesis.core.global_force_seed = SEED
     for category in ("UnstableSpecificationWarning", "ZarrUserWarning"):
         config.addinivalue_line("filterwarnings", f"ignore::zarr.errors.{category}")
-    # Bits that mean NaN, on purpose.
+    # NaN bit patterns on purpose.
     config.addinivalue_line("filterwarnings", "ignore:invalid value encountered:RuntimeWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        function = getattr(item, "originalname", None) or item.name
+        for marker in markers_of(item.path, function):
+            item.add_marker(marker)
 
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of files that other projects wrote."""
+    """Returns the folder of other projects' files."""
     if not CORPORA.is_dir():
         pytest.skip(f"there is no {CORPORA}: set HYPERSLAB_CORPORA to the folder of other projects' files")
     return CORPORA
@@ -73,7 +85,7 @@ def corpora() -> Path:
 
 @pytest.fixture(autouse=True)
 def settings_as_they_were() -> Iterator[None]:
-    """A test that changes settings changes them for itself only."""
+    """Restores the settings that a test has changed."""
     before = hs.config.to_dict()
     yield
     hs.config.set(before)
@@ -81,7 +93,7 @@ def settings_as_they_were() -> Iterator[None]:
 
 @pytest.fixture
 def seed() -> int:
-    """Another number on every run, unless HYPERSLAB_SEED is set."""
+    """Returns another number on every run, unless HYPERSLAB_SEED is set."""
     return SEED
 
 

@@ -1,4 +1,4 @@
-//! A stored chunk: every decoder.
+//! Every decoder, on a stored chunk.
 
 #![no_main]
 

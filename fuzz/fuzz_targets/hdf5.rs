@@ -1,8 +1,8 @@
-//! A file from its superblock to its chunks: objects, links, attributes, and the elements of small
-//! datasets. Anything but an answer or an error is a find.
+//! A file from superblock to chunks: objects, links, attributes, and elements of small datasets.
+//! Everything except a result or an error is a bug.
 //!
-//! Run with and without checksums verified: with them nearly every change of a new file ends at
-//! once.
+//! Runs with and without verified checksums. With them, nearly every change of a new file is
+//! rejected at once.
 
 #![no_main]
 
@@ -13,9 +13,9 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Bytes of a dataset that is read as a whole.
+/// The largest dataset in bytes that is read as a whole.
 const SMALL: u64 = 1 << 20;
-/// Objects that are looked at.
+/// The largest number of objects to visit.
 const MOST: usize = 1000;
 
 fuzz_target!(|bytes: &[u8]| {

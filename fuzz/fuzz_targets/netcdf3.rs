@@ -1,4 +1,4 @@
-//! A classic NetCDF file: its header, and the elements of small variables.
+//! A classic NetCDF file: its header and the elements of small variables.
 
 #![no_main]
 

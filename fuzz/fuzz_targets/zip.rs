@@ -1,4 +1,4 @@
-//! A zip archive: its directory, and every member.
+//! A zip archive: its directory and every member.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-"""Files and arguments of a few bytes that ask for gigabytes: an error, and no end of the process."""
+"""Files and arguments of a few bytes that ask for gigabytes raise an error, not end the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test_limits import limited
 
 GIB = 1 << 30
 
-# Prints the class of the error that a call raises.
+# Defines `outcome`, which prints the class of the error that a call raises.
 OUTCOME = """
 import warnings
 warnings.simplefilter("ignore")
@@ -141,7 +141,7 @@ def test_chunks_that_references_cannot_hold(tmp_path: Path, kind: str) -> None:
             file.createDimension("n", 10)
             file.createVariable("x", "f8", ("n",))[:] = 1
         head = path.read_bytes()[:-80]
-        # The length of the dimension, and the bytes of the variable.
+        # The length of the dimension, and the size of the variable in bytes.
         head = head.replace(
             b"\0\0\0\1n\0\0\0\0\0\0\n", b"\0\0\0\1n\0\0\0" + (bytes_of_chunk // 8).to_bytes(4, "big")
         )
@@ -184,7 +184,7 @@ def test_small_integers_of_zfp(tmp_path: Path, dtype: str) -> None:
         "attributes": {},
     }
     (tmp_path / "zarr.json").write_text(json.dumps(document))
-    # Six bits for each block of zeros.
+    # A block of zeros takes six bits.
     stored = bytes(numcodecs.Zstd(1).encode(bytes(-(-(count // 4 * 6) // 64) * 8)))
     assert len(stored) < 1000
     (tmp_path / "c" / "0").write_bytes(stored)

@@ -1,4 +1,4 @@
-"""No argument, option or location is accepted and then ignored. zarr-python is the judge where it has one."""
+"""No argument, option or location is accepted and ignored. zarr-python judges what it has too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
-# The reference is the newest zarr-python. The one that runs on the oldest Python behaves otherwise.
+# The newest zarr-python is the reference. The oldest Python runs an older one, which differs.
 needs_newest_zarr = pytest.mark.skipif(
     tuple(int(part) for part in zarr.__version__.split(".")[:2]) < (3, 4),
     reason="zarr-python is older than 3.4",
@@ -55,7 +55,7 @@ def test_opening_what_is_there_is_for_writing(tmp_path: Path) -> None:
     hs.open(tmp_path / "g").attrs["y"] = 2
     assert dict(zarr.open_group(tmp_path / "g", mode="r").attrs) == {"x": 1, "y": 2}
     assert hs.open(hs.LocalStore(tmp_path / "a", read_only=True)).read_only
-    # There is no name to mistype.
+    # Without a name, none can be mistyped.
     assert isinstance(hs.open(), hs.Group) and isinstance(hs.open_group(), hs.Group)
 
 
@@ -82,7 +82,7 @@ def test_names_of_files_become_no_stores(tmp_path: Path, ending: str) -> None:
         with pytest.raises(ValueError, match="no Zarr store is created"):
             attempt(path)
     assert list(tmp_path.iterdir()) == []
-    # Within a store names are free, and a store made on purpose has any name.
+    # Names inside a store are free, and a store object may have any name.
     hs.create_group(tmp_path / "g").create_group(f"run.{ending}")
     hs.create_array(hs.LocalStore(path), shape=(2,), dtype="i4")
     assert hs.open(path).shape == (2,)
@@ -249,7 +249,7 @@ def test_what_zarr_python_accepts_and_ignores(tmp_path: Path) -> None:
 
 
 def test_every_function_names_its_arguments() -> None:
-    """Arguments that pass through end in a function that names them all: a mistyped one is refused."""
+    """Pass-through arguments reach a function that names them all: mistyped ones are refused."""
     through = {"array", "copy_all", "empty", "empty_like", "full", "full_like", "map_chunks", "ones",
                "ones_like", "open", "open_array", "open_async", "open_consolidated", "open_like", "pyramid",
                "save", "save_array", "save_group", "zeros", "zeros_like"}  # fmt: skip
@@ -371,7 +371,7 @@ def test_missing_chunks(tmp_path: Path, library: Any, zarr_format: Any, shards: 
     z[0, 0] = 1
     assert z[0, 0] == 1 and z[:2, :2].sum() == 1
     if shards:
-        # What a stored shard leaves out is not missing.
+        # An inner chunk absent from a stored shard is not missing.
         assert z[:4, :4].sum() == 1
     with pytest.raises(error):
         z[0]
@@ -389,7 +389,7 @@ def test_missing_chunks_of_all(tmp_path: Path) -> None:
     text = hs.create_array(tmp_path / "t", shape=(4,), chunks=(2,), dtype="string")
     text[0] = "a"
     with hs.config.set({"array.read_missing_chunks": False}):
-        # An array has the settings of the time when it was opened.
+        # An array keeps the settings from when it was opened.
         assert z[:].sum() == 0
         z, text = hs.open_array(tmp_path / "a"), hs.open_array(tmp_path / "t")
         reads: list[Any] = [lambda: z[:], lambda: z.read(), lambda: z.read(out=np.empty((4, 4), "i4")),
@@ -399,7 +399,7 @@ def test_missing_chunks_of_all(tmp_path: Path) -> None:
             with pytest.raises(hs.errors.ChunkNotFoundError, match="it is not stored"):
                 read()
         assert text[0] == "a" and text[:2].tolist() == ["a", ""]
-        # Parts of a chunk can be written where there is none.
+        # Parts of absent chunks can be written.
         z[1, 1] = 1
         assert z[0, 0] == 0
         (tmp_path / "a" / "c" / "0" / "0").unlink()
@@ -488,7 +488,7 @@ def facts(array: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Lists for tuples, and no empty configurations."""
+    """Turns tuples into lists and drops empty configurations."""
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items() if plain(v) not in ({}, None)}
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -519,7 +519,7 @@ def test_a_zarr_array_as_data(tmp_path: Path, source: Any, zarr_format: int, to:
         "codecs": facts(ours)["codecs"]})  # fmt: skip
     found = facts(zarr.open(Path(str(ours.store.root)) / ours.path, mode="r"))
     if function in ("create_array", "group.create_array"):
-        # Which chunks and codecs are chosen is up to each library.
+        # Each library chooses its own chunks and codecs.
         for name in ("chunks", "shards", "codecs"):
             found[name] = facts(theirs)[name]
     assert plain(found) == plain(facts(theirs))
@@ -541,6 +541,6 @@ def test_what_is_given_wins_over_what_is_kept() -> None:
     made = hs.from_array(hs.MemoryStore(), data=z, write_data=False)
     assert (made[...] == 7).all()
     assert (hs.array(z, write_data=False)[...] == 7).all()
-    # What is nested in attributes is not shared.
+    # Values nested in attributes are not shared.
     made.attrs.asdict()["a"]["b"].append(2)
     assert z.attrs["a"] == {"b": [1]}

@@ -1,4 +1,4 @@
-"""Reads and writes that are awaited."""
+"""Reads and writes with await."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_thousand_reads_of_a_server_are_one_pool_of_requests(server: Server) -
         server.control(latency=0)
     assert_same(np.stack(rows), data((1000, 8)))
     assert len(server.requests()) == 1000
-    # One after the other they take 30 s.
+    # One after the other they would take 30 s.
     assert seconds < 10
     assert threading.active_count() < 340 + 20
 
@@ -248,7 +248,7 @@ def test_a_timeout_stops_a_write_between_chunks(tmp_path: Path) -> None:
     written = z.nchunks_initialized
     assert written < z.nchunks
     time.sleep(0.3)
-    # Nothing goes on behind the caller's back; every chunk is old or new.
+    # Nothing continues in the background. Every chunk is completely old or new.
     assert z.nchunks_initialized == written
     assert int((z[...] == 5).sum()) == 4 * written
 

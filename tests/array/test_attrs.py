@@ -1,4 +1,4 @@
-"""Attributes: a dictionary that is stored, exactly."""
+"""Attributes: a dictionary that is stored exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as memory that others take; memory of others for results; what notebooks ask."""
+"""Results in memory that others take over, results in others' memory, and notebook displays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_array_has_numpys_meaning(z: hs.Array, tmp_path: Path, kind: str) -> Non
     for dtype in (None, "i4", "f4"):
         with pytest.raises(ValueError, match="copy"):
             np.asarray(given, dtype=dtype, copy=False)
-    # Each conversion is memory of its own.
+    # Each conversion has its own memory.
     first = np.asarray(given)
     first[...] = 0
     assert_same(np.asarray(given), data())
@@ -83,7 +83,7 @@ def test_types_of_ml_dtypes() -> None:
         assert_same(z[1, ::-1], values[1, ::-1])
         out = np.empty((2, 4), dtype)
         assert_same(z.read(out=out), values)
-        # Others know the bits, if not the type.
+        # DLPack knows the bits, though not the type.
         assert_same(np.from_dlpack(z[...].view(f"u{dtype.itemsize}")), values.view(f"u{dtype.itemsize}"))
 
 
@@ -102,7 +102,7 @@ def test_arrow_takes_text_and_ragged_rows() -> None:
 
 
 def outs(shape: tuple[int, ...]) -> list[tuple[str, Any, np.ndarray[Any, Any]]]:
-    """Memory of several kinds: what is passed, and the array over it."""
+    """Returns memory of several kinds: the object to pass, and the array over it."""
     plain = np.full(shape, -1, "i4")
     backwards = np.full(shape[::-1], -1, "i4").T
     apart = np.full([2 * n + 1 for n in shape], -1, "i4")[tuple(slice(1, None, 2) for _ in shape)]
@@ -207,7 +207,7 @@ def test_drawings_show_shards(z: hs.Array) -> None:
     assert 'stroke-width="2"' in shown
     plain = hs.zeros((60, 50), chunks=(6, 5))._repr_html_()
     assert 'stroke-width="2"' not in plain
-    # Lines: 9 + 9 of chunks; 2 + 2 of shards as well.
+    # Lines: 9 + 9 for chunks, and 2 + 2 more for shards.
     assert (plain.count("<line"), shown.count("<line")) == (18, 22)
     many = hs.create_array(
         hs.MemoryStore(), shape=(10**6, 10**6), shards=(10**5, 10**5), chunks=(100, 100), dtype="u1"

@@ -1,4 +1,4 @@
-"""Caches of decoded chunks: right values whatever happens to the objects, exact counts, a bound."""
+"""Caches of decoded chunks: right values after any change of the objects, exact counts, a bound."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ import numpy as np
 import pytest
 import zarr
 
-# What a chunk counts besides its bytes.
+# A chunk counts these bytes besides its own.
 OVERHEAD = 512
-# Files that were changed less than 2.1 seconds ago are not kept.
+# Chunks of files changed less than 2.1 seconds ago are not cached.
 SETTLED = 2.2
 
 
 def make(
     store: Any, rows: int = 8, *, chunk: int = 100, compressors: Any = "auto", **more: Any
 ) -> tuple[hs.Array, np.ndarray[Any, np.dtype[np.int32]]]:
-    """An array of which every row is a chunk, and its values."""
+    """Returns an array with one chunk per row, and its values."""
     values = np.arange(rows * chunk, dtype="i4").reshape(rows, chunk)
     array = hs.create_array(store, data=values, chunks=(1, chunk), compressors=compressors, **more)
     return array, values
 
 
 def encoded(value: int, chunk: int = 100, compressors: Any = "auto") -> bytes:
-    """A chunk of one value, as it is stored."""
+    """Returns a stored chunk of one value."""
     store = hs.MemoryStore()
     hs.create_array(store, data=np.full((1, chunk), value, "i4"), chunks=(1, chunk), compressors=compressors)
     found = store.get("c/0/0")
@@ -75,7 +75,7 @@ def test_the_bound() -> None:
         assert z[row, 3] == values[row, 3]
         assert z.cache.nbytes <= room
     assert z.cache.nbytes == room and 50 < z.cache.hits and z.cache.hits + z.cache.misses == 500
-    # More than there is room for: read, not kept.
+    # A read larger than the cache is not kept.
     z.cache.clear()
     assert np.array_equal(z[:6], values[:6]) and z.cache.nbytes == 0
     assert np.array_equal(z[:5], values[:5]) and z.cache.nbytes == room
@@ -110,7 +110,7 @@ def test_shared_by_stores_and_arrays() -> None:
         for z, values in arrays:
             assert np.array_equal(z[:, 1::7], values[:, 1::7])
     assert (cache.hits, cache.misses) == (64, 32)
-    # The same chunks through another object.
+    # The same chunks through another handle.
     z, values = arrays[0]
     again = hs.open_array(z.store, cache=cache)
     assert np.array_equal(again[:, 5], values[:, 5])
@@ -135,7 +135,7 @@ def test_other_metadata_for_the_same_chunks(tmp_path: Path) -> None:
             expected = values.view(dtype)[2:6, ::3]
             assert found.dtype == expected.dtype.newbyteorder("=")
             assert found.tobytes() == expected.astype(found.dtype).tobytes()
-    # Roots differ, and with them the places where chunks are looked for.
+    # The roots differ, so the chunks have different keys.
     assert (cache.hits, cache.misses) == (2 * 4 * 4, 4 * 4)
 
 
@@ -229,12 +229,12 @@ def test_every_kind_of_change_shows(tmp_path: Path) -> None:
     before = file[7].stat()
     file[7].write_bytes(ones)  # with the old times
     os.utime(file[7], ns=(before.st_atime_ns, before.st_mtime_ns))
-    file[8].unlink()  # a link in its place, to something older
+    file[8].unlink()  # replaced by a link to an older file
     file[8].symlink_to(file[11])
-    (tmp_path / "c" / "9").rename(tmp_path / "c" / "away")  # a directory in the place of its own
+    (tmp_path / "c" / "9").rename(tmp_path / "c" / "away")  # its directory replaced by another
     (tmp_path / "c" / "9").mkdir()
     file[9].write_bytes(ones)
-    file[10].unlink()  # a directory in the place of the chunk
+    file[10].unlink()  # replaced by a directory
     file[10].mkdir()
 
     now = expected[:, 5].copy()
@@ -246,7 +246,7 @@ def test_every_kind_of_change_shows(tmp_path: Path) -> None:
                 cached[row, 5]
         else:
             assert cached[row, 5] == now[row], row
-    # And back.
+    # And back again.
     (tmp_path / "c" / "9").rename(tmp_path / "c" / "gone")
     (tmp_path / "c" / "away").rename(tmp_path / "c" / "9")
     assert cached[9, 5] == expected[9, 5]
@@ -270,7 +270,7 @@ def test_resize(tmp_path: Path) -> None:
 
 
 def test_threads_and_recycled_memory() -> None:
-    """Chunks large enough for recycled pages, pushed out while they are being read."""
+    """Chunks are large enough for recycled pages, and are evicted while being read."""
     z, values = make(hs.MemoryStore(), rows=12, chunk=30_000)
     z = z.with_config({"cache": 4 * (120_000 + OVERHEAD)})
     wrong: list[int] = []
@@ -332,7 +332,7 @@ done[rows] = -1
 
 def test_a_reader_is_never_behind_another_process(tmp_path: Path) -> None:
     rows = 300
-    # Only a checksum: all chunks have one size and can be overwritten in place; mixtures are
+    # Only a checksum: all chunks have one size and can be overwritten in place. Mixtures are
     # refused.
     _, values = make(tmp_path / "a", rows=rows, compressors=hs.codecs.Crc32c())
     done = np.memmap(tmp_path / "done", "i8", "w+", shape=rows + 1)
@@ -354,7 +354,7 @@ def test_a_reader_is_never_behind_another_process(tmp_path: Path) -> None:
             try:
                 found = int(z[row, 7])
             except hs.errors.ChunkError:
-                continue  # in the midst of an overwrite
+                continue  # during an overwrite
             if found < least:
                 behind.append((row, found, least))
             reads[thread] += 1
@@ -371,7 +371,7 @@ def test_a_reader_is_never_behind_another_process(tmp_path: Path) -> None:
 
 
 def in_child(work: Callable[[], bool]) -> None:
-    """Runs something in a forked child, which must say that it went well within a minute."""
+    """Runs `work` in a forked child, which must succeed within a minute."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -455,5 +455,5 @@ def test_a_cached_chunk_takes_one_system_call(tmp_path: Path) -> None:
         for mark in ("begin", "end")
     )
     counted = calls[begin + 1 : end]
-    # One for each chunk; and whether the four of a request are of one array.
+    # One call per chunk, and one to check that the four chunks of a request belong to one array.
     assert len(counted) == 10 + 4 + 1 and all("stat" in call.split("(")[0] for call in counted), counted

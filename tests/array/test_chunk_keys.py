@@ -1,7 +1,7 @@
 """Chunk key encodings that are extensions: suffix, prefix, fanout, template.
 
-zarr-python knows `default` and `v2`; a user registers others with it. The classes here are written from the
-registered texts, and zarr-python reads and writes with them.
+zarr-python supports `default` and `v2` and lets users register others. The classes here follow the
+registered specifications, and zarr-python reads and writes with them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Fanout(ChunkKeyEncoding):
 
 @dataclass(frozen=True)
 class Template(ChunkKeyEncoding):
-    """Only templates that name every axis of two."""
+    """Supports only templates that name both of two axes."""
 
     name: ClassVar[str] = "template"
     template: str
@@ -119,7 +119,7 @@ def test_both_ways(
         read = hs.open_array(path / "b", mode="r+")
         assert np.array_equal(read[...], values)
         assert read.nchunks_initialized == ours.nchunks_initialized
-        # What a resize cuts off is gone, what it adds is fill value.
+        # A resize removes values, and new elements have the fill value.
         read.resize((rows, shape[1]))
         expected = np.zeros((rows, shape[1]), "i4")
         expected[: shape[0]] = values[:rows]

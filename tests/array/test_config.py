@@ -1,4 +1,4 @@
-"""Settings: attributes, for a while, by environment variable."""
+"""Settings: as attributes, temporarily, by environment variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chunk of nothing but fill value is not stored; one that was is deleted."""
+"""A chunk with only the fill value is not stored. A stored one is deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support import as_view, assert_same, chunk_files, examples, scratch
 def expected_chunks(
     case: Case, values: np.ndarray[Any, Any], fill: np.ndarray[Any, Any]
 ) -> set[tuple[int, ...]]:
-    """Chunks that are not all fill value, bit for bit."""
+    """Returns the chunks with any bit that differs from the fill value."""
     grid = [-(-n // c) for n, c in zip(case.shape, case.chunks)]
     wanted = set()
     for index in np.ndindex(*grid):
@@ -132,7 +132,7 @@ def test_write_empty_chunks_of_the_settings(tmp_path: Path) -> None:
         with hs.config.set({name: True}):
             opened = hs.open_array(tmp_path / "a", mode="r+")
         assert write_empty_everywhere(tmp_path, opened) == {"a/c/0", "a/c/1", "a/c/2"}
-        # What a call says counts more.
+        # An argument of the call takes precedence.
         assert write_empty_everywhere(tmp_path, opened, write_empty_chunks=False) == set()
         assert write_empty_everywhere(tmp_path, z) == set()
 
@@ -144,7 +144,7 @@ def test_write_empty_chunks_of_an_array(tmp_path: Path) -> None:
         tmp_path / "a", shape=(5,), chunks=(2,), dtype="i4", config={"write_empty_chunks": True}
     )
     assert write_empty_everywhere(tmp_path, z) == stored
-    # It is a setting of the object, not of what is stored.
+    # The setting belongs to the handle, not to the stored array.
     assert write_empty_everywhere(tmp_path, hs.open_array(tmp_path / "a", mode="r+")) == set()
     opened = hs.open_array(tmp_path / "a", mode="r+", config={"write_empty_chunks": True})
     assert write_empty_everywhere(tmp_path, opened) == stored
@@ -161,14 +161,14 @@ def test_part_of_a_chunk_becomes_the_fill_value(tmp_path: Path) -> None:
 
 
 def test_beyond_the_edge_a_chunk_may_hold_what_others_wrote(tmp_path: Path) -> None:
-    """Elements of an edge chunk outside the array may be rows that somebody else has appended."""
+    """Outside the array, an edge chunk may hold rows that somebody else has appended."""
     z = hs.create_array(tmp_path / "a", shape=(8,), chunks=(4,), dtype="i4", compressors=None)
     z[:] = np.arange(1, 9)
     other = hs.open_array(tmp_path / "a", mode="r+")
     z.resize((6,))
     z[4:] = 0
     assert set(chunk_files(tmp_path)) == {"a/c/0", "a/c/1"}
-    # What was cut off does not come back, and a chunk of nothing but fill value goes.
+    # Removed elements do not come back, and a chunk with only the fill value is deleted.
     z.resize((8,))
     assert z[4:].tolist() == other[4:].tolist() == [0] * 4
     z[4:] = 0

@@ -1,4 +1,4 @@
-"""A fill value that its data type has no room for."""
+"""A fill value outside the range of its data type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_numbers_out_of_range(maker: str, zarr_format: Any, tmp_path: Path) -> N
         options = {} if maker == "group" else {"zarr_format": zarr_format}
         with pytest.raises(hs.errors.NumberRangeError) as caught:
             MAKERS[maker](tmp_path / "a.zarr", shape=(2,), dtype=dtype, fill_value=value, **options)
-        # The classes that people catch: also zarr-python's.
+        # The classes that users catch, including zarr-python's.
         assert isinstance(caught.value, hs.errors.InvalidArgumentError)
         assert isinstance(caught.value, OverflowError) and isinstance(caught.value, ValueError)
         words = rf"^fill_value: {value} does not fit data type {name}"

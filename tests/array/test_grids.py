@@ -1,4 +1,4 @@
-"""Rectilinear chunk grids: chunks of different lengths along an axis, as zarr-python 3.4 has them."""
+"""Rectilinear chunk grids: chunks of different lengths along an axis, as in zarr-python 3.4."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRID = [[3, 4, 4, 1], [5, 5]]
 
 @pytest.fixture(autouse=True, scope="module")
 def enabled() -> Iterator[None]:
-    """zarr-python has them behind a switch."""
+    """Switches on zarr-python's rectilinear grids."""
     if not hasattr(zarr.core.chunk_grids, "normalize_chunks_nd"):
         pytest.skip("this zarr-python has no rectilinear grids")
     with zarr.config.set({"array.rectilinear_chunks": True}):
@@ -33,12 +33,12 @@ def stored(path: Path) -> dict[str, bytes]:
 
 
 axes = st.lists(st.integers(1, 6), min_size=1, max_size=7) | st.tuples(st.integers(1, 20), st.integers(1, 6))
-"""The lengths of chunks of an axis; or its length, and that of all chunks."""
+"""The lengths of an axis's chunks, or the axis length and one chunk length."""
 
 
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Any]]:
-    """A shape and the chunks of it, at least on one axis with lengths of each."""
+    """Draws a shape and its chunks. At least one axis lists the length of each chunk."""
     shape, chunks = [], []
     for axis in range(draw(st.integers(1, 3))):
         found = draw(axes if axis else axes.filter(lambda axis: isinstance(axis, list)))
@@ -75,7 +75,7 @@ def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[str, Any]:
 
 
 def indexed(values: np.ndarray[Any, Any], kind: str, key: Any) -> Any:
-    """The key for NumPy."""
+    """Returns the key for NumPy."""
     if kind != "oindex":
         return key
     whole = [
@@ -86,7 +86,7 @@ def indexed(values: np.ndarray[Any, Any], kind: str, key: Any) -> Any:
 
 
 def shaped(values: np.ndarray[Any, Any], kind: str, key: Any) -> Any:
-    """What NumPy finds, in the shape that zarr gives it."""
+    """Returns NumPy's result in the shape that zarr returns."""
     found = values[indexed(values, kind, key)]
     if kind == "oindex":
         found = found.reshape([n for n, k in zip(found.shape, key, strict=True) if not isinstance(k, int)])
@@ -98,7 +98,7 @@ def of(array: Any, kind: str) -> Any:
 
 
 def unique(shape: tuple[int, ...], kind: str, key: Any) -> Any:
-    """Points, each once: of those that come twice the last stays here; zarr-python leaves it open."""
+    """Removes repeated points. hyperslab keeps the last value, zarr-python does not say which."""
     if kind != "vindex":
         return key
     points = {tuple(k % n for k, n in zip(p, shape, strict=True)) for p in zip(*key, strict=True)}
@@ -106,7 +106,7 @@ def unique(shape: tuple[int, ...], kind: str, key: Any) -> Any:
 
 
 def write_both(data: st.DataObject, ours: Any, theirs: Any, model: np.ndarray[Any, Any], fill: int) -> None:
-    """Writes to some selections: values, or the fill value."""
+    """Writes values or the fill value to some selections."""
     for _ in range(data.draw(st.integers(0, 4))):
         kind, key = data.draw(selections(model.shape))
         key = unique(model.shape, kind, key)
@@ -209,7 +209,7 @@ def test_resize_and_append(grid: tuple[tuple[int, ...], list[Any]], data: st.Dat
             assert ours.read_chunk_sizes == theirs.read_chunk_sizes
             assert np.array_equal(ours[...], model)
             assert np.array_equal(zarr.open_array(path / "a")[...], model)
-            theirs[...] = model  # what a shrink cuts off comes back with zarr-python
+            theirs[...] = model  # in zarr-python, elements removed by a shrink come back
             assert np.array_equal(hs.open_array(path / "b")[...], model)
 
 

@@ -1,4 +1,4 @@
-"""Results lie in memory as those of zarr-python do: in Fortran's order where Zarr v2 metadata says so."""
+"""Results have zarr-python's memory order: Fortran order if Zarr v2 metadata says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SELECTIONS = [
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("zarr_format", [2, 3])
-# Small results lie in NumPy's own memory, large ones in the engine's.
+# Small results use NumPy's own memory, large ones the engine's.
 @pytest.mark.parametrize("shape", [(4, 5, 6), (40, 50, 60), (7,), ()])
 def test_order_as_zarr_python(tmp_path: Path, zarr_format: int, order: str, shape: tuple[int, ...]) -> None:
     values = np.arange(np.prod(shape, dtype=int), dtype="f8").reshape(shape)
@@ -39,14 +39,14 @@ def test_order_as_zarr_python(tmp_path: Path, zarr_format: int, order: str, shap
     for selection in SELECTIONS:
         if isinstance(selection, tuple) and len(selection) > len(shape) or selection == 0 and not shape:
             continue
-        # zarr-python has no negative steps.
+        # zarr-python does not support negative steps.
         backwards = isinstance(selection, tuple) and selection[0] == slice(None, None, -1)
         found, expected = np.asarray(array[selection]), values[selection]
         np.testing.assert_array_equal(found, expected)
         if not backwards:
             assert found.flags.f_contiguous == np.asarray(theirs[selection]).flags.f_contiguous
             assert found.flags.c_contiguous == np.asarray(theirs[selection]).flags.c_contiguous
-        # It is the caller's to change.
+        # The caller may change the result.
         if found.ndim:
             found += 1
             np.testing.assert_array_equal(found, expected + 1)

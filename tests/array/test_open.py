@@ -1,4 +1,4 @@
-"""Opening by a path: the quick way and the long one lead to the same."""
+"""Opening by a path: the short cut and the general way give the same result."""
 
 from __future__ import annotations
 

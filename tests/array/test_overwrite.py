@@ -1,4 +1,4 @@
-"""Overwriting together with data: the old array is there until the new one holds all of its data."""
+"""Overwriting with data: the old array stays until the new one holds all of its data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _create(store: Any, data: Any, **arguments: Any) -> Any:
     return hs.create_array(store, name="a", data=data, overwrite=True, **{"chunks": (7,), **arguments})
 
 
-#: Everything that creates an array ``a`` in the place of another, with data.
+#: All ways to create an array ``a`` in the place of another, with data.
 WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "create_array": _create,
     "shards": lambda store, data: _create(store, data, chunks=(5,), shards=(20,)),
@@ -47,7 +47,7 @@ STORES = pytest.mark.parametrize("kind", ["local", "memory"])
 
 
 class Blocks:
-    """Data that is read block by block, with a call before the last."""
+    """Data that is read block by block. Calls `midway` before the last block."""
 
     def __init__(self, values: Any, midway: Callable[[], object]) -> None:
         self.values, self.midway, self.asked = values, midway, 0
@@ -66,7 +66,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begun(kind: str, tmp_path: Path, zarr_format: Any = 3) -> Any:
-    """A store with a group of two arrays."""
+    """Returns a store with a group of two arrays."""
     store = tmp_path / "s" if kind == "local" else hs.MemoryStore()
     group = hs.create_group(store, zarr_format=zarr_format)
     group.create_array("other", data=[5])
@@ -138,7 +138,7 @@ def test_an_array_is_overwritten_with_itself(way: str, kind: str, zarr_format: A
 
 @STORES
 def test_what_holds_the_source_is_overwritten(kind: str, tmp_path: Path) -> None:
-    """The source lies below the new array's place: in the group that goes."""
+    """The source is in the group that the new array replaces."""
     store = begun(kind, tmp_path)
     hs.create_array(store, data=hs.open_array(store, path="a"), overwrite=True)
     z = hs.open_array(store)
@@ -205,12 +205,15 @@ def test_what_a_writer_has_queued_is_not_stored_in_the_next_array(
 
 
 def test_several_at_once(tmp_path: Path) -> None:
-    """One that overwrites while another does: each is whole, the last one stays."""
+    """One overwrite runs in the middle of another.
+
+    Both succeed, and the one that ends last stays.
+    """
     store = begun("local", tmp_path)
     inner = OLD + 5
     _create(store, Blocks(NEW, lambda: _create(store, inner)))
     assert_new(store, tmp_path)
-    # In a signal handler, too, which finds no lock held.
+    # Also in a signal handler: the interrupted overwrite holds no lock.
     before = signal.signal(signal.SIGUSR1, lambda *_: _create(store, inner))
     try:
         _create(store, Blocks(NEW + 1, lambda: signal.raise_signal(signal.SIGUSR1)))
@@ -261,7 +264,7 @@ def _fail() -> None:
 
 
 class Labelled:
-    """As pandas' Series: a slice with numbers means labels."""
+    """Like a pandas Series: a slice of numbers selects labels."""
 
     def __init__(self, values: Any) -> None:
         self.values, self.shape, self.dtype, self.iloc = values, values.shape, values.dtype, values
@@ -334,7 +337,7 @@ def test_a_node_is_not_moved_to_a_name_that_none_can_have(kind: str, tmp_path: P
 
 
 def test_what_a_server_would_lose_is_not_read_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server does not keep old data until any number of new ones are complete."""
+    """A server keeps only a limited amount of old data until the new data are complete."""
     da = pytest.importorskip("dask.array")
     from object_server_client import Server
 
@@ -355,7 +358,7 @@ def test_what_a_server_would_lose_is_not_read_from_there(monkeypatch: pytest.Mon
             with pytest.raises(ValueError, match="read them first"):
                 way()
             assert z[...].tolist() == OLD.tolist()
-        # Other data may be any number, and few may be the old ones.
+        # Data from elsewhere may be of any size. Old data may be read if they are small.
         hs.create_array(url, name="b", data=z, overwrite=True, storage_options=options)
         monkeypatch.setattr("hyperslab._dask.reads.KEPT_BYTES", 400)
         ways[1]()

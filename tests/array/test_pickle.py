@@ -1,4 +1,4 @@
-"""Pickles say where something is; it is opened again when it is first used."""
+"""A pickle holds the location of an object. The object is opened again when first used."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_errors_can_be_pickled(z: hs.Array) -> None:
 
 
 def test_errors_can_be_made_by_new() -> None:
-    # As dask's workers do.
+    # dask's workers do this.
     for name in hs.errors.__all__:
         kind = getattr(hs.errors, name)
         if issubclass(kind, hs.HyperslabError):

@@ -71,7 +71,7 @@ def test_version() -> None:
     assert hs.__version__.count(".") == 2
 
 
-# ---- what an array says of itself
+# ---- properties of an array
 
 
 def test_facts(z: hs.Array) -> None:
@@ -228,7 +228,7 @@ def test_out(z: hs.Array, out: np.ndarray[Any, Any]) -> None:
 def test_out_that_overlaps_itself(z: hs.Array) -> None:
     memory = np.zeros(6, "i4")
     z.read(out=np.lib.stride_tricks.as_strided(memory, (6, 8), (4, 0)))
-    # Assignment leaves the last of the values that fall together.
+    # Elements that share memory hold the last value that was assigned.
     assert memory.tolist() == REF[:, -1].tolist()
 
 

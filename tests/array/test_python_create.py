@@ -243,7 +243,7 @@ def test_conveniences(tmp_path: Path) -> None:
     assert isinstance(hs.group(tmp_path / "two"), hs.Group)
 
 
-# ---- codecs of others
+# ---- codecs of other packages
 
 
 def test_codecs_of_numcodecs_and_zarr_python() -> None:
@@ -335,7 +335,7 @@ def test_require() -> None:
         g.require_array("b", shape=3)
     assert g.require_group("b", overwrite=True, attributes={"n": 1}).attrs["n"] == 1
     assert [node.name for node in g.require_groups("x", "y/z")] == ["/x", "/y/z"]
-    # Names are checked even if the array exists.
+    # Argument names are checked even if the array exists.
     with pytest.raises(TypeError, match="unexpected keyword argument 'shap'"):
         g.require_array("a", shape=3, shap=3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'attribute'"):

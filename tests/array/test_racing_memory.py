@@ -1,11 +1,14 @@
-"""Writing an array that another thread changes meanwhile stores mixed values, and does nothing worse."""
+"""Writes arrays that another thread changes meanwhile.
+
+Values may be mixed, but nothing else breaks.
+"""
 
 import subprocess
 import sys
 
 import pytest
 
-# Runs in a process of its own: what goes wrong here ends the process.
+# Runs in its own process, because a failure would end the process.
 STRESS = """
 import sys, threading, time
 import numpy as np, hyperslab as hs

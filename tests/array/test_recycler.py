@@ -16,7 +16,7 @@ N = 1 << 18
 
 @pytest.fixture
 def arrays() -> list[hs.Array]:
-    """Arrays that differ everywhere, of a size that comes from the recycler."""
+    """Returns arrays that differ in every element. Their size is one that the recycler provides."""
     made = []
     for number in range(4):
         z = hs.create_array(hs.MemoryStore(), shape=(N,), chunks=(N // 4,), dtype="u4", compressors=None)
@@ -30,7 +30,7 @@ def expected(number: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
 
 
 def churn(arrays: list[hs.Array]) -> None:
-    """Read and drop results of the same size."""
+    """Reads and drops results of the same size."""
     for _ in range(3):
         for z in arrays[1:]:
             z[:]

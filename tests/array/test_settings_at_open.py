@@ -1,4 +1,7 @@
-"""Settings that an array takes when it is opened, as with zarr-python: later ones are for later arrays."""
+"""As in zarr-python, an array takes its settings when it is opened.
+
+Later changes do not affect it.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def test_configs(tmp_path: Path) -> None:
     with hs.config.set(order="F", write_empty_chunks=True, read_missing_chunks=False):
         assert z.config.to_dict() == {"write_empty_chunks": False, "order": "C", "read_missing_chunks": True}
         inside = hs.open_array(z.store)
-        # Settings given as `None` are taken anew, the rest stays.
+        # A setting given as `None` is taken from the configuration again. The others stay.
         assert z.with_config({"order": None}).config.to_dict() == {
             "write_empty_chunks": False,
             "order": "F",

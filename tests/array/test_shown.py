@@ -1,4 +1,4 @@
-"""Users see names to import, messages and tables of the command line."""
+"""Names to import, messages, and tables of the command line, as users see them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_new_codecs_have_settings_in_range() -> None:
         hs.codecs.Zstd(level=99)
     with pytest.raises(ValueError, match="lz4: acceleration must be 1 to 65537, found 0"):
         hs.codecs.LZ4(acceleration=0)
-    # numcodecs stores any level, and takes the nearest.
+    # numcodecs stores any level and uses the nearest valid one.
     z: Any = hs.create_array(
         hs.MemoryStore(), data=np.arange(3), zarr_format=2, compressors={"id": "zstd", "level": 99}
     )
@@ -97,7 +97,7 @@ def test_memory_that_holds_no_block_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """As ``zip -r x.zarr.zip x.zarr`` makes it: the store lies in a folder."""
+    """Returns an archive like one from ``zip -r x.zarr.zip x.zarr``: the store is in a folder."""
     group = hs.create_group(tmp_path / "source")
     group.create_array("a", data=np.arange(3))
     path = tmp_path / "x.zarr.zip"

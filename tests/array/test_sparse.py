@@ -1,4 +1,4 @@
-"""Arrays of which few chunks exist: a listing tells which, and never wrongly."""
+"""Arrays with few stored chunks: a listing tells which exist, and is never wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 SIDE, CHUNK = 2048, 32
-# A directory that has changed within this time is not believed.
+# Seconds. A directory that has changed within this time is not trusted.
 SETTLED = 2.3
 
 KEYS: list[dict[str, Any]] = [
@@ -25,7 +25,7 @@ KEYS: list[dict[str, Any]] = [
 
 
 def make(path: Path, fill: float, keys: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """An array of 4096 chunks, five of which exist; returns its values."""
+    """Writes an array of 4096 chunks and stores five of them. Returns its values."""
     group = zarr.create_group(path, zarr_format=keys["zarr_format"])
     array = group.create_array(
         "a",

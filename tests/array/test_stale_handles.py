@@ -1,4 +1,4 @@
-"""Handles that were opened before somebody else made the array longer: nothing that others wrote is lost."""
+"""Handles that were opened before others made the array longer do not destroy the others' rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from object_server_client import Server
 
-# Cuts that no shape of the tests is a multiple of: without shards, and with.
+# Chunks and shards that divide no shape of the tests evenly.
 CUTS: dict[str, dict[str, Any]] = {
     "chunks": {"chunks": (5, 3)},
     "no codec": {"chunks": (5, 3), "compressors": None},
@@ -46,7 +46,7 @@ def test_rows_appended_by_others_stay(place: tuple[Any, dict[str, Any]], cut: st
     stale = hs.create_array(where, data=rows, fill_value=-1, **CUTS[cut], **options)
     other = hs.open_array(where, mode="r+", **options)
     other.append(rows[:2] + 100)
-    # To the end that it knows; -1 is the fill value.
+    # Write up to the end that the stale handle knows. -1 is the fill value.
     stale[:] = value
     assert np.array_equal(
         hs.open_array(where, mode="r", **options)[:], np.r_[np.full((7, 4), value), rows[:2] + 100]
@@ -61,7 +61,7 @@ def test_rows_appended_by_others_stay(place: tuple[Any, dict[str, Any]], cut: st
     expected[5:7, :4] = value + 1
     expected[5:7, 1:4] = value + 2
     assert np.array_equal(now, expected)
-    # What was cut off does not come back.
+    # Elements that were cut off do not come back.
     other.resize((6, 4))
     stale.refresh()
     stale[:] = value
@@ -109,7 +109,7 @@ def test_many_writers_lose_nothing(server: Server, tmp_path: Path, kind: str, cu
         process.start()
     n = 0
     while any(process.is_alive() for process in processes):
-        # All that it knows, as what is stored or as nothing.
+        # Write all elements that the handle knows, in turn with a stored value and the fill value.
         stale[:] = n if n % 2 else -1
         n += 1
     for process in processes:
@@ -140,12 +140,12 @@ def test_rounds_at_the_edge(server: Server, cut: str) -> None:
         return counted
 
     best = [9, 9, 9]
-    for _ in range(5):  # on a busy machine requests that are made at once may follow one another
+    for _ in range(5):  # on a busy machine concurrent requests may follow one another
         server.clear()
         array = hs.create_array(url, shape=(18, 7), dtype="i4", **CUTS[cut], storage_options=options)
-        assert array[0, 0] == 0  # and makes a connection
+        assert array[0, 0] == 0  # also opens a connection
         best = [min(pair) for pair in zip(best, [rounds(array, value) for value in (3, 4, 0)], strict=True)]
         assert (array[:] == 0).all()
-    # New ones are put under the condition that there are none; those that are there are read (of a shard
-    # the index first), and what lies past the end is kept.
+    # New chunks are written on condition that none exist. Existing chunks are read first, in shards
+    # after the index. Elements past the end are kept.
     assert best[0] == 1 and best[1] <= 3 + (cut == "shards") and best[2] <= 3, best

@@ -1,4 +1,4 @@
-"""Read-ahead and write-behind: the values of plain loops, bounded memory, errors in their place."""
+"""Read-ahead and write-behind: values as in plain loops, bounded memory, errors in their place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AHEAD = st.sampled_from([None, 0, 1000, "1 MiB"])
 
 
 def ocean(store: Any, steps: int = 40, row: int = 100_000, chunk: int = 1, **arguments: Any) -> Any:
-    """An array of rows whose elements are their index, 400 kB each."""
+    """Returns an array of rows of 400 kB. The elements of each row are its number plus one."""
     z = hs.create_array(
         store, shape=(steps, row), chunks=(chunk, row), dtype="f4", compressors=ZSTD, **arguments
     )
@@ -97,7 +97,7 @@ def test_an_iterator_that_knows_its_length() -> None:
 @pytest.mark.parametrize("chunk", [1, 7])
 @pytest.mark.parametrize("row", [10, 10_000, 100_000])
 def test_rows_are_the_users(chunk: int, row: int) -> None:
-    """They may be kept and changed, and keep nothing but themselves."""
+    """Rows may be kept and changed, and keep no other memory alive."""
     z = ocean(hs.MemoryStore(), 30, row, chunk)
     kept = []
     for index, values in z.stream():
@@ -106,7 +106,7 @@ def test_rows_are_the_users(chunk: int, row: int) -> None:
         kept.append(values)
     assert all((values == index + 2).all() for index, values in enumerate(kept))
     assert (z[:, 0] == np.arange(1, 31)).all()
-    # No two share memory, and none has a neighbour in its memory.
+    # No two rows share memory, and no row's memory holds a neighbour.
     assert len({values.__array_interface__["data"][0] for values in kept}) == 30
     hs.config.recycler_bytes = 0
     hs.config.recycler_bytes = 64 << 20
@@ -128,7 +128,7 @@ def test_a_corrupt_chunk_is_an_error_in_its_place(tmp_path: Path, place: int, ch
     with pytest.raises(hs.errors.ChunkError, match=rf"chunk \[{place // chunk}, 0\]"):
         next(stream)
     assert list(stream) == []
-    # The array itself is well.
+    # The array itself is intact.
     after = place // chunk * chunk + chunk
     assert [index for index, _ in z.stream(start=after)] == list(range(after, 40))
 
@@ -209,7 +209,7 @@ print((peak() - before) >> 20)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """800 MiB go through; beside buffer or read-ahead and the recycler there is little."""
+    """800 MiB pass through. The buffer or read-ahead and the recycler take most of the memory."""
     done = run_child(PEAK, str(tmp_path / "a"))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 120, f"{done.stdout.strip()} MiB"
@@ -228,11 +228,11 @@ def test_a_writer_stores_what_direct_writes_store(case: Case, data: st.DataObjec
         hs.config.threads = data.draw(st.integers(1, 3))
         with behind.writer(buffer=data.draw(AHEAD)) as w:
             for number in range(data.draw(st.integers(0, 8))):
-                # Overlapping, partial, and of any step.
+                # Overlapping and partial selections with any step.
                 selection = data.draw(selections(case.shape))
                 value = np.roll(case.values, number)[as_view(selection)].copy()
                 if data.draw(st.booleans()):
-                    # One element for all.
+                    # One element for the whole selection.
                     value = value.reshape(-1)[:1]
                 if value.size == 0:
                     continue
@@ -263,7 +263,10 @@ def test_values_are_converted_and_broadcast(value: Any) -> None:
 
 
 def test_rows_of_larger_chunks(rng: np.random.Generator) -> None:
-    """Neighbours that wait are joined; in any order, with overlaps, the values are those of a loop."""
+    """The writer joins waiting neighbours.
+
+    In any order, and with overlaps, values are as in a loop.
+    """
     z = hs.create_array(hs.MemoryStore(), shape=(60, 7, 90), chunks=(8, 3, 50), dtype="i4", compressors=ZSTD)
     expected = np.zeros(z.shape, "i4")
     with z.writer() as w:
@@ -345,7 +348,7 @@ def test_threads_share_a_writer() -> None:
 
 
 def obstruct(root: Path, row: int) -> None:
-    """A directory where a chunk's file should be: it cannot be replaced, not even by root."""
+    """Puts a directory where a chunk's file should be. Not even root can replace it."""
     (root / "a" / "c" / str(row) / "0" / "in the way").mkdir(parents=True)
 
 
@@ -381,7 +384,7 @@ def test_leaving_the_block_raises_what_went_wrong(tmp_path: Path) -> None:
         raise ZeroDivisionError
     (note,) = caught.value.__notes__
     assert "chunk [2, 0]" in note
-    # What was written before the exception is stored.
+    # Elements written before the exception are stored.
     assert (z[0] == 1).all()
     with pytest.raises(ZeroDivisionError) as caught, z.writer() as w:
         w[1] = 1
@@ -409,7 +412,7 @@ def test_a_forgotten_writer_finishes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_writer_left_open_at_exit(tmp_path: Path) -> None:
-    # What is left takes longer than the time after which it is asked for signals.
+    # The remaining work takes longer than the interval at which signals are checked.
     code = """
         import sys
         import numpy as np, hyperslab as hs
@@ -434,7 +437,10 @@ def test_a_writer_left_open_at_exit(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forks(tmp_path: Path) -> None:
-    """A stream goes on in a child; a writer there writes at once, and leaves the queue to its parent."""
+    """A stream continues in a child.
+
+    A writer there writes at once, and its parent keeps the queue.
+    """
     hs.config.threads = 3
     z = ocean(tmp_path / "a")
     out = hs.create_array(
@@ -459,7 +465,7 @@ def test_forks(tmp_path: Path) -> None:
             writer[index] = row
         writer.close()
         assert (out[...] == np.arange(1, 41)[:, None]).all()
-    # Inherited and never used there.
+    # Inherited by a child that never uses them.
     stream, writer = z.stream(), out.writer()
     writer[0] = 1
     in_child(lambda: True)

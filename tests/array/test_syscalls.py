@@ -1,6 +1,6 @@
-"""System calls per chunk: open, read, close for a read; open, write, close, rename for a write. No others.
+"""System calls per chunk: open, read, close; or open, write, linkat, close, rename. No others.
 
-And all those of the smallest requests, one by one.
+Also every system call of the smallest requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ else:
 os.path.exists("/hyperslab-mark-end")
 """
 
-# Memory from the system: what a thread allocates first may fall into any request.
+# Memory from the system. A thread's first allocation may fall into any request.
 ANONYMOUS = re.compile(r"mmap\(.*, -1, 0\)")
 PLAIN = {
     "open": "open",
@@ -61,7 +61,7 @@ PLAIN = {
 
 
 def strace(trace: Path, what: str, *arguments: str) -> list[str]:
-    """The system calls (of kind ``what``) of a Python program and its threads, line by line."""
+    """Returns the lines of system calls (of kind ``what``) of a Python program and its threads."""
     command = [
         "strace",
         "-f",
@@ -85,7 +85,7 @@ def strace(trace: Path, what: str, *arguments: str) -> list[str]:
 
 
 def calls(folder: Path, action: str, count: int) -> Counter[str]:
-    """The calls about files that one request makes."""
+    """Counts the calls about files that one request makes."""
     arguments = (CHILD, action, str(folder / "a"), str(count))
     found: Counter[str] = Counter()
     counting = False
@@ -96,7 +96,7 @@ def calls(folder: Path, action: str, count: int) -> Counter[str]:
             return found
         elif counting and not ANONYMOUS.match(call) and "resumed>" not in call.split("(")[0]:
             name = call.split("(")[0]
-            # The standard library asserts so in debug builds that a descriptor is open.
+            # In debug builds the standard library asserts with fcntl that a descriptor is open.
             if name != "fcntl":
                 found[PLAIN.get(name, name)] += 1
     raise AssertionError("no end mark in the trace")
@@ -111,7 +111,7 @@ def calls(folder: Path, action: str, count: int) -> Counter[str]:
     ("action", "expected"),
     [
         ("read", {"open": 1, "read": 1, "close": 1}),
-        # The new file gets a temporary name, and is renamed from it.
+        # A new file gets a temporary name, from which it is renamed.
         ("write", {"open": 1, "write": 1, "linkat": 1, "close": 1, "rename": 1}),
     ],
 )
@@ -124,7 +124,7 @@ def test_per_chunk(
     threads: int,
 ) -> None:
     monkeypatch.setenv("HYPERSLAB_THREADS", str(threads))
-    # Python's own allocator maps another arena now and then: by chance between the marks.
+    # Python's allocator sometimes maps another arena, possibly between the marks.
     monkeypatch.setenv("PYTHONMALLOC", "malloc")
     data = np.random.default_rng(0).normal(size=(64, 5000)).astype("f4")
     hs.create_array(tmp_path / "a", data=data, chunks=(1, 5000), compressors=compressors)
@@ -137,7 +137,7 @@ def test_per_chunk(
     few, many = runs[30], runs[60]
     per_chunk = {name: (many[name] - few[name]) / 30 for name in many | few if many[name] != few[name]}
     assert per_chunk == {name: count for name, count in expected.items() if name != "linkat"}
-    # What a request costs besides its chunks.
+    # Calls that a request makes besides those for its chunks.
     assert few.total() - 30 * sum(per_chunk.values()) <= 4, few
 
 
@@ -174,15 +174,15 @@ EXPECTED = {
     "scalar": PART,
     "block": PART,
     "chunk": ["open", "read", "close"],
-    # In the end: whether they were chunks of one array.
+    # The last call checks whether all chunks belong to one array.
     "four chunks": [*4 * PART, "stat"],
-    # Which directory it is that the metadata is read from.
+    # The first call identifies the directory of the metadata.
     "open v3": ["stat", "open", "read", "close"],
     "open v3, read-only": ["stat", "open", "read", "close"],
-    # What v3 would have is looked for first; attributes are an object of their own.
+    # Documents of v3 are looked for first. Attributes are an object of their own.
     "open v2": ["stat", "open", "open", "read", "close", "open", "read", "close"],
     "append": ["open", "write", "linkat", "rename", "close"],
-    # Locked when the new file is complete, for the time of a look and a rename.
+    # The lock is taken when the new file is complete, and held for a look and a rename.
     "partial write": [
         *["open", "stat", "read", "open", "write", "flock", "stat", "stat", "linkat", "rename", "flock"],
         *["close", "close"],
@@ -192,7 +192,7 @@ EXPECTED = {
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
 def test_small_requests(tmp_path: Path) -> None:
-    """Every system call of a warm request, of whatever kind: no process id, no clock, no lock."""
+    """Every system call of a warm request: no process id, no clock. Only a partial write locks."""
     data = np.random.default_rng(0).normal(size=(300, 300)).astype("f4")
     for zarr_format in (2, 3):
         place = tmp_path / f"v{zarr_format}"
@@ -224,7 +224,7 @@ os.path.exists("/hyperslab-mark-end")
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_small_chunks_of_a_file(tmp_path: Path, compression: str | None) -> None:
-    """10 000 chunks of 100 bytes: 1024 at a time."""
+    """10 000 chunks of 100 bytes are read 1024 at a time."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(250_000, dtype="i4"), chunks=(25,), compression=compression)
     lines = strace(tmp_path / "trace", "file,desc", SMALL, str(tmp_path / "a.h5"))
@@ -233,5 +233,5 @@ def test_small_chunks_of_a_file(tmp_path: Path, compression: str | None) -> None
         for which in ("begin", "end")
     )
     reads = [line for line in lines[begin:end] if line.startswith("pread")]
-    # What the file keeps between chunks (pieces of its index) may cut a run in two.
+    # Data between chunks (pieces of the file's index) may split a run.
     assert 10 <= len(reads) <= 20, reads

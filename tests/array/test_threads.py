@@ -42,8 +42,7 @@ def test_threads_that_write_parts_of_the_same_chunks_lose_nothing(store: Any, co
     z = hs.create_array(store, shape=(64, 90), chunks=(16, 45), dtype="i4", compressors=compressors)
     expected = np.arange(1, 64 * 90 + 1, dtype="i4").reshape(64, 90)
 
-    # Each row of each chunk is written by another task, in parts: every chunk is modified by all
-    # threads.
+    # Each task writes a part of one row of a chunk, so all threads modify every chunk.
     def write(row: int, start: int) -> Callable[[], None]:
         return lambda: z.__setitem__((row, slice(start, start + 30)), expected[row, start : start + 30])
 
@@ -65,7 +64,7 @@ def test_two_handles_of_one_array_share_locks(tmp_path: Path) -> None:
 
 
 def test_readers_see_whole_chunks(store: Any) -> None:
-    """While a chunk is replaced again and again, a reader sees one version or another, never a mixture."""
+    """A reader of a chunk that is replaced again and again sees one version, never a mixture."""
     z = hs.create_array(store, shape=(4, 5000), chunks=(1, 5000), dtype="i8", compressors=None, fill_value=-1)
     z[...] = 0
     done = threading.Event()
@@ -193,7 +192,10 @@ def test_no_temporary_files_are_left(tmp_path: Path) -> None:
 
 
 def test_large_chunks_are_never_torn(tmp_path: Path) -> None:
-    """A large chunk is read in parts, by several threads, while it is replaced: all of it is old, or new."""
+    """Threads read a large chunk in parts while it is replaced.
+
+    The result is all old or all new.
+    """
     side = 1024
     z = hs.create_array(tmp_path, shape=(side, side), chunks=(side, side), dtype="i4", compressors=None)
     z[:] = 1

@@ -23,7 +23,7 @@ from support import assert_same, chunk_files, files_below
 
 @pytest.fixture(scope="module")
 def command() -> str:
-    """Beside the interpreter: the wheel has put it there."""
+    """Returns the command that the wheel installed beside the interpreter."""
     found = shutil.which("hyperslab", path=sysconfig.get_path("scripts"))
     assert found is not None, "the command is not installed"
     return found
@@ -31,7 +31,7 @@ def command() -> str:
 
 @pytest.fixture
 def ocean(tmp_path: Path, rng: np.random.Generator) -> Path:
-    """What zarr-python wrote."""
+    """Writes a hierarchy with zarr-python."""
     root = tmp_path / "ocean.zarr"
     group = zarr.create_group(root, zarr_format=2, attributes={"title": "ocean"})
     sst = group.create_array(
@@ -195,7 +195,7 @@ def test_interrupted_copy_leaves_nothing(command: str, tmp_path: Path, rng: np.r
         stderr=subprocess.PIPE,
         text=True,
     )
-    # Something is written by now; all of it would take long.
+    # Interrupts while writing: the whole copy takes long.
     end = time.monotonic() + 60
     while not list((tmp_path / "out").rglob("*")) and time.monotonic() < end:
         time.sleep(0.01)
@@ -244,7 +244,7 @@ def test_output_that_nobody_reads(command: str, ocean: Path) -> None:
 
 
 def test_difference_found_by_verify(command: str, ocean: Path) -> None:
-    """NaNs are compared by their bits; the source is not changed by any of this."""
+    """NaNs are compared by their bits. Nothing here changes the source."""
     z = zarr.open_array(ocean, path="sst", mode="r+")
     z[0, 0, :2] = np.array([0x7FC00001, 0xFFC00000], "u4").view("f4")
     before = files_below(ocean)

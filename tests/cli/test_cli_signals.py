@@ -1,4 +1,4 @@
-"""Commands and long calls that a signal stops: one line, the right exit code, nothing left behind."""
+"""Signals stop commands and long calls: one line, the right exit code, nothing left behind."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import hyperslab as hs
 import numpy as np
 import pytest
 
-# Generous: the machine may be busy. Without a check for signals these commands take much longer
-# than a signal needs to arrive, which the tests make sure of by stopping the command when it has
-# just begun.
+# Generous, because the machine may be busy. Without a check for signals the commands would run much
+# longer than a signal takes to arrive. The tests ensure this by sending it right after the start.
 DEADLINE = 60.0
 
 
@@ -33,7 +32,7 @@ def run_cli(*args: object) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hierarchy of 20 000 small arrays, made by hand because that is faster."""
+    """Writes a hierarchy of 20 000 small arrays by hand, which is faster."""
     root = tmp_path_factory.mktemp("wide") / "wide.zarr"
     hs.create_group(root)
     hs.create_array(root / "a0", data=np.arange(4, dtype="i4"), chunks=(2,))
@@ -46,7 +45,10 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_catching(pid: int) -> bool:
-    """Whether the command's own handler of SIGTERM is in place (Python has none for it)."""
+    """Returns true if the command's handler of SIGTERM is installed.
+
+    Python itself installs no such handler.
+    """
     status = Path(f"/proc/{pid}/status").read_text()
     caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
@@ -103,7 +105,7 @@ def test_index_stops(tmp_path: Path) -> None:
     ids=["tree", "info_complete", "members", "consolidate", "list"],
 )
 def test_calls_raise_keyboard_interrupt(wide: Path, call: Callable[[Path], object]) -> None:
-    """What the handler raises comes out of the call, long before its end."""
+    """The handler's exception comes out of the call long before its end."""
     before = (wide / "zarr.json").read_bytes()
     start = time.monotonic()
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))

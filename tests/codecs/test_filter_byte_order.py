@@ -1,8 +1,8 @@
-"""Filters of numcodecs that name element types in one byte order, of arrays in the other: zarr-python and
-numcodecs are the judges.
+"""numcodecs filters that name one byte order, on arrays in the other.
 
-Zarr v3 hands elements to the first filter by value, and to `bytes` behind the last one. Between two filters,
-and in Zarr v2, a filter takes bytes for what it names.
+zarr-python and numcodecs are the judges. Zarr v3 passes elements to the first filter by value, and
+from the last filter to `bytes`. Between two filters, and in Zarr v2, a filter reinterprets the
+bytes as the type that it names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PIPELINE = {"codec_pipeline.path": "hyperslab.zarr.CodecPipeline"}
 
 
 def in_orders(codec: Any, first: str, second: str) -> dict[str, Any]:
-    """The settings of a codec whose elements have one byte order before, and one behind it."""
+    """Returns a codec's settings with one byte order before the codec and one after it."""
     config = {name: value for name, value in codec.get_config().items() if name != "id"}
     for name, order in (
         ("dtype", first),
@@ -50,7 +50,7 @@ def in_orders(codec: Any, first: str, second: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True, scope="module")
 def all_chunks() -> Iterator[None]:
-    """zarr-python stores chunks of fill values, too: filters that round read other values from them."""
+    """Makes zarr-python store chunks of fill values, too: rounding filters change these values."""
     with zarr.config.set({"array.write_empty_chunks": True}):
         yield
 
@@ -77,7 +77,7 @@ def test_v3(
     values = np.asarray(data_for(codec, dtype, shape, seed))
     back, _ = expected(codec, np.atleast_1d(values), chunks or (1,), "C")
     back = back.reshape(shape)
-    # Sums of floats depend on the elements beyond the end in a chunk; `expected` has zeros there.
+    # Sums of floats depend on a chunk's elements beyond the end. `expected` has zeros there.
     is_exact = codec.codec_id != "delta" or dtype.kind not in "fc"
     more: dict[str, Any] = {
         "data": values.astype(dtype.newbyteorder(order)),
@@ -92,7 +92,7 @@ def test_v3(
     if sharded:
         more["shards"] = tuple(2 * c for c in chunks)
     config = in_orders(codec, first, second)
-    # zarr-python cannot read what `quantize` stores as another type.
+    # zarr-python cannot read the output of `quantize` if it has another type.
     is_read = codec.codec_id != "quantize" or codec.astype == codec.dtype
     with scratch() as path:
         name = f"numcodecs.{codec.codec_id}"
@@ -105,8 +105,8 @@ def test_v3(
             if is_exact:
                 reopened[...] = values
                 np.testing.assert_array_equal(hs.open_array(path / "a", mode="r")[...], back)
-        # The type of the object that zarr-python makes the array with has the byte order of the data: only
-        # that order makes sense to a filter.
+        # The array object that zarr-python creates has the byte order of the data. A filter works
+        # only with that order.
         config = in_orders(codec, order, second)
         given = [CLASSES[codec.codec_id](**config)]
         zarr.create_array(path / "b", **{**more, "filters": given})
@@ -134,11 +134,11 @@ def test_v2(
     first: str,
     second: str,
 ) -> None:
-    """Bytes are taken for other elements, by them as by us."""
+    """hyperslab and zarr-python reinterpret the bytes alike."""
     (codec, dtype), (shape, chunks) = found, grid
     values = data_for(codec, dtype, shape, seed).astype(dtype.newbyteorder(order))
     if first != order and (codec.codec_id != "delta" or dtype.kind == "f"):
-        return  # What other numbers make of that depends on the machine.
+        return  # The results for reinterpreted numbers depend on the machine.
     config = in_orders(codec, first, second)
     if codec.codec_id == "delta":
         config["astype"] = config["dtype"]
@@ -158,7 +158,7 @@ def test_v2(
 @pytest.mark.parametrize("second", ["<", ">"])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_filters_after_filters(order: str, second: str) -> None:
-    """A filter takes the bytes of the filter before it for elements of the type that it names."""
+    """A filter reinterprets the previous filter's bytes as the type that it names."""
     data = np.random.default_rng(3).integers(-3000, 3000, (7, 9)).astype(f"{order}i4")
     chain = [
         zarr_numcodecs.AsType(encode_dtype=">i2", decode_dtype=f"{order}i4"),
@@ -181,7 +181,7 @@ def test_filters_after_filters(order: str, second: str) -> None:
 
 
 def test_what_is_stored_names_the_order_of_the_machine() -> None:
-    """zarr-python takes the bytes of an array that it opens for what a filter names."""
+    """zarr-python reinterprets the bytes of an opened array as the type that a filter names."""
     filters: Any = [
         {"name": "numcodecs.delta", "configuration": {"dtype": ">i4", "astype": ">i2"}},
         {"name": "numcodecs.astype", "configuration": {"encode_dtype": "int32"}},
@@ -191,14 +191,14 @@ def test_what_is_stored_names_the_order_of_the_machine() -> None:
         {"dtype": "<i4", "astype": "<i2"},
         {"encode_dtype": "<i4", "decode_dtype": "<i2"},
     ]
-    # In Zarr v2 they mean something else.
+    # In Zarr v2 the settings mean something else.
     old: Any = [{"id": "delta", "dtype": ">i4", "astype": ">i2"}]
     z = hs.create_array({}, shape=(8,), dtype="<i4", filters=old, zarr_format=2)
     assert z.filters[0].to_dict(2) == {"id": "delta", "dtype": ">i4", "astype": ">i2"}
 
 
 def test_to_zarr_with_kept_encodings() -> None:
-    """Encodings that were read are written again, by either engine."""
+    """Either engine writes encodings from a read back."""
     xr = pytest.importorskip("xarray")
     import hyperslab.xarray  # noqa: F401
 
@@ -225,7 +225,7 @@ def test_copies_between_formats(
     order: Any,
     compressed: bool,
 ) -> None:
-    """The copy of an array with filters is the same array in the other format, for zarr-python too."""
+    """An array with filters copied to the other format has equal values, for zarr-python too."""
     (codec, dtype), (shape, chunks) = found, grid
     if codec.codec_id == "bitround" and len(shape) > 1:
         order = "C"
@@ -245,7 +245,7 @@ def test_copies_between_formats(
         if not np.array_equal(
             expected(codec, back, chunks, order)[0], back, equal_nan=back.dtype.kind in "fc"
         ):
-            return  # A filter that rounds its own results again does so in a copy, too.
+            return  # A copy rounds again, so the values may change.
         hs.copy(path / "v2", path / "v3", zarr_format=3, verify=False)
         new = hs.open_array(path / "v3", mode="r")
         np.testing.assert_array_equal(new[...], back)
@@ -267,7 +267,7 @@ def test_copies_between_formats(
 
 
 def test_copy_of_a_hierarchy_with_filters() -> None:
-    """Filters that mean something else in Zarr v3 are left out, and the rest is copied."""
+    """Filters that mean something else in Zarr v3 are skipped. Everything else is copied."""
     data = np.arange(6)
     with scratch() as path:
         group = hs.create_group(path / "v2", zarr_format=2)

@@ -1,4 +1,4 @@
-"""Codecs of numcodecs, against numcodecs itself and zarr-python, in either format."""
+"""Codecs of numcodecs in both formats, compared with numcodecs itself and zarr-python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-# What is not a compressor: in Zarr v2 it goes into `filters`.
+# Codecs that are no compressors. Zarr v2 puts them into `filters`.
 FILTERS: dict[str, Any] = {
     "shuffle": numcodecs.Shuffle(8),
     "shuffle 3": numcodecs.Shuffle(3),
@@ -33,8 +33,9 @@ def data_of(rng: np.random.Generator) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("name", CODECS)
 def test_bytes(tmp_path: Path, rng: np.random.Generator, name: str) -> None:
-    """What numcodecs encodes is read, and what is written numcodecs decodes: to the same bytes, where the
-    format leaves no choice.
+    """Each library reads what the other encodes.
+
+    If the format allows only one encoding, the bytes are equal.
     """
     codec, data = CODECS[name], data_of(rng)[:10, :9].copy()
     z = hs.create_array(tmp_path / "a", data=data, chunks=(10, 9), compressors=codec, filters=None)
@@ -64,7 +65,7 @@ def test_zarr_python(tmp_path: Path, rng: np.random.Generator, name: str, zarr_f
     theirs[5:25, 7:20] = data[5:25, 7:20] * 2
     data[5:25, 7:20] *= 2
     np.testing.assert_array_equal(hs.open_array(tmp_path / "a")[...], data)
-    # Written by theirs.
+    # Arrays that zarr-python has written.
     if zarr_format == 2:
         theirs = zarr.create_array(tmp_path / "b", data=data, chunks=(10, 12), zarr_format=2, **more)
         np.testing.assert_array_equal(hs.open_array(tmp_path / "b")[...], data)
@@ -132,7 +133,7 @@ def test_refused(tmp_path: Path, codec: dict[str, Any], message: str) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b/.zarray").write_text(json.dumps(document))
     if codec["id"] == "bz2":
-        # Only encoders need the level.
+        # Only the encoder needs the level.
         stored = hs.open_array(tmp_path / "b")
         assert (stored[...] == 0).all()
         with pytest.raises(hs.HyperslabError, match=message):

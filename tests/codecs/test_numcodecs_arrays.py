@@ -1,4 +1,7 @@
-"""Filters of numcodecs that change elements, against numcodecs itself and zarr-python, in either format."""
+"""Filters of numcodecs that change elements, compared with numcodecs and zarr-python.
+
+Both formats are tested.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ MANTISSA = {"f2": 10, "f4": 23, "f8": 52}
 
 
 def values(seed: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Elements that are spread over what integers hold; floats near zero, so that the conversions of C are
-    defined for them.
+    """Returns integers from the whole range of their type, and floats near zero.
+
+    C defines the conversion to integers only for small floats.
     """
     rng = np.random.default_rng(seed)
     if dtype.kind == "b":
@@ -43,7 +47,7 @@ def values(seed: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 @st.composite
 def filters(draw: st.DrawFn, orders: str = "<>") -> tuple[Any, np.dtype[Any]]:
-    """A filter of numcodecs, and the type of the elements that it is for."""
+    """Draws a filter of numcodecs, and the element type that it is for."""
 
     def one_of(names: list[str]) -> np.dtype[Any]:
         return np.dtype(draw(st.sampled_from(names))).newbyteorder(draw(st.sampled_from(orders)))
@@ -56,10 +60,11 @@ def filters(draw: st.DrawFn, orders: str = "<>") -> tuple[Any, np.dtype[Any]]:
         dtype = one_of([*NUMBERS, "b1"])
         wider = dtype
         if dtype.kind in "iu":
-            # Differences of integers that are kept as floats add up to more than the type holds: what NumPy
-            # makes of that depends on the machine.
+            # Integer differences that are stored as floats can add up to more than the type holds.
+            # NumPy's result then depends on the machine.
             wider = draw(st.sampled_from([dtype, one_of(INTEGERS)]))
-            # Older NumPy adds signed integers and u8 as floats, which lose what wraps.
+            # Older NumPy adds signed integers and u8 as floats, which are wrong where integers
+            # wrap.
             if np.result_type(dtype, wider).kind == "f":
                 wider = dtype
         elif dtype.kind == "f":
@@ -87,11 +92,11 @@ def filters(draw: st.DrawFn, orders: str = "<>") -> tuple[Any, np.dtype[Any]]:
 def data_for(codec: Any, dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     data = values(seed, int(np.prod(shape)), dtype).reshape(shape)
     if codec.codec_id == "fixedscaleoffset" and dtype.kind in "iu":
-        # What wraps is read back as a float that the type cannot hold: what NumPy makes of that depends on
-        # the machine.
+        # An element that wraps is read back as a float that the type cannot hold. NumPy's result
+        # then depends on the machine.
         data = np.maximum(data, np.asarray(np.iinfo(dtype).min + codec.offset, dtype))
-    # numcodecs refuses chunks whose first element the type of the differences cannot hold.
-    # What wraps, floats cannot hold; numcodecs reads something else then.
+    # numcodecs refuses a chunk if the type of the differences cannot hold its first element. Floats
+    # cannot hold differences that wrap: numcodecs then reads other elements.
     if codec.codec_id != "delta" or dtype.kind not in "iu":
         return data
     if codec.astype.kind == "f" or not np.can_cast(dtype, codec.astype):
@@ -102,7 +107,7 @@ def data_for(codec: Any, dtype: np.dtype[Any], shape: tuple[int, ...], seed: int
 def chunk_of(
     data: np.ndarray[Any, Any], chunks: tuple[int, ...], index: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
-    """A chunk, at the edge filled up with zeros."""
+    """Returns one chunk, padded with zeros at the edge."""
     part = data[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
     chunk = np.zeros(chunks, data.dtype)
     chunk[tuple(slice(n) for n in part.shape)] = part
@@ -112,17 +117,17 @@ def chunk_of(
 def expected(
     codec: Any, data: np.ndarray[Any, Any], chunks: tuple[int, ...], order: Any
 ) -> tuple[np.ndarray[Any, Any], dict[tuple[int, ...], bytes]]:
-    """What numcodecs makes of an array: the elements that are read back, the bytes of the chunks."""
+    """Returns the elements that numcodecs reads back, and the bytes of its chunks."""
     back, stored = data.copy(), {}
     grid = [range(-(-n // c)) for n, c in zip(data.shape, chunks, strict=True)]
     for index in itertools.product(*grid):
         chunk = chunk_of(data, chunks, index).astype(data.dtype, order=order)
-        # numcodecs rounds arrays of either order to arrays of order C.
+        # BitRound of numcodecs returns arrays in C order, whatever the order of its input.
         encoded = codec.encode(chunk if codec.codec_id != "bitround" else chunk.copy())
         stored[index] = encoded.astype(encoded.dtype, order=order).tobytes(order="A")
         decoded = np.asarray(codec.decode(stored[index])).view(data.dtype).reshape(chunks, order=order)
         if codec.codec_id == "delta" and data.dtype.kind == "b":
-            # numcodecs adds bools up by "or".
+            # numcodecs adds bools with "or", and so loses them.
             decoded = chunk
         place = tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))
         back[place] = decoded[tuple(slice(n) for n in back[place].shape)]
@@ -135,17 +140,20 @@ def key(index: tuple[int, ...], zarr_format: int) -> str:
     return "/".join(["c", *map(str, index)])
 
 
-# zarr-python 3.1 reads v3 filters wrong that change the type of elements, its own too.
+# zarr-python 3.1 misreads v3 filters that change the element type, even its own.
 NEWEST = tuple(int(part) for part in zarr.__version__.split(".")[:2]) >= (3, 4)
 
 
 def is_odd(codec: Any, data: np.ndarray[Any, Any]) -> bool:
-    """What numcodecs reads otherwise than it was written."""
+    """Returns whether numcodecs reads other elements than it was given."""
     return codec.codec_id == "delta" and data.dtype.kind == "b"
 
 
 def grids() -> st.SearchStrategy[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Shapes and chunks with an axis at least: numcodecs stores arrays without in another byte order."""
+    """Draws shapes and chunks with at least one axis.
+
+    numcodecs stores arrays without axes in another byte order.
+    """
     return shapes_and_chunks(3).filter(lambda grid: len(grid[0]) > 0)
 
 
@@ -158,10 +166,10 @@ def test_v2(
     order: Any,
     compressed: bool,
 ) -> None:
-    """The bytes are those of numcodecs, and what is read is what numcodecs and zarr-python read."""
+    """hyperslab writes the same bytes as numcodecs. All three libraries read the same elements."""
     (codec, dtype), (shape, chunks) = found, grid
     if codec.codec_id == "bitround" and len(shape) > 1:
-        order = "C"  # zarr-python gives the axes of arrays of order F another order.
+        order = "C"  # zarr-python reorders the axes of arrays in F order.
     data = data_for(codec, dtype, shape, seed)
     back, stored = expected(codec, data, chunks, order)
     compressor = numcodecs.Zlib(1) if compressed else None
@@ -187,7 +195,7 @@ def test_v2(
         assert_same(z[part], back[part])
         flipped = tuple(slice(None, None, -2) for _ in shape)
         assert_same(z[flipped], back[flipped])
-        # Written by theirs.
+        # Arrays that zarr-python has written.
         theirs = zarr.create_array(
             path / "b",
             data=data,
@@ -199,7 +207,7 @@ def test_v2(
             config={"write_empty_chunks": True},
         )
         assert_same(hs.open_array(path / "b", mode="r")[...], back)
-        # A part of a chunk is written: the rest of it stays what it was read as.
+        # Write a part of a chunk. The rest must keep the elements that were read.
         if 0 not in shape and not is_odd(codec, data):
             again = hs.open_array(path / "b")
             again[tuple(0 for _ in shape)] = data[tuple(-1 for _ in shape)]
@@ -240,13 +248,14 @@ def test_v3(
         assert_same(z[...], back)
         part = tuple(slice(n // 3, n - n // 4) for n in shape)
         assert_same(z[part], back[part])
-        # zarr-python takes the elements that "bytes" has read in the other byte order for others.
+        # zarr-python misinterprets elements that "bytes" has read in the other byte order.
         if endian == "big" and codec.codec_id != "packbits":
             return
         if not sharded:
             for index, encoded in stored.items():
                 assert (path / "a" / key(index, 3)).read_bytes() == encoded, index
-        # zarr-python cannot make arrays with this one, nor read those that another type stores.
+        # zarr-python cannot create arrays with PackBits, nor read Quantize with another stored
+        # type.
         other = codec.codec_id == "quantize" and codec.astype != codec.dtype
         if codec.codec_id == "packbits" or other or is_odd(codec, data):
             return
@@ -258,7 +267,7 @@ def test_v3(
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_several_filters(tmp_path: Path, zarr_format: Any) -> None:
-    """They run in the order of the list; what one makes is what the next one gets."""
+    """Filters run in the order of the list. Each one gets the output of the previous one."""
     data = np.linspace(1000, 1001, 600).reshape(20, 30)
     chain = [
         numcodecs.FixedScaleOffset(1000, 10**4, "f8", "i4"),
@@ -279,7 +288,7 @@ def test_several_filters(tmp_path: Path, zarr_format: Any) -> None:
 
 
 def test_names_of_types(tmp_path: Path) -> None:
-    """zarr-python stores names as it was given them, or none."""
+    """zarr-python stores type names as they were given, or leaves them out."""
     data = np.arange(20, dtype="i4")
     codecs: Any = zarr.codecs.numcodecs
     for n, filters in enumerate(
@@ -299,7 +308,7 @@ def test_names_of_types(tmp_path: Path) -> None:
 
 
 def test_bytes_taken_for_other_elements(tmp_path: Path) -> None:
-    """In Zarr v2 a filter works on bytes, whatever the array's elements are."""
+    """In Zarr v2 a filter works on bytes, whatever the element type of the array."""
     data = np.random.default_rng(1).normal(size=(6, 10)).astype("f4")
     for n, codec in enumerate([numcodecs.Delta("<i4"), numcodecs.Delta(">i4"), numcodecs.Delta("u1")]):
         more: dict[str, Any] = {"chunks": (3, 5), "filters": [codec], "zarr_format": 2, "compressors": None}
@@ -329,12 +338,12 @@ def test_classes() -> None:
             z = hs.create_array(
                 hs.MemoryStore(), shape=(8,), dtype=dtype, filters=[other], zarr_format=zarr_format
             )
-            # In Zarr v3 types have the byte order of the machine.
+            # Types in Zarr v3 have the byte order of the machine.
             kept = (
                 ours.FixedScaleOffset(1.5, 10, "f8") if zarr_format == 3 and ">f8" in repr(codec) else codec
             )
             assert z.filters == (kept,)
-    # Open settings are those of the array.
+    # Settings that were left out come from the array.
     for filter_, filled in [
         (ours.Delta(), ours.Delta("f4")),
         (ours.FixedScaleOffset(1, 2), ours.FixedScaleOffset(1, 2, "f4")),
@@ -401,7 +410,7 @@ def test_an_array_without_axes() -> None:
 
 
 def test_too_many_digits(tmp_path: Path) -> None:
-    """numcodecs stores NaNs."""
+    """numcodecs stores NaNs in this case. hyperslab raises an error."""
     with pytest.raises(hs.HyperslabError, match="elements of <f2 cannot hold 6 digits"):
         hs.create_array(tmp_path / "a", data=np.ones(5, "f2"), filters=[hs.codecs.Quantize(6)])
 
@@ -409,7 +418,7 @@ def test_too_many_digits(tmp_path: Path) -> None:
 @settings(max_examples=examples(60))
 @given(filters(), st.integers(0, 2**32), st.data())
 def test_damage(found: tuple[Any, np.dtype[Any]], seed: int, data: st.DataObject) -> None:
-    """Chunks of another length are refused; changed ones are read as other elements, or refused."""
+    """Chunks of a wrong length are refused. Changed bytes are refused or read as other elements."""
     codec, dtype = found
     elements = values(seed, 55, dtype)
     with scratch() as path:
@@ -443,10 +452,10 @@ def test_nans_stay_nans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, "b1", ">i4", ">f8"])
 def test_long_chunks(tmp_path: Path, dtype: str) -> None:
-    """Elements are taken in blocks, with some left over."""
+    """Elements are processed in blocks. These lengths leave a remainder."""
     for count in (1, 15, 16, 17, 33, 1023, 1025, 5003):
         data = values(count, count, np.dtype(dtype))
-        # Not the fill value: something is stored.
+        # Differs from the fill value, so that the chunk is stored.
         data[-1] = 1
         codecs: list[dict[str, Any]] = [{"id": "delta", "dtype": data.dtype.str}]
         if data.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Compressors and checksums of numcodecs in all their settings, against numcodecs and zarr-python."""
+"""Compressors and checksums of numcodecs with all settings, against numcodecs and zarr-python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = ["i1", "u2", "i4", "u8", "f4", "f8", ">i2", ">f8", "M8[s]"]
 
 @st.composite
 def lzma_chains(draw: st.DrawFn, last: int) -> list[dict[str, int]]:
-    """Filters and their options, the last of them LZMA1 or LZMA2."""
+    """Draws LZMA filters and their options. The last filter is LZMA1 or LZMA2."""
     delta = st.builds(lambda dist: {"id": 3, "dist": dist}, st.integers(1, 256))
     bcj = st.sampled_from([{"id": filter_id} for filter_id in range(4, 10)])
     before = draw(st.lists(delta | bcj, max_size=2))
@@ -55,13 +55,13 @@ CODECS: dict[str, st.SearchStrategy[Any]] = {
     "bz2": st.builds(numcodecs.BZ2, level=st.integers(1, 9)),
     "base64": st.just(numcodecs.Base64()),
 }
-# Zarr v3 has no such codecs.
+# Codecs that Zarr v3 lacks.
 ONLY_V2 = ["base64"]
 
 
 @st.composite
 def arrays(draw: st.DrawFn, dtypes: list[str]) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
-    """Values of one kind or another, and the shape of chunks."""
+    """Draws values of one of several patterns, and a chunk shape."""
     shape = draw(st.lists(st.integers(1, 24), min_size=1, max_size=3))
     chunks = tuple(draw(st.integers(1, length + 2)) for length in shape)
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
@@ -74,7 +74,7 @@ def arrays(draw: st.DrawFn, dtypes: list[str]) -> tuple[np.ndarray[Any, Any], tu
 def check_both_directions(
     folder: Path, data: np.ndarray[Any, Any], chunks: tuple[int, ...], zarr_format: int, more: dict[str, Any]
 ) -> None:
-    """What we write zarr-python reads and changes, and the other way round."""
+    """zarr-python reads and changes our array, and we read and change one of zarr-python."""
     ours = hs.create_array(
         folder / "ours", data=data, chunks=chunks, zarr_format=zarr_format, overwrite=True, **more
     )
@@ -104,7 +104,7 @@ def test_with_zarr_python(tmp_path: Path, name: str, zarr_format: int, data: st.
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_chunks_of_numcodecs(tmp_path: Path, name: str, data: st.DataObject) -> None:
-    """Either decodes what the other encodes; checksums leave no choice of bytes."""
+    """Each library decodes what the other encodes. Checksums and base64 allow only one encoding."""
     codec = data.draw(CODECS[name])
     values, _ = data.draw(arrays(["u1", "f4"]))
     z = hs.create_array(
@@ -147,13 +147,13 @@ DAMAGED: dict[str, Any] = {
     "jenkins_lookup3": numcodecs.JenkinsLookup3(3),
     "bz2": numcodecs.BZ2(),
 }
-# They have checksums: no change of a byte goes unnoticed.
+# Codecs with a checksum: a changed byte never yields other elements.
 CHECKED = ["xz", "jenkins_lookup3", "bz2"]
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damage(tmp_path: Path, name: str) -> None:
-    """Each truncation is an error; each changed byte is one, or not noticed and of no effect."""
+    """Each truncation is an error. With a checksum, a changed byte is an error or has no effect."""
     data = (np.arange(100, dtype="i4") ** 2) % 37
     z = hs.create_array(tmp_path / "a", data=data, chunks=100, filters=None, compressors=DAMAGED[name])
     path = tmp_path / "a/c/0"
@@ -177,7 +177,7 @@ def test_damage(tmp_path: Path, name: str) -> None:
 
 
 def needs(package: str) -> Any:
-    """Skips where a codec of numcodecs is missing, because its package is."""
+    """Skips a test if `package` is not installed: numcodecs then lacks a codec."""
     return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
 
 
@@ -229,7 +229,7 @@ def test_zfpy(tmp_path: Path, zarr_format: int, data: st.DataObject) -> None:
         more = {"serializer": codec, "compressors": None}
     if not given_mode:
         return check_both_directions(tmp_path, values, chunks, zarr_format, more)
-    # Lossy: the same stream, and the same values of it.
+    # The codec is lossy. Compare the streams, and the values decoded from them.
     z = hs.create_array(
         tmp_path / "a", data=values, chunks=chunks, zarr_format=zarr_format, overwrite=True, **more
     )
@@ -263,7 +263,7 @@ def test_zfp(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
 def test_streams_of_zfp(tmp_path: Path, dtype: str) -> None:
-    """The bytes are those of zfp's own library, of integers widened as the specification says."""
+    """The zfp library writes the same bytes. Integers are widened as the specification says."""
     zfpy: Any = pytest.importorskip("zfpy")
     modes: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"mode": "reversible"}, {}),

@@ -1,4 +1,7 @@
-"""Codecs of a user's own: in Python, by registration, as objects, by entry points; against zarr-python."""
+"""Codecs that users write in Python, by registration, as objects and by entry points.
+
+Compared with zarr-python.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ KNOWN = {"t.add": Add, "t.text": Text, "t.mark": Mark}
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
-    """Each test registers for itself."""
+    """Restores the registries after each test."""
     ids, names = dict(user_codecs._by_id), dict(user_codecs._by_name)
     others = dict(numcodecs.registry.codec_registry)
     yield
@@ -42,7 +45,7 @@ def registries() -> Iterator[None]:
 
 @pytest.fixture
 def with_zarr() -> Iterator[None]:
-    """zarr-python knows the classes, too."""
+    """Registers the classes with zarr-python, too."""
     from zarr import registry
 
     for name, kind in KNOWN.items():
@@ -51,7 +54,7 @@ def with_zarr() -> Iterator[None]:
     numcodecs.register_codec(Turn)
     yield
     for name in KNOWN:
-        # Its name depends on zarr-python's version.
+        # The name of this attribute depends on zarr-python's version.
         found = vars(registry).get("_codec_registries") or vars(registry)["__codec_registries"]
         found.pop(name)
 
@@ -102,7 +105,7 @@ def test_v2_both_ways(
     store.update({key: value.to_bytes() for key, value in stored.items()})
     stored.update(ours)
     for key in store:
-        # Of DEFLATE there are many encoders.
+        # DEFLATE has many encoders, so the bytes may differ.
         deflated = isinstance(compressor, numcodecs.Zlib)
         if not deflated and key.startswith("theirs/") and not key.endswith((".zarray", ".zattrs")):
             assert store[key] == store[key.replace("theirs", "ours")], key
@@ -172,7 +175,10 @@ def test_v3_both_ways(
 
 
 def test_the_shape_that_codecs_see(with_zarr: None) -> None:
-    """As with zarr-python: the chunk's own, in its order; bytes behind another codec."""
+    """As in zarr-python, a codec sees the chunk's own shape and order.
+
+    After another codec it sees bytes.
+    """
     Flip.seen.clear()
     z = hs.create_array(
         {}, shape=(4, 6), chunks=(2, 3), dtype=">i4", zarr_format=2,
@@ -212,7 +218,7 @@ def test_registration() -> None:
     z = hs.create_array(store, data=[1, 2], zarr_format=2, compressors=codec, filters=None)
     assert store["0"] == bytes(np.repeat(np.array([1, 2]).view("u1"), 3))
     assert z.compressors[0].times == 3
-    # The object of a class that knows no name has the one that it was registered under.
+    # An object whose class has no name gets the name that the class was registered with.
     z = hs.create_array({}, data=[1, 2], compressors=[Twice(4)])
     assert z.metadata.to_dict()["codecs"][-1] == {"name": "numcodecs.twice", "configuration": {"times": 4}}
     np.testing.assert_array_equal(z[:], [1, 2])
@@ -374,7 +380,7 @@ def test_a_codec_that_waits() -> None:
         z[:]
 
     async def within() -> Any:
-        """In a thread whose loop runs: a codec of threads has its own."""
+        """Runs in a thread with a running loop. A codec that uses threads has its own loop."""
         y = hs.create_array({}, data=values(), filters=[Add(2)])
         await asyncio.sleep(0)
         return y[...]
@@ -443,7 +449,7 @@ def test_every_way_to_read_and_write(tmp_path: Path) -> None:
 
 
 def test_writers(tmp_path: Path) -> None:
-    """What a codec raises behind a writer, and what a writer stores when the program ends."""
+    """A writer raises what a codec raises, and stores its queue when the program ends."""
     error = OSError(5, "no luck")
 
     def method(self: Any, buf: Any) -> Any:
@@ -478,12 +484,13 @@ def test_where_such_codecs_cannot_be() -> None:
     assert z[:].tolist() == list(range(8))
     assert z.explain().foreign_codecs == (("numcodecs.t-flip", "Python"), ("t.mark", "Python"))
     assert z.serializer.codecs[1] == Flip(1)
-    # Before shards, which are then read and written as a whole.
+    # A codec before shards: these are then read and written as a whole.
     plain = hs.codecs.Sharding((2,), [hs.codecs.Bytes()])
     z = hs.create_array({}, shape=(8,), chunks=(4,), dtype="i4", serializer=plain, filters=[Add(1)])
     z[:] = np.arange(8)
     assert z[:].tolist() == list(range(8)) and z.filters == (Add(1),)
-    # What runs in such shards is told of the whole.
+    # `explain` reports one Python codec for such shards: the sharding codec, which includes the
+    # others.
     z = hs.create_array(
         {}, shape=(8,), chunks=(4,), serializer=sharding, filters=[hs.codecs.Squeeze()], dtype="i4"
     )
@@ -587,7 +594,7 @@ def test_codecs_go_with_their_arrays() -> None:
     assert not [ref for ref in made if ref() is not None]
 
 
-# ---- entry points, and programs of their own
+# ---- entry points, and separate programs
 
 
 def run(program: str, folder: Path, given: bytes = b"", more: str = "") -> str:
@@ -658,7 +665,7 @@ except hs.errors.HyperslabError as error:
 
 
 def test_the_command_line_of_python(tmp_path: Path) -> None:
-    """It finds entry points, too; what is registered in another program it does not know."""
+    """The command finds entry points, but not codecs that another program has registered."""
     hs.create_array(tmp_path / "a", data=[1, 2, 3], compressors=[Flip(3)])
     done = subprocess.run(
         [sys.executable, "-m", "hyperslab", "info", str(tmp_path / "a")],
@@ -670,7 +677,7 @@ def test_the_command_line_of_python(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_program(tmp_path: Path) -> None:
-    """Threads that decode while the interpreter ends."""
+    """Threads decode while the interpreter ends."""
     program = f"""
 import threading, hyperslab as hs, numpy as np
 from user_codec_classes import Flip

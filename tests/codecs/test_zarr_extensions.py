@@ -1,5 +1,6 @@
-"""Codecs of zarr-extensions that change elements or shapes, against zarrs (through zarrista) and
-zarr-python.
+"""Codecs of zarr-extensions that change elements or shapes.
+
+Compared with zarrs (through zarrista) and zarr-python.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ except ImportError:
 needs_zarrista = pytest.mark.skipif(
     zarrista is None, reason="zarrista is not installed: it needs Python 3.12"
 )
-# zarr-python's cast_value needs another package.
+# zarr-python's `cast_value` needs another package.
 NEWEST = tuple(int(part) for part in zarr.__version__.split(".")[:2]) >= (3, 4)
 CASTS = NEWEST and importlib.util.find_spec("cast_value_rs") is not None
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -37,7 +38,7 @@ def zarrs(path: Path) -> Any:
 
 
 def stored_by_zarrs(path: Path, data: np.ndarray[Any, Any]) -> bytes:
-    """The chunk that zarrs makes of an array of one chunk."""
+    """Returns the chunk that zarrs writes for an array of one chunk."""
     zarrs(path).store_chunk([0] * data.ndim, zarrista.ArrayBytes(data.tobytes()))
     return (path / "c" / "/".join("0" * data.ndim)).read_bytes()
 
@@ -57,7 +58,7 @@ def test_packbits(name: str, seed: int, count: int, data: st.DataObject) -> None
     width = 1 if name == "b1" else elements.itemsize * (4 if name[0] == "c" else 8)
     first, last = sorted([data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, width - 1))])
     padding: Any = data.draw(st.sampled_from(["none", "first_byte", "last_byte"]))
-    # With all bits of whole bytes zarrs cannot read its own padding.
+    # If the kept bits are whole bytes, zarrs cannot read its own padding.
     if (last - first + 1) % 8 == 0:
         padding = "none"
     codec = hs.codecs.PackBitsCodec(padding, first, last)
@@ -71,7 +72,7 @@ def test_packbits(name: str, seed: int, count: int, data: st.DataObject) -> None
         if codec.first_bit is None:
             assert_same(back[...], elements)
         assert_same(back[count // 3 : count - 1], back[...][count // 3 : count - 1])
-        # zarrs extends the sign of some bits to the end of their byte only.
+        # zarrs extends the sign of partial bits only to the end of their byte.
         if name[0] != "i" or codec.first_bit is None:
             assert np.asarray(zarrs(path / "a").retrieve_chunk([0])).tobytes() == back[...].tobytes()
         assert stored_by_zarrs(path / "a", elements) == ours
@@ -98,7 +99,7 @@ def test_bitround(name: str, seed: int, keepbits: int) -> None:
         np.testing.assert_array_equal(found[same], theirs[same])
         assert np.array_equal(found < 0, elements < 0)
     else:
-        # zarrs makes numbers of some NaNs.
+        # zarrs turns some NaNs into numbers.
         nan = np.isnan(elements)
         np.testing.assert_array_equal(found[~nan], theirs[~nan])
         assert np.isnan(found[nan]).all()
@@ -210,7 +211,7 @@ def test_cast_value(name: str, target: str, rounding: Any, out_of_range: Any, se
         infinite = np.isinf(given)
         if not (out_of_range == "clamp" and to in INTEGERS and infinite.any()):
             return theirs(given)
-        # The specification clamps infinities; cast-value-rs refuses them.
+        # The specification clamps infinities, but cast-value-rs refuses them.
         limits = np.iinfo(to)
         clamped = np.where(given > 0, np.array(limits.max, to), np.array(limits.min, to))
         return np.where(infinite, clamped, theirs(np.where(infinite, 0, given).astype(given.dtype)))
@@ -287,7 +288,7 @@ BEFORE = [hs.codecs.Squeeze(), hs.codecs.Reshape([-1]), hs.codecs.BitRound(9), h
     st.sampled_from(BEFORE), st.sampled_from(["f4", "f8"]), st.integers(0, 2**32), st.booleans(), st.data()
 )
 def test_before_shards(codec: Any, dtype: str, seed: int, start: bool, data: st.DataObject) -> None:
-    """Shards of elements that codecs have changed are read and written as a whole."""
+    """Shards after codecs that change elements are read and written as a whole."""
     values = np.random.default_rng(seed).integers(0, 200, (1, 19, 14)).astype(dtype)
     values[:, :8] *= data.draw(st.booleans())
     name = codec.to_dict()["name"]

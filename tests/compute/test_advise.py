@@ -1,4 +1,4 @@
-"""`advise` against what `explain` says of real arrays, and what `create_array` makes of it."""
+"""Compares `advise` with `explain` on real arrays, and with the results of `create_array`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support import examples
 @given(data=st.data())
 @settings(max_examples=examples(100))
 def test_counts_are_those_of_explain(data: st.DataObject) -> None:
-    """Of selections: chunks, objects, and bytes that are decoded."""
+    """Compares chunks, objects and decoded bytes of selections."""
     shape = tuple(data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=3)))
     chunks = tuple(data.draw(st.integers(1, n)) for n in shape)
     shards = data.draw(st.sampled_from([None, tuple(c * data.draw(st.integers(1, 3)) for c in chunks)]))
@@ -67,7 +67,7 @@ def test_ways_to_read() -> None:
     ]
     assert [cost.bytes_wanted for cost in costs] == [30, 800, 24000, 210, 6, 800]
     assert [cost.chunks for cost in costs[:4]] == [6, 32, 192, 12]
-    # Of all places along an axis, which share of blocks of two and of three cross an edge.
+    # Share of all positions along an axis where blocks of two and of three cross a chunk edge.
     assert costs[4].chunks == pytest.approx((1 + 5 / 29) * (1 + 14 / 38))
     assert str(found).splitlines()[0] == "now     chunks (5, 5, 5): 192 objects"
     assert [layout.name for layout in found.layouts] == ["now", "chunks", "shards"]

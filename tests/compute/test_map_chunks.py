@@ -1,4 +1,4 @@
-"""`map_chunks` against NumPy: values, what is read and decoded, memory, errors."""
+"""`map_chunks` compared with NumPy: values, reads and decodes, memory, errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PADDED = {"nearest": "edge", "reflect": "reflect", "symmetric": "symmetric", "wr
 
 @st.composite
 def grids(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Chunks of an array, some in shards, some of several lengths."""
+    """Draws chunks of an array, some in shards, some of several lengths."""
     chunks = tuple(draw(st.integers(1, n + 1)) for n in shape)
     kind = draw(st.sampled_from(["chunks", "shards", "several"]))
     if kind == "shards":
@@ -117,7 +117,7 @@ def test_halos_are_those_of_numpy(shape: tuple[int, ...], data: st.DataObject) -
     keep = data.draw(st.booleans())
 
     def window(block: Any, block_info: hs.BlockInfo) -> Any:
-        """The sum of all that is in reach along each axis."""
+        """Returns the sum of everything in reach along each axis."""
         result = np.zeros(tuple(axis.stop - axis.start for axis in block_info.region), "i8")
         for at in np.ndindex(result.shape):
             reach = tuple(
@@ -171,7 +171,7 @@ def test_sources_of_files(tmp_path: Path) -> None:
     made = hs.map_chunks(np.add, [group["cut"], group["whole"]], hs.MemoryStore())
     assert made.chunks == (2, 5)
     np.testing.assert_array_equal(made[...], 2 * values)
-    # What has no chunks is read a block at a time.
+    # Data without chunks is read one block at a time.
     few = hs.map_chunks(np.negative, group["whole"], hs.MemoryStore(), chunks=(1, 10), max_memory=3 * 80)
     np.testing.assert_array_equal(few[...], -values)
 
@@ -234,12 +234,12 @@ def test_blocks_are_whole_objects_of_the_target() -> None:
         return block
 
     hs.map_chunks(note, source, target)
-    # Source chunks reach over the last two axes: with whole ones, each is decoded once.
+    # Source chunks span the last two axes. Blocks that do too decode each chunk once.
     assert {info.counts for info in seen} == {(4, 1, 1)}
     assert sorted(info.index[0] for info in seen) == [0, 1, 2, 3]
     assert all(info.region[0].start % 10 == 0 for info in seen)
     seen.clear()
-    # Without memory for that, blocks are as large as they can be.
+    # With less memory, blocks are as large as possible.
     hs.map_chunks(note, source, target, max_memory=4 * 3 * 8 * 10 * 16 * 16)
     assert all(
         axis.start % step == 0 for info in seen for axis, step in zip(info.region, (10, 16, 16), strict=True)
@@ -250,7 +250,7 @@ def test_blocks_are_whole_objects_of_the_target() -> None:
 @given(data=st.data())
 @settings(max_examples=examples(300))
 def test_plans(data: st.DataObject) -> None:
-    """Blocks cover the region once, cut no object, and fit the memory."""
+    """Blocks cover the region once, split no object and fit the memory."""
     rank = data.draw(st.integers(0, 3))
     spans = [sorted(data.draw(st.tuples(*[st.integers(0, 60)] * 2))) for _ in range(rank)]
     region = tuple(slice(*span) for span in spans)
@@ -304,7 +304,7 @@ def test_few_blocks_are_at_hand_at_a_time() -> None:
             now -= 1
         return result
 
-    # A block of one row: read, result, and result again.
+    # The memory of a block of one row: read, result, and result again.
     hs.map_chunks(count, z, hs.MemoryStore(), max_memory=2 * 2400)
     assert 1 <= most <= 2
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Pyramids: levels against NumPy, window by window; metadata against its specifications."""
+"""Pyramids: levels against NumPy, window by window, and metadata against its specifications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support import assert_same, examples
 
 
 def windows(values: Any, factors: tuple[int, ...]) -> Any:
-    """Each window of an array: where it is, and what is in it."""
+    """Yields each window of an array: its index, and its elements."""
     shape = [-(-n // factor) for n, factor in zip(values.shape, factors, strict=True)]
     for at in np.ndindex(*shape):
         place = tuple(slice(i * f, (i + 1) * f) for i, f in zip(at, factors, strict=True))
@@ -30,7 +30,7 @@ def windows(values: Any, factors: tuple[int, ...]) -> Any:
 
 
 def rounded(total: int, count: int) -> int:
-    """Halves go to the even number: as Python rounds fractions."""
+    """Rounds halves to the even number, as Python rounds fractions."""
     return round(Fraction(total, count))
 
 
@@ -79,7 +79,7 @@ def test_windows_are_those_of_numpy(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     count = int(np.prod(shape))
     if dtype.kind == "f":
-        # Sums of these are exact in any order.
+        # Sums of these values are exact in any order.
         values = rng.integers(0, 5, count).astype(dtype)
         values[rng.random(count) < 0.3] = np.nan
     elif data.draw(st.booleans()) or dtype.kind == "b":
@@ -97,7 +97,7 @@ def test_windows_are_those_of_numpy(data: st.DataObject) -> None:
 @given(data=st.data())
 @settings(max_examples=examples(50))
 def test_levels_are_made_block_by_block(data: st.DataObject) -> None:
-    """With any chunks, shards and memory a level is what it is of the whole array at once."""
+    """For any chunks, shards and memory, a level equals the level of the whole array at once."""
     shape = tuple(data.draw(st.integers(1, 40)) for _ in range(2))
     factors = tuple(data.draw(st.sampled_from([(2, 2), (1, 3), (4, 2)])))
     chunks = tuple(data.draw(st.integers(1, 9)) for _ in shape)
@@ -184,7 +184,7 @@ def test_an_array_of_the_group_stays(tmp_path: Path) -> None:
 
 
 def test_the_middle_of_what_an_element_stands_for(tmp_path: Path) -> None:
-    """Levels of a ramp are the ramp, at the places that the metadata says."""
+    """Levels of a ramp lie on the ramp, at the positions in the metadata."""
     ramp = np.add.outer(100.0 * np.arange(27), np.arange(27.0))
     for method, factor in itertools.product(("mean", "nearest"), (2, 3)):
         z = hs.array(ramp, chunks=(5, 5))
@@ -274,7 +274,7 @@ def test_broken_chunks_are_named(tmp_path: Path) -> None:
     with pytest.raises(hs.errors.ChunkError) as caught:
         hs.pyramid(z, tmp_path / "b")
     assert caught.value.__notes__[0].startswith("in map_chunks, block (")
-    # Nothing is left of it.
+    # The failed call leaves nothing.
     assert os.listdir(tmp_path) == ["a"]
     (tmp_path / "a" / "c" / "1" / "0").unlink()
     assert hs.pyramid(z, tmp_path / "b").attrs["ome"]["version"] == "0.5"
@@ -296,7 +296,7 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
         hs.pyramid(group["0"], group, progress=stop)
     assert list(group) == ["0"] and group.attrs.asdict() == {"title": "x"}
     assert_same(group["0"][...], values)
-    # Of a killed call: levels that say so are made again, others are not.
+    # Levels that a killed call marked as unfinished are made again. Other levels are refused.
     for name in ("1", "2"):
         group.create_array(name, data=np.ones(3), attributes={"hyperslab:unfinished": "x"})
     hs.pyramid(group["0"], group)
@@ -342,7 +342,7 @@ def test_packed_numbers_keep_their_meaning() -> None:
     assert hs.pyramid(z, hs.MemoryStore(), levels=2, missing=())["1"][...].tolist() == [[-4]]
     unsigned = {"_Unsigned": "true", "_FillValue": -1}
     z = hs.array(np.array([[1, -3], [-1, -1]], "i1"), chunks=(1, 1), attributes=unsigned)
-    # 1 and 253: their mean is 127.
+    # The mean of 1 and 253 is 127.
     assert hs.pyramid(z, hs.MemoryStore(), levels=2)["1"][...].tolist() == [[127]]
 
 

@@ -1,4 +1,4 @@
-"""Tasks on Ray itself, where it is installed. `test_tasks.py` has a stand-in for it."""
+"""Tasks on Ray itself, if it is installed. `test_tasks.py` has a stand-in for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """Two workers on this machine."""
+    """Runs two workers on this machine."""
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     yield
     ray.shutdown()

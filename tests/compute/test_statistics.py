@@ -24,7 +24,7 @@ TIMES = ["M8[D]", "m8[ms]", ">M8[ns]"]
 
 
 def exact(values: Any) -> tuple[int, int | None, int | None, float | None, float | None]:
-    """Sum, smallest, largest, mean and standard deviation of integers, with Python's own."""
+    """Returns sum, smallest, largest, mean and standard deviation of integers, computed exactly."""
     listed = [int(value) for value in values.ravel()]
     if not listed:
         return 0, None, None, None, None
@@ -131,7 +131,7 @@ def test_what_is_missing() -> None:
     found = hs.statistics(z, missing=["-9", -1])
     assert (found.missing, found.count, found.sum) == (10, 2, 3.0)
     whole = hs.array(np.array([1, 2, 255], "u1"))
-    # No element can be such a number.
+    # No element can have these values.
     assert hs.statistics(whole, missing=[-1, 256, 2.5]).missing == 0
     assert hs.statistics(whole, missing=255).max == 2
     optional = hs.array([1, None, 5, None], dtype=hs.optional_dtype("i4"), chunks=(3,))
@@ -146,7 +146,7 @@ def test_what_is_missing() -> None:
 
 
 def test_large_numbers_keep_their_digits() -> None:
-    """Where a sum of squares of 64-bit floats would have none left."""
+    """A sum of squares in 64-bit floats would have no correct digits here."""
     base = 2**62
     found = hs.statistics(hs.array(np.array([base, base + 2, base + 4], "i8"), chunks=(1,)))
     assert (found.sum, found.std) == (3 * base + 6, (8 / 3) ** 0.5)

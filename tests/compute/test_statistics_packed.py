@@ -1,4 +1,4 @@
-"""`statistics` and `hyperslab stats` of packed numbers against xarray."""
+"""`statistics` and `hyperslab stats` of packed numbers, compared with xarray."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ FORMATS = {
 
 
 def write(form: str, folder: Path, values: np.ndarray[Any, Any], attributes: dict[str, Any]) -> Path:
-    """A dataset whose variable ``v`` has these stored values and attributes."""
+    """Writes a dataset whose variable ``v`` has these stored values and attributes."""
     name, to = FORMATS[form]
-    # Attributes with these names are stored as they are, and so are the values.
+    # xarray stores attributes with these names unchanged, and the values, too.
     ds = xr.Dataset({"v": (("y", "x"), values, attributes)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -48,14 +48,14 @@ def decoded(path: Path) -> np.ndarray[Any, Any]:
 
 
 def check(path: Path, found: hs.Statistics) -> None:
-    """The statistics describe the values that xarray reads."""
+    """Checks that the statistics describe the values that xarray reads."""
     values = decoded(path)
     known = values[~np.isnan(values)] if values.dtype.kind == "f" else values.ravel()
     assert (found.count, found.missing) == (known.size, values.size - known.size)
     if not known.size:
         assert (found.min, found.max, found.mean, found.std) == (None,) * 4
         return
-    # xarray computes with 32 bits where these hold the stored numbers.
+    # xarray computes with 32 bits if they can hold the stored numbers.
     wide = known.astype("f8")
     digits = 1e-6 if values.dtype == "f4" else 1e-13
     near = digits * max(1.0, float(np.abs(wide).max()))
@@ -99,7 +99,7 @@ def test_packed_numbers_are_those_of_xarray(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         attributes["add_offset"] = data.draw(st.sampled_from([273.15, -1.0]))
     sign = data.draw(st.sampled_from([None, "true", "false"]))
-    # xarray does not give `missing_value` the other sign.
+    # xarray does not convert `missing_value` to the other sign.
     if sign is not None and "missing_value" not in attributes and dtype.kind in "iu":
         attributes["_Unsigned"] = sign
     with scratch() as folder:
@@ -127,7 +127,7 @@ def test_dates_of_v2_that_are_the_fill_value_are_missing(tmp_path: Path) -> None
 
 
 def test_large_fill_values_are_exact(tmp_path: Path) -> None:
-    """As 64-bit floats they would be their neighbours, too."""
+    """64-bit floats could not tell the fill value from its neighbours."""
     values = np.array([[2**62, 2**62 + 1, 2**62 + 2]], "i8")
     v = hs.open_group(write("hdf5", tmp_path, values, {"_FillValue": np.int64(2**62 + 1)}), mode="r")["v"]
     found = hs.statistics(v)
@@ -145,7 +145,7 @@ def test_histograms_executors_and_missing_values() -> None:
         assert found.histogram is not None and found.histogram.tolist() == counts.tolist()
         assert found.bin_edges is not None and found.bin_edges.tolist() == edges.tolist()
         assert (found.mean, found.sum) == (values.mean(), values.sum())
-    # Callers give stored numbers.
+    # Callers give stored numbers, not unpacked ones.
     found = hs.statistics(z, missing=50)
     assert (found.missing, found.max) == (2, 12.0)
     assert isinstance(found.min, np.float64)

@@ -58,7 +58,7 @@ def square(n: int) -> int:
 
 
 def fails(folder: Path, times: int, n: int) -> int:
-    """Fails so many times for each number. Each attempt leaves a file."""
+    """Fails `times` times for each number. Each attempt leaves a file."""
     attempt = len(list(folder.glob(f"{n}-*")))
     (folder / f"{n}-{attempt}").touch()
     if attempt < times:
@@ -95,7 +95,7 @@ def test_progress(executor: Any) -> None:
 
 
 class Counting(Executor):
-    """Runs tasks when it is asked for the next one; knows how many wait."""
+    """Runs tasks once five of them wait. Records the highest number of waiting tasks."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
@@ -161,7 +161,7 @@ def test_lost_workers_of_dask(client: Any, tmp_path: Path) -> None:
 
 
 class Away:
-    """A client of dask whose scheduler is away. Each step fails as the same step of a real client."""
+    """A dask client whose scheduler is gone. Each method fails as in a real client."""
 
     def __init__(self, error: Exception, begun: int) -> None:
         self.error, self.left, self.status = error, begun, "running"
@@ -197,7 +197,7 @@ def away() -> list[Exception]:
 
 @pytest.mark.parametrize("begun", [0, 1, 3, 4, 9])
 def test_the_scheduler_of_dask_is_away(begun: int) -> None:
-    """One kind of error, whichever step meets it first."""
+    """The error has one type, whichever step fails first."""
     for error in away():
         pool = tasks._Dask(Away(error, begun), "x")
         with pytest.raises(BrokenExecutor, match="scheduler of dask is gone.*resume=True") as caught:
@@ -206,7 +206,7 @@ def test_the_scheduler_of_dask_is_away(begun: int) -> None:
 
 
 def test_errors_of_tasks_on_dask_are_their_own(client: Any) -> None:
-    """Also of the kinds that the scheduler's absence has."""
+    """Tasks may raise errors of the types that a lost scheduler causes."""
     with pytest.raises(TimeoutError, match="its own"):
         list(run_tasks(own_timeout, range(2), client, retries=0))
 
@@ -223,7 +223,7 @@ def test_lost_workers_of_a_pool(tmp_path: Path) -> None:
 
 
 class Ray:
-    """As much of the module ``ray`` as tasks need: `test_ray.py` has Ray itself."""
+    """The parts of the module ``ray`` that tasks need. `test_ray.py` uses Ray itself."""
 
     def __init__(self) -> None:
         self.pool, self.names = ThreadPoolExecutor(2), list[str]()

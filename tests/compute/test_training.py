@@ -1,4 +1,4 @@
-"""Random samples by worker processes, as a DataLoader of PyTorch asks for them."""
+"""Worker processes read random samples, as they do for a DataLoader of PyTorch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _dataset: list[Crops] = []
 
 
 def prepare(dataset: Crops) -> None:
-    """In each worker, as a DataLoader does it: the dataset came by a fork, or pickled."""
+    """Runs in each worker, as in a DataLoader. The dataset came by a fork, or pickled."""
     _dataset[:] = [dataset]
 
 
@@ -51,7 +51,7 @@ def test_workers(tmp_path: Path, seed: int, method: str, cache: str | None) -> N
     array = hs.open_array(tmp_path / "a", mode="r", cache=cache)
     corners = chance.integers(0, [12, 81, 65], (64, 3))
     dataset = Crops(array, corners)
-    # The parent has used it already: its threads run, its caches are warm.
+    # The parent has already used the array: its threads run, its caches are warm.
     assert_same(array[...], data)
     batches = [list(range(at, at + 8)) for at in range(0, 64, 8)]
     with multiprocessing.get_context(method).Pool(2, prepare, (dataset,)) as pool:

@@ -1,4 +1,4 @@
-"""A copy into a hierarchy with consolidated metadata: that tells the truth afterwards."""
+"""A copy into a hierarchy keeps its consolidated metadata correct."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(path: Path, dtype: str, length: int = 4) -> Path:
 
 
 def check(place: Path, path: str, want: np.ndarray[Any, Any]) -> None:
-    """Every reader of consolidated metadata sees the array as it is."""
+    """Checks that every reader of consolidated metadata sees the current array."""
     for found in (
         zarr.open_consolidated(place)[path],
         zarr.open_group(place, mode="r", use_consolidated=False)[path],
@@ -52,7 +52,7 @@ def test_copies_into_a_copy(tmp_path: Path, version: Version, flag: list[str]) -
     want = np.arange(6, dtype="f4")
     options = ["--format", f"v{version}", "-q"]
     assert cli("copy", old, place, *options) == 0
-    # Replaced, and new: an array and a group.
+    # Replaced and new nodes: an array and a group.
     assert cli("copy", new / "a", place / "a", "--overwrite", *options, *flag) == 0
     check(place, "a", want)
     assert cli("copy", new / "a", place / "inner" / "c", *options, *flag) == 0
@@ -95,7 +95,7 @@ def test_groups_without_stay_without(tmp_path: Path) -> None:
 def test_a_kill_before_the_exchange_shows_nothing_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sees the replaced array in between. A resumed copy is seen."""
+    """Consolidated metadata hides the array until the resumed copy is complete."""
     from hyperslab._copy import place as copy_place
 
     old, new, place = source(tmp_path / "old", "i4"), source(tmp_path / "new", "f4", 6), tmp_path / "q.zarr"

@@ -1,4 +1,4 @@
-"""Copies that are killed, and readers of what a copy replaces: there is the old one or the new one, whole."""
+"""Killed copies, and readers during a copy, find the old array or the new one, always whole."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_killed_copies_leave_the_old_or_the_new(tmp_path: Path, rng: np.random.G
         process.wait()
         found = np.unique(hs.open_array(tmp_path / "d", mode="r")[:])
         assert found.tolist() in ([1], [2])
-    # What the killed ones left is removed by the next copy to the same place.
+    # The next copy to the same place removes the remains of killed ones.
     hs.copy(tmp_path / "s1", tmp_path / "d", overwrite=True)
     assert sorted(os.listdir(tmp_path)) == ["d", "s1", "s2"]
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["opened anew", "kept open"])
 def test_readers_find_one_array(tmp_path: Path, keep: bool) -> None:
-    """Never missing, never a mixture of the old and the new one, never fill value."""
+    """The array is never missing, never a mixture of old and new, never the fill value."""
     sources(tmp_path)
     kept = hs.open_array(tmp_path / "d", mode="r")
     process = swapping(tmp_path)
@@ -86,17 +86,17 @@ def test_readers_of_text_find_one_array(tmp_path: Path) -> None:
 
 
 def test_an_array_that_is_not_the_one_that_was_opened_is_refused(tmp_path: Path) -> None:
-    """Chunks of another array would be read as what they are not."""
+    """Chunks of another array would be misinterpreted."""
     old = hs.create_array(tmp_path / "a", data=np.arange(8, dtype="<i4"), chunks=2)
     opened = hs.open_array(tmp_path / "a", mode="r")
     assert old[:].tolist() == opened[:].tolist() == list(range(8))
-    # Equal ones, also longer ones and with other attributes, are read.
+    # Compatible arrays are read, also longer ones and ones with other attributes.
     hs.create_array(tmp_path / "a", data=np.arange(8, dtype="<i4") + 1, chunks=2, overwrite=True)
     assert opened[:].tolist() == old[:].tolist() == list(range(1, 9))
     longer = np.arange(9, dtype="<i4") + 2
     hs.create_array(tmp_path / "a", data=longer, chunks=2, overwrite=True, attributes={"a": 1})
     assert opened[:].tolist() == old[:].tolist() == list(range(2, 10))
-    # Of the same size, of another type.
+    # An array of the same size and another type.
     hs.create_array(tmp_path / "a", data=np.arange(8, dtype="<f4"), chunks=2, overwrite=True)
     for array in (old, opened):
         with pytest.raises(FileNotFoundError, match="replaced or deleted since it was opened"):
@@ -109,7 +109,7 @@ def test_an_array_that_is_not_the_one_that_was_opened_is_refused(tmp_path: Path)
 
 @pytest.mark.skipif(not Path("/usr/bin/strace").exists(), reason="needs strace")
 def test_flushed_before_the_swap(tmp_path: Path) -> None:
-    """With ``fsync`` every file of the copy is on the disk before names are exchanged."""
+    """With ``fsync`` every file of the copy is on disk before the names are exchanged."""
     sources(tmp_path)
     log = tmp_path / "log"
     code = (
@@ -126,5 +126,5 @@ def test_flushed_before_the_swap(tmp_path: Path) -> None:
     flushed = [line for line in lines[:swap] if "fsync(" in line]
     # 20 chunks and a document, each with its directory.
     assert len(flushed) >= 21
-    # The directory in which the names were exchanged.
+    # The directory of the exchanged names.
     assert any("fsync(" in line and f"<{tmp_path}>" in line for line in lines[swap:])

@@ -1,4 +1,4 @@
-"""`hyperslab.plan_copy`: what plans say, and copies made by them."""
+"""`hyperslab.plan_copy`: the contents of plans, and the copies that they make."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support import assert_same, examples, scratch
 
 
 class Counting(Codec):  # type: ignore[misc]
-    """Leaves bytes as they are, and counts how often that is asked for."""
+    """Leaves bytes unchanged and counts how often it decodes."""
 
     codec_id = "t-counting"
     lock, decoded = threading.Lock(), 0
@@ -42,7 +42,7 @@ class Counting(Codec):  # type: ignore[misc]
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """All files below a directory."""
+    """Returns all files below a directory."""
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
@@ -54,7 +54,7 @@ def data(shape: tuple[int, ...], dtype: str = "i4") -> np.ndarray[Any, Any]:
 
 
 def generated(chance: random.Random) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]:
-    """A shape, chunks of the source, and what the copy is to be like."""
+    """Returns a shape, the chunks of the source, and the arguments of the copy."""
     rank = chance.choice([1, 2, 2, 3])
     shape = tuple(chance.randint(1, 40 if rank < 3 else 16) for _ in range(rank))
     source, chunks = (tuple(chance.randint(1, n + 1) for n in shape) for _ in range(2))
@@ -85,7 +85,7 @@ def test_values_and_counts_as_planned(seed: int) -> None:
             assert done.tasks == plan.tasks == sum(len(stage) for stage in plan.stages), what
             assert_same(hs.open_array(root / "b", mode="r")[...], data(shape), what)
             assert sorted(os.listdir(root)) == ["a", "b"], what
-            # The same bytes as without tasks.
+            # A copy without tasks has the same bytes.
             del wanted["task_size"], wanted["workers"]
             hs.copy(root / "a", root / "c", compressors="zstd:1", **wanted)
             assert files(root / "b") == files(root / "c"), what
@@ -94,7 +94,7 @@ def test_values_and_counts_as_planned(seed: int) -> None:
 
 
 def owned(plan: hs.CopyPlan) -> Iterator[tuple[int, int, int]]:
-    """Array, pass and unit, of all tasks."""
+    """Yields array, pass and unit for all tasks."""
     for stage in plan.stages:
         for task in stage:
             for array, number, first, end in task.parts:
@@ -159,7 +159,7 @@ def test_hdf5_to_zarr(tmp_path: Path) -> None:
     assert_same(found["g/x"][...], data((60, 50)))
     assert_same(found["whole"][...], data((100,)))
     assert found["g"].attrs["a"] == "b"
-    # One array of it.
+    # Copy one array of the file.
     hs.plan_copy(tmp_path / "a.h5/g/x", tmp_path / "x.zarr").run()
     assert_same(hs.open_array(tmp_path / "x.zarr", mode="r")[...], data((60, 50)))
     hs.plan_copy(hs.open(tmp_path / "a.h5")["g/x"], tmp_path / "y.zarr").run()
@@ -181,7 +181,7 @@ def test_processes(tmp_path: Path, method: str) -> None:
 
 
 def test_chunks_of_different_lengths(tmp_path: Path) -> None:
-    """Blocks may share chunks of the copy: one task does all."""
+    """Blocks may share chunks of the copy. One task then does everything."""
     z = hs.create_array(tmp_path / "a", data=data((30, 30)), chunks=[[7, 3, 20], [30]])
     plan = hs.plan_copy(z, tmp_path / "b", task_size=1, max_memory=100)
     assert plan.tasks == 1 and not plan.arrays[0].passes[0].independent
@@ -193,7 +193,7 @@ def test_chunks_of_different_lengths(tmp_path: Path) -> None:
 
 
 def big(tmp_path: Path, shape: tuple[int, ...], chunks: tuple[int, ...]) -> hs.Array:
-    """An array of which nothing is stored."""
+    """Returns an array without stored chunks."""
     return hs.create_array(tmp_path / "a", shape=shape, chunks=chunks, dtype="f4")
 
 
@@ -206,21 +206,22 @@ def test_one_petabyte_on_paper(tmp_path: Path) -> None:
     (only,) = plan.arrays
     assert only.passes[0].objects == 250_000
     assert only.passes[0].block == (400, 1600, 1600)
-    # Tasks of three shards: 12 GB.
+    # A task has three shards: 12 GB.
     (stage,) = plan.stages
     assert len(stage) == 83_334
     assert stage[83_333].parts == ((0, 0, 249_999, 250_000),)
     assert plan.memory <= 8 << 30
     assert "each of 100,000,000 once" in str(plan)
-    # Each of 1000 workers has 83 tasks or 84.
+    # Each of 1000 workers gets 83 or 84 tasks.
     assert len(stage) // 1000 == 83
     assert len(pickle.dumps(plan)) < 4000
     assert len(plan.to_json()) < 4000
 
 
 def simulated(plan: hs.CopyPlan, workers: int) -> tuple[float, float]:
-    """By the planner's costs: how long workers take, each of which takes the next task when it has done one;
-    and how long if all of them were busy all the time.
+    """Returns the time that workers take, and the time if all of them were always busy.
+
+    Times are the planner's costs. A worker takes the next task when it has finished one.
     """
     ends = all_work = 0.0
     for stage in plan.stages:
@@ -239,9 +240,9 @@ def simulated(plan: hs.CopyPlan, workers: int) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("chunks", "shards", "times"),
     [
-        # The whole of each source chunk fits a shard.
+        # Each source chunk fits whole into a shard.
         ((400, 40, 40), (400, 1600, 1600), 1),
-        # Time series of 100 000 maps: memory holds them of 128 x 128 places.
+        # Time series of 100 000 maps: memory holds series for 128 x 128 places.
         ((100_000, 32, 32), None, None),
     ],
 )
@@ -266,7 +267,7 @@ def test_one_petabyte_on_a_thousand_workers(
         tracemalloc.stop()
     assert plan.chunks == 100_000_000
     assert plan.memory <= 8 << 30
-    # Each task within memory, each owns whole objects, and together they own each once.
+    # Each task fits in memory and owns whole objects. Together the tasks own each object once.
     (array,) = plan.arrays
     for number, stage in enumerate(plan.stages):
         one = array.passes[number]
@@ -277,7 +278,7 @@ def test_one_petabyte_on_a_thousand_workers(
         objects = [min(n, each) for n, each in zip(shape, one.target_object, strict=True)]
         counts = [-(-n // each) for n, each in zip(shape, objects, strict=True)]
         assert one.objects == np.prod(counts, dtype=object)
-        # How often each source chunk is decoded: by so many blocks is it shared.
+        # A source chunk is decoded once for each block that shares it.
         shared = [
             len({at // block for at in (*range(0, n, chunk), *range(0, n, block)) if at < chunk})
             for n, chunk, block in zip((1, *shape[1:]), maps, (1, *one.block[1:]), strict=True)
@@ -285,7 +286,7 @@ def test_one_petabyte_on_a_thousand_workers(
         assert one.decoded == 100_000_000 * np.prod(shared) or number > 0
     if times is not None:
         assert plan.chunks_decoded == times * plan.chunks
-    # Bytes: as often as chunks are decoded, plus temporary arrays; written once.
+    # All bytes are written once, also to temporary arrays. Source bytes are read once per decode.
     assert plan.bytes_written == plan.bytes + plan.temporary_bytes
     assert plan.bytes_read >= plan.bytes
     took, ideal = simulated(plan, 1000)
@@ -317,7 +318,7 @@ def test_two_passes_are_two_stages(tmp_path: Path) -> None:
     assert passes["deep"] == plan.depth and passes["flat"] == 1
     assert plan.temporary_bytes == (plan.depth - 1) * z.nbytes
     assert plan.chunks_decoded == plan.chunks
-    # Temporary arrays first; all that is not temporary last.
+    # Passes that write temporary arrays come first. Everything else comes last.
     for number, stage in enumerate(plan.stages):
         assert {part[:2] for task in stage for part in task.parts} <= {
             (0, number),
@@ -345,7 +346,7 @@ def test_pickles_and_text(tmp_path: Path) -> None:
 
 
 def test_each_worker_has_a_task(tmp_path: Path) -> None:
-    """In one block each chunk would be decoded once, by one worker."""
+    """With one block each chunk would be decoded only once, but by one worker."""
     z = big(tmp_path, (1000, 1000, 1000), (1, 1000, 1000))
     tasks = {}
     for workers in (1, 4, 32):
@@ -372,7 +373,7 @@ class Stopped(Exception):
 
 
 def stop_after(count: int) -> Any:
-    """A progress function that stops a copy after so many tasks."""
+    """Returns a progress function that stops a copy after `count` tasks."""
     calls = iter(range(count))
 
     def progress(*_: Any) -> None:
@@ -383,7 +384,7 @@ def stop_after(count: int) -> Any:
 
 
 def planned(root: Path, **wanted: Any) -> hs.CopyPlan:
-    """Two passes or more, of several tasks each."""
+    """Returns a plan of at least two passes, each with several tasks."""
     if not (root / "a").exists():
         hs.create_array(root / "a", data=data((256, 128, 128)), chunks=(1, 128, 128))
     given: dict[str, Any] = {"chunks": (256, 4, 4), "task_size": "2 MiB", "max_memory": "512 KiB", **wanted}
@@ -462,7 +463,7 @@ def test_the_journal_of_another_plan(tmp_path: Path) -> None:
     hs.create_array(tmp_path / "x", data=data((3,)))
     with pytest.raises(hs.errors.DestinationError, match="another copy.*/x, not|another copy.*of .*/a, not"):
         hs.plan_copy(tmp_path / "x", tmp_path / "b").run(resume=True)
-    # The right one goes on, also with another number of workers: as it was begun.
+    # The same copy resumes as it was begun, even if planned with another number of workers.
     plan = planned(tmp_path, workers=1, threads=1)
     assert plan.run(resume=True).skipped == 2
     assert files(tmp_path / "b") == undisturbed(tmp_path)
@@ -481,7 +482,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
     assert run.tasks == 0 and run.skipped == plan.tasks
     assert files(tmp_path / "b") == undisturbed(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
-    # Before the rename, after all tasks.
+    # Stop after all tasks, before the rename.
     plan = hs.plan_copy(tmp_path / "a", tmp_path / "d", chunks=(256, 4, 4))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", lambda *_: exec("raise Stopped", {"Stopped": Stopped}))
@@ -562,7 +563,7 @@ def test_to_a_server(tmp_path: Path) -> None:
         assert plan.tasks > 3
         with pytest.raises(Stopped):
             plan.run(progress=stop_after(3))
-        # Chunks, and nothing that opens.
+        # The destination has chunks, but cannot be opened yet.
         with pytest.raises(FileNotFoundError):
             hs.open(place, mode="r", storage_options=options)
         assert any("/c/" in key for key in server.list("bucket"))
@@ -579,10 +580,10 @@ def test_to_a_server(tmp_path: Path) -> None:
         assert stored == files(tmp_path / "c")
         with pytest.raises(hs.errors.DestinationError, match="are there already"):
             plan.run()
-        # Back, from the server.
+        # Copy back from the server.
         hs.plan_copy(place, tmp_path / "d", storage_options=options).run()
         assert_same(hs.open_group(tmp_path / "d", mode="r")["v"][...], data((64, 32)))
-        # Given up.
+        # Discard an unfinished copy.
         again = hs.plan_copy(
             group, "s3://bucket/other", task_size=1000, max_memory=3000, storage_options=options
         )

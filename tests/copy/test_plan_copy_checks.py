@@ -1,4 +1,4 @@
-"""Plans of copies: what is skipped, compared, replaced, and shown."""
+"""Plans of copies: skipped tasks, checks, replaced destinations, and progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from test_plan_copy import Stopped, data, files, planned, stop_after, undisturbe
 
 
 def flip(path: Path) -> None:
-    """Changes one byte; the file's size and times stay."""
+    """Changes one byte. The file's size and times stay the same."""
     before, bytes = path.stat(), bytearray(path.read_bytes())
     bytes[len(bytes) // 2] ^= 1
     with path.open("r+b") as file:
@@ -29,7 +29,7 @@ def flip(path: Path) -> None:
 
 
 def all_but_finished(root: Path) -> tuple[hs.CopyPlan, Path]:
-    """A plan of which all tasks of the only stage are done, and where its chunks are."""
+    """Returns a plan with one stage whose tasks are all done, and the folder of its chunks."""
     plan = planned(root, max_memory="1 GiB", chunks=(8, 128, 128), workers=1)
     assert plan.depth == 1 and plan.tasks > 3
     with pytest.raises(Stopped):
@@ -60,7 +60,7 @@ def test_a_byte_that_was_flipped_is_written_anew(tmp_path: Path, where: str) -> 
 
 
 def test_contents_of_all_that_tasks_write(tmp_path: Path) -> None:
-    """Shards whole and in parts, temporary arrays, chunks of fill value, values of variable length."""
+    """Whole shards, shards in parts, temporary arrays, fill values, variable-length values."""
     group = hs.create_group(tmp_path / "a")
     group.create_array("deep", data=data((64, 32, 32)), chunks=(1, 32, 32))
     group.create_array("sparse", shape=(64, 32, 32), chunks=(8, 32, 32), dtype="i4")[:3] = 1
@@ -76,7 +76,7 @@ def test_contents_of_all_that_tasks_write(tmp_path: Path) -> None:
         with pytest.raises(Stopped):
             plan.run(progress=stop_after(plan.tasks))
         run = plan.run(resume=True, check="contents")
-        # The one before the last was done; nothing was read as something else than was written.
+        # All tasks were done before the stop, and each object has the checksum that its task noted.
         assert run.tasks == 0, wanted
         hs.copy(tmp_path / "a", tmp_path / "c", **wanted)
         assert files(tmp_path / "b") == files(tmp_path / "c"), wanted
@@ -85,7 +85,7 @@ def test_contents_of_all_that_tasks_write(tmp_path: Path) -> None:
 
 
 def test_checksums_are_those_of_the_bytes(tmp_path: Path) -> None:
-    """What a task notes while it writes is what is read later."""
+    """The checksums that a task notes while writing match the stored bytes."""
     plan, new = all_but_finished(tmp_path)
     records = sorted((new.parent / "journal/done/0").iterdir())
     assert len(records) == plan.tasks and all(path.name.count("-") == 2 for path in records)
@@ -135,7 +135,7 @@ def test_a_value_that_differs(tmp_path: Path) -> None:
         plan.run(verify=True, progress=harm)
     assert "/" in str(caught.value)
     assert sorted(os.listdir(tmp_path)) == [".b.hyperslab-copy", "a"]
-    # Sizes and times do not tell; checksums do.
+    # Sizes and times do not reveal the change. Checksums do.
     with pytest.raises(hs.errors.VerificationError):
         plan.run(resume=True, verify=True)
     run = plan.run(resume=True, check="contents", verify=True)
@@ -156,7 +156,7 @@ def test_what_is_there_is_replaced_when_all_is_done(tmp_path: Path, monkeypatch:
     with pytest.raises(Stopped):
         plan.run(progress=stop_after(3))
     assert_same(old[:], data((9,)))
-    # Killed before names are exchanged, and after.
+    # Killed before the names are exchanged, and after.
     with monkeypatch.context() as patch:
         patch.setattr(_native, "replace_directory", lambda *_: exec("raise Stopped", {"Stopped": Stopped}))
         with pytest.raises(Stopped):
@@ -178,7 +178,7 @@ def test_what_is_there_is_replaced_when_all_is_done(tmp_path: Path, monkeypatch:
     assert files(tmp_path / "b") == undisturbed(tmp_path)
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
-    # Nothing there is no error.
+    # It is no error if there is nothing to overwrite.
     hs.plan_copy(tmp_path / "a", tmp_path / "d", overwrite=True).run()
     assert_same(hs.open_array(tmp_path / "d", mode="r")[...], data((256, 128, 128)))
 

@@ -1,4 +1,4 @@
-"""Tasks of `hyperslab.plan_copy` that wake up late, in the middle: they overwrite nothing."""
+"""Tasks of `hyperslab.plan_copy` that are suspended and wake up late overwrite nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from test_plan_copy import Stopped, data, files, stop_after
 
 
 class Pausing(Codec):  # type: ignore[misc]
-    """Leaves bytes as they are. Before it decodes a chunk, something else may happen."""
+    """Leaves bytes unchanged. Runs a function before it decodes a given chunk."""
 
     codec_id = "t-pausing"
     left, then = 0, staticmethod(lambda: None)
@@ -56,14 +56,17 @@ def source(tmp_path: Path) -> hs.Array:
 
 
 def values() -> np.ndarray[Any, Any]:
-    """The source. Its last row is the fill value: the copy deletes the chunks that are there."""
+    """Returns the source.
+
+    Its last row is the fill value, so the copy deletes chunks that exist there.
+    """
     found = data((8, 6))
     found[7] = 0
     return found
 
 
-# Chunks and shards of the copy. Chunks at the edge of an array, and shards that are
-# there, are read, changed and put back.
+# Chunks and shards of the copy. Chunks at the edge of an array, and shards that exist, are read,
+# changed and written back.
 KINDS: dict[str, dict[str, Any]] = {
     "chunks": {"shape": (8, 6), "chunks": (1, 6)},
     "edges": {"shape": (8, 6), "chunks": (1, 4)},
@@ -74,7 +77,10 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("where", ["into", "whole", "server", "server into"])
 def test_a_task_is_suspended(tmp_path: Path, source: hs.Array, where: str, kind: str) -> None:
-    """In its middle; another run does it again and finishes; users write; and then it goes on."""
+    """Suspends a task midway.
+
+    Another run repeats it and finishes, a user writes, and the task wakes up.
+    """
     with Server() as server:
         options = server.s3_options if "server" in where else None
         place: Any = "s3://bucket/b" if options else tmp_path / "b"
@@ -104,7 +110,7 @@ def test_a_task_is_suspended(tmp_path: Path, source: hs.Array, where: str, kind:
 
 @pytest.mark.parametrize("where", ["into", "whole", "server"])
 def test_a_task_is_suspended_while_another_run_goes_on(tmp_path: Path, source: hs.Array, where: str) -> None:
-    """That run has not finished. The writes of the late task are refused all the same."""
+    """The other run has not finished. The late task's writes are refused all the same."""
     with Server() as server:
         options = server.s3_options if where == "server" else None
         place: Any = "s3://bucket/b" if options else tmp_path / "b"
@@ -174,11 +180,11 @@ plan.run(threads=1, resume=True)
         late.communicate()
 
 
-# ---- other steps than tasks
+# ---- steps other than tasks
 
 
 def once(monkeypatch: pytest.MonkeyPatch, name: str, other: Callable[[], object]) -> None:
-    """Another run comes in before a method of the first place that calls it."""
+    """Calls `other` right before the first call of the method `name` of `Place`."""
     real = getattr(copy_place.Place, name)
 
     def late(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -197,7 +203,7 @@ def stored(server: Server) -> dict[str, bytes]:
 def test_a_run_on_a_server_is_suspended(
     tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Right before it deletes what is replaced, writes metadata, or deletes the journal."""
+    """Suspends a run before it deletes replaced data, writes metadata, or deletes the journal."""
     with Server() as server:
         options = server.s3_options
         hs.create_array("s3://bucket/b", data=data((9, 2)), chunks=(1, 2), storage_options=options)
@@ -214,7 +220,7 @@ def test_a_run_on_a_server_is_suspended(
 
         once(monkeypatch, step, others)
         if step == "remove_journal":
-            # The other run has deleted all of it.
+            # The other run has already deleted the journal.
             plan.run()
         else:
             with pytest.raises(hs.errors.SupersededError):
@@ -227,7 +233,7 @@ def test_a_run_on_a_server_is_suspended(
 def test_a_run_is_suspended_before_it_begins(
     tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch, where: str, step: str
 ) -> None:
-    """It has seen that nothing is there, or an unfinished copy."""
+    """The run has already seen an empty destination, or an unfinished copy."""
     with Server() as server:
         options = server.s3_options if where == "server" else None
         place: Any = "s3://bucket/b" if options else tmp_path / "b"
@@ -235,7 +241,7 @@ def test_a_run_is_suspended_before_it_begins(
         if step == "take_over":
             with pytest.raises(Stopped):
                 plan.run(progress=stop_after(1))
-            # On disk a lock keeps others away right before that.
+            # On disk, a lock excludes other runs right before `take_over`, so intervene at `plan`.
             step = "plan" if where == "here" else step
 
         def others() -> None:
@@ -252,11 +258,11 @@ def test_a_run_is_suspended_before_it_begins(
             assert not any(".hyperslab-copy" in key for key in stored(server))
 
 
-# ---- what it costs
+# ---- costs
 
 
 def test_requests(tmp_path: Path) -> None:
-    """A new copy takes one write for each object. One that replaces objects looks at each, too."""
+    """A new copy writes each object once. A copy that replaces objects also looks at each one."""
     z = hs.create_array(tmp_path / "a", data=data((50, 4)), chunks=(1, 4))
     with Server() as server:
         options = server.s3_options
@@ -271,7 +277,7 @@ def test_requests(tmp_path: Path) -> None:
         server.reset()
         plan.run()
         new = counted()
-        # (After a task its objects are looked at.)
+        # (Objects are looked at after their task.)
         assert (new["PUT"], new["GET"]) == (50, 0) and new["HEAD"] <= 50
         assert new["looks"] < 30
         server.reset()
@@ -294,7 +300,7 @@ def test_a_server_without_conditions(tmp_path: Path, source: hs.Array, knows: st
             copied = hs.open_array("s3://bucket/b", storage_options=options)
             assert_same(copied[...], values())
             copied[...] = -1
-            # Longer ago than a look may be.
+            # Longer than the result of a look is trusted.
             time.sleep(1.1)
 
         Pausing.at(5, others)

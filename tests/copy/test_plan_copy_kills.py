@@ -1,4 +1,4 @@
-"""Copies on a cluster whose processes are killed at random instants: workers, and the client."""
+"""Copies on a cluster whose processes are killed at random times: workers, and the client."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Hundreds take minutes: HYPERSLAB_KILLS=300.
+# HYPERSLAB_KILLS=300 takes minutes.
 KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 5)
 
-# Two passes, and shards.
+# Needs two passes and writes shards.
 WANTED: dict[str, Any] = {"chunks": (256, 4, 4), "shards": (256, 16, 16), "max_memory": "640 KiB"}
 
 
@@ -35,7 +35,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """16 MB in maps, and the copy that nobody disturbs."""
+    """Returns a folder with 16 MB in maps, and a copy of them that was not disturbed."""
     root = tmp_path_factory.mktemp("source")
     values = np.random.default_rng(1).integers(0, 1000, (256, 128, 128), "i4")
     group = hs.create_group(root / "a", attributes={"title": "x"})
@@ -79,7 +79,7 @@ def worker_ids(client: Any) -> list[int]:
 
 
 def test_workers_are_killed(cluster: Any, source: Path, tmp_path: Path, seed: int) -> None:
-    """The run goes on with those that are left, and with those that take their place."""
+    """The run continues with the remaining workers and with replacements for killed ones."""
     chance, killed = random.Random(seed), 0
     expected = files(source / "undisturbed")
     with distributed.Client(cluster) as client:
@@ -126,7 +126,7 @@ else:
 
 @pytest.mark.parametrize("where", ["here", "cluster"])
 def test_the_client_is_killed(cluster: Any, source: Path, tmp_path: Path, seed: int, where: str) -> None:
-    """Each next one goes on where the one before was killed, until one is done."""
+    """Each client resumes where the previous one was killed, until one finishes."""
     chance, killed = random.Random(seed), 0
     expected = files(source / "undisturbed")
     address = "here" if where == "here" else cluster.scheduler_address
@@ -149,15 +149,15 @@ def test_the_client_is_killed(cluster: Any, source: Path, tmp_path: Path, seed: 
                 client.kill()
                 client.wait()
                 killed += 1
-                # Nothing half-written is at the destination.
+                # The destination never has half a copy.
                 assert not place.exists() or files(place) == expected, f"seed {seed}, run {number}"
-                # On a slow machine nothing is done in so little time.
+                # A slow machine does nothing in less time.
                 longest = min(longest * 1.1, 20)
             else:
                 assert client.returncode == 0, f"seed {seed}, run {number}"
                 longest = max(time.monotonic() - begun, 0.6)
         assert files(place) == expected, f"seed {seed}, run {number}"
-        # If it was killed after the rename, the journal is still there.
+        # If the client was killed after the rename, the journal still exists.
         plan.discard()
         assert sorted(os.listdir(tmp_path)) == [place.name], f"seed {seed}, run {number}"
         subprocess.run(["rm", "-r", place], check=True)

@@ -1,4 +1,4 @@
-"""Runs of `hyperslab.plan_copy` that wake up late: another run has resumed the copy, or finished it."""
+"""Runs of `hyperslab.plan_copy` that wake up late: another run has resumed or finished the copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test_plan_copy import Stopped, data, files, planned, stop_after, undisturbe
 
 
 def at_the_end(other: Callable[[], object]) -> Any:
-    """A progress that has another run come in when all tasks of this one are done."""
+    """Returns a progress function that calls `other` once all tasks of this run are done."""
     begun = False
 
     def progress(_: str, done: int, total: int) -> None:
@@ -45,7 +45,10 @@ def test_another_run_has_finished(tmp_path: Path, overwrite: bool) -> None:
 
 
 def test_another_run_has_resumed(tmp_path: Path) -> None:
-    """The late run takes no temporary arrays from it: their missing chunks would read as fill values."""
+    """The late run does not remove the temporary arrays of the run that resumed the copy.
+
+    If it did, their missing chunks would read as fill values.
+    """
     plan = planned(tmp_path)
     assert plan.depth > 1
     kept: list[str] = []
@@ -67,7 +70,7 @@ def test_another_run_has_resumed(tmp_path: Path) -> None:
 
 
 def test_a_task_ends_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves no note, and nothing beside the finished copy."""
+    """The late task notes nothing in the journal and leaves nothing beside the finished copy."""
     plan, real = planned(tmp_path), copy_run._Copying.copy
 
     def late(self: Any, part: Any, threads: int | None) -> Any:
@@ -98,7 +101,7 @@ def test_tasks_of_a_run_before_do_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_is_stopped_while_it_moves_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody resumes or gives up a copy right then: it would be moved half-written afterwards."""
+    """No other run can resume or discard the copy: a half-written copy would then be moved."""
     hs.create_array(tmp_path / "b", data=data((9,)))
     plan, real = planned(tmp_path, overwrite=True), _native.replace_directory
     monkeypatch.setattr(copy_place, "_WAIT", 0.2)
@@ -126,7 +129,7 @@ def test_a_run_is_stopped_while_it_moves_the_copy(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_on_a_server(tmp_path: Path, keeps: bool) -> None:
-    """Also where options keep objects that were read: journals are always asked for."""
+    """Options that cache objects do not matter: the journal is always requested."""
     z = hs.create_array(tmp_path / "a", data=data((64, 32)), chunks=(1, 32))
     hs.copy(z, tmp_path / "c", chunks=(64, 4))
     with Server() as server:
@@ -140,7 +143,7 @@ def test_on_a_server(tmp_path: Path, keeps: bool) -> None:
             plan.run(progress=at_the_end(lambda: plan.run(resume=True)))
         stored = {key.removeprefix("b/"): server.get("bucket", key) for key in server.list("bucket", "b/")}
         assert stored == files(tmp_path / "c")
-        # A run that has not finished makes the late one stop as well, before it writes metadata.
+        # A resumed run that has not finished also stops the late run before it writes metadata.
         plan = hs.plan_copy(
             z, "s3://bucket/d", chunks=(64, 4), task_size=1000, max_memory=3000, storage_options=options
         )
@@ -172,7 +175,7 @@ def test_into_a_region(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["here", "processes"])
 def test_a_finished_copy_is_resumed(tmp_path: Path, where: str) -> None:
-    """A client that was killed after the end can be started again by the same line."""
+    """A client that was killed after the end can be started again with the same command."""
     group = hs.create_group(tmp_path / "a", attributes={"x": 1})
     group.create_array("v", data=data((64, 32)), chunks=(1, 32))
     group.create_array("w", data=data((5,)), chunks=(2,))
@@ -189,7 +192,7 @@ def test_a_finished_copy_is_resumed(tmp_path: Path, where: str) -> None:
     assert told[-1] == ("verify", plan.bytes, plan.bytes)
     assert files(tmp_path / "b") == before
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
-    # Without `resume` it is what it was: something that is there.
+    # Without `resume`, the destination exists already.
     with pytest.raises(hs.errors.DestinationError, match="exists already"):
         plan.run()
 

@@ -25,7 +25,7 @@ def part_of(chance: random.Random, n: int) -> slice:
     return slice(start, chance.randint(start, n))
 
 
-# ---- of the source
+# ---- regions of the source
 
 
 def test_values_and_counts_as_planned(seed: int) -> None:
@@ -144,7 +144,7 @@ def test_regions_that_cannot_be(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a"]
 
 
-# ---- into an array that exists
+# ---- into an existing array
 
 
 def test_into_parts_of_an_array(seed: int) -> None:
@@ -162,7 +162,7 @@ def test_into_parts_of_an_array(seed: int) -> None:
             for cell, each, n in zip(cells, objects, shape, strict=True)
         )
         sizes = tuple(each.stop - each.start for each in place)
-        # The source is longer at both ends; a part of it was never written.
+        # The source is longer at both ends. A part of it was never written.
         before = [chance.randint(0, 5) for _ in shape]
         long = tuple(n + start + chance.randint(0, 5) for n, start in zip(sizes, before, strict=True))
         region = tuple(slice(start, start + n) for start, n in zip(before, sizes, strict=True))
@@ -197,7 +197,7 @@ def test_into_parts_of_an_array(seed: int) -> None:
 
 
 def test_into_arrays_of_other_formats(tmp_path: Path) -> None:
-    """Other byte order, order of axes and codecs; variable length."""
+    """Other byte orders, axis orders and codecs, and variable length."""
     z = hs.create_array(tmp_path / "a", data=data((12, 10), "f8"), chunks=(5, 5))
     target = hs.create_array(
         tmp_path / "b", shape=(20, 10), chunks=(4, 10), dtype=">f8", zarr_format=2, order="F", fill_value=-1
@@ -224,7 +224,7 @@ def test_borders_between_chunks_are_refused(tmp_path: Path) -> None:
             ):
                 copy(z, target, region=region, target_region=place)
     assert_same(target[:], data((95,)))
-    # At the end of the array a chunk that is cut off is whole.
+    # A chunk that the end of the array cuts off counts as whole.
     hs.copy(z, target, region=slice(0, 15), target_region=slice(80, 95))
     assert_same(target[80:], data((100,))[:15])
 
@@ -254,7 +254,7 @@ def test_targets_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_going_on_into_a_part(tmp_path: Path) -> None:
-    """Through temporary arrays, and stopped."""
+    """Stops and resumes a copy that needs temporary arrays."""
     values = data((256, 64, 64))
     hs.create_array(tmp_path / "a", data=values, chunks=(1, 64, 64))
     target = hs.create_array(tmp_path / "b", shape=(512, 64, 64), chunks=(256, 4, 4), dtype="i4")
@@ -284,7 +284,7 @@ def test_going_on_into_a_part(tmp_path: Path) -> None:
     assert_same(found[256:], values)
     assert (found[:256] == -1).all()
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
-    # Given up: what is written stays, and it is an array all the time.
+    # Discarding a copy keeps all that was written. The target is a valid array at all times.
     with pytest.raises(Stopped):
         plan().run(progress=stop_after(10))
     assert plan().discard()

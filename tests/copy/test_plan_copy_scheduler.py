@@ -1,4 +1,4 @@
-"""Copies on a cluster whose scheduler is killed, with real processes: it comes back, or does not."""
+"""Copies on a cluster of real processes whose scheduler is killed, and restarted or not."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ async def main():
 asyncio.run(main())
 """
 
-# Two passes, and shards.
+# Needs two passes and writes shards.
 WANTED: dict[str, Any] = {"chunks": (256, 4, 4), "shards": (256, 16, 16), "max_memory": "640 KiB"}
 
 
 class Cluster:
-    """A scheduler and two workers. A worker ends with its scheduler: each is started anew."""
+    """A scheduler and two workers.
+
+    Workers end with their scheduler, so `start` starts all three.
+    """
 
     def __init__(self) -> None:
         with socket.socket() as free:
@@ -91,7 +94,7 @@ def undisturbed(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_the_scheduler_is_restarted(cluster: Cluster, tmp_path: Path, share: float) -> None:
-    """The client finds it again. What it had handed out is handed out again."""
+    """The client reconnects. Tasks that the old scheduler had handed out are handed out again."""
     plan, killed = planned(tmp_path), 0
 
     def progress(_: str, done: int, total: int) -> None:
@@ -112,7 +115,10 @@ def test_the_scheduler_is_restarted(cluster: Cluster, tmp_path: Path, share: flo
 
 
 def test_the_scheduler_does_not_come_back(cluster: Cluster, tmp_path: Path) -> None:
-    """An error that says what to do, not a wait without end. Another cluster goes on."""
+    """The client raises an error with advice, and does not wait forever.
+
+    Another cluster resumes.
+    """
     plan, killed = planned(tmp_path), 0
 
     def progress(_: str, done: int, total: int) -> None:
@@ -123,7 +129,7 @@ def test_the_scheduler_does_not_come_back(cluster: Cluster, tmp_path: Path) -> N
 
     with distributed.Client(cluster.address, timeout=60) as client:
         client.wait_for_workers(2)
-        # How long it looks for its scheduler.
+        # Seconds for which the client looks for its scheduler.
         client._timeout = 3
         with pytest.raises(BrokenExecutor, match="resume=True"):
             plan.run(client, progress=progress)

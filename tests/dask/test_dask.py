@@ -1,4 +1,4 @@
-"""Arrays of dask from ours, and into ours, with dask's own schedulers."""
+"""dask arrays from hyperslab arrays and into them, with dask's own schedulers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def data(shape: tuple[int, ...] = (90, 70)) -> np.ndarray[Any, Any]:
 
 
 def of_whole(x: da.Array, lengths: tuple[tuple[int, ...], ...]) -> bool:
-    """Whether all blocks are of whole objects of these lengths."""
+    """Returns true if all blocks consist of whole objects with these lengths."""
     return all(
         set(np.cumsum(blocks)) <= set(np.cumsum(objects))
         for blocks, objects in zip(x.chunks, lengths, strict=True)
@@ -49,7 +49,7 @@ def test_from_array(tmp_path: Path, limit: str, inline: bool) -> None:
         plain = da.from_array(z, inline_array=inline)
         ours = hd.from_array(z, inline_array=inline)
     assert of_whole(ours, z.write_chunk_sizes)
-    # Dask's own choice divides shards that are larger than its limit.
+    # dask's own choice divides shards that are larger than its limit.
     assert limit == "300 B" or of_whole(plain, z.write_chunk_sizes)
     for x in (plain, ours):
         assert_same((x + 1)[3:77, ::-3].compute(), (data() + 1)[3:77, ::-3])
@@ -165,7 +165,7 @@ def test_files_are_told_by_what_the_system_says(tmp_path: Path) -> None:
 
 
 def cuts(chance: np.random.Generator, length: int) -> tuple[int, ...]:
-    """Blocks of random lengths."""
+    """Returns blocks of random lengths."""
     ends = sorted({*chance.integers(1, length + 1, chance.integers(0, 5)).tolist(), length})
     return tuple(np.diff([0, *ends]).tolist())
 
@@ -211,7 +211,7 @@ def test_each_shard_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     hd.store(da.from_array(data(), chunks=(10, 10)), z, scheduler="sync")
     assert all(place.start % step == 0 for each in places for place, step in zip(each, (32, 24), strict=True))
     assert len(places) == 9
-    # What is aligned stays as it is.
+    # Aligned blocks stay unchanged.
     places.clear()
     hd.store(hd.from_array(z, (64, 24)), z, scheduler="sync")
     assert len(places) == 6
@@ -266,7 +266,7 @@ def test_store_of_what_does_not_fit(tmp_path: Path) -> None:
 
 
 def test_threads_of_dask_and_of_the_engine_do_not_multiply(tmp_path: Path) -> None:
-    """In a process of its own: each call of the engine from each thread of dask could have made new ones."""
+    """Runs in its own process: each call from each dask thread could otherwise create threads."""
     code = """
 import os, sys, threading
 import dask.array as da, hyperslab as hs, hyperslab.dask as hd, numpy as np
@@ -303,5 +303,5 @@ print(before, most)
     )
     assert found.returncode == 0, found.stderr
     before, most = map(int, found.stdout.split())
-    # The watcher, dask's, and those of one pool of the engine.
+    # The watcher, dask's threads and the threads of one engine pool.
     assert before < most <= before + 1 + 8 + 4

@@ -1,4 +1,4 @@
-"""`hyperslab.dask` on a cluster of several processes, of which some die."""
+"""`hyperslab.dask` on a cluster of several processes, with some of them killed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_memory_is_not_shared(client: Any) -> None:
 
 @pytest.mark.parametrize("align", ["rechunk", "serialize"])
 def test_a_worker_is_killed_in_mid_write(client: Any, tmp_path: Path, seed: int, align: Any) -> None:
-    """Shards of 2 MB that share blocks, and workers that die as soon as there are temporary files."""
+    """Shards of 2 MB that share blocks, and workers killed as soon as any chunk file exists."""
     shape = (1200, 1000)
     z = hs.create_array(tmp_path / "a", shape=shape, shards=(600, 250), chunks=(50, 50), dtype="i4")
     expected = np.random.default_rng(seed).integers(0, 1 << 30, shape, dtype="i4")

@@ -1,4 +1,4 @@
-"""Masked arrays: missing elements are those that equal the fill value."""
+"""Masked arrays: elements that equal the fill value are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ["i1", "u2", "i4", "u8", "f2", "f4", "f8", ">f4", ">i4", "c8", "?", "M8[
 
 
 def missing(values: np.ndarray[Any, Any], fill: Any) -> np.ndarray[Any, Any]:
-    """What numpy.ma would mask, with not-a-number and not-a-time."""
+    """Returns numpy.ma's mask, extended to not-a-number and not-a-time."""
     return (values == fill) | ((values != values) & (fill != fill))
 
 
@@ -45,10 +45,10 @@ def test_what_equals_the_fill_value_is_masked(data: st.DataObject) -> None:
     into = z.read(selection, out=out, masked=True)
     assert np.array_equal(np.ma.getmaskarray(into), np.ma.getmaskarray(found))
     assert np.shares_memory(into.data, out) or out.size == 0
-    # And back.
+    # And back again.
     mask = data.draw(hnp.arrays(bool, shape))
     z[...] = np.ma.MaskedArray(values, mask)
-    # What metadata makes of a NaN: its sign is not kept.
+    # Metadata does not keep the sign of a NaN.
     stored = np.where(mask, np.asarray(z.fill_value, dtype), values)
     assert z[...].tobytes() == stored.astype(dtype).tobytes()
 
@@ -78,7 +78,7 @@ def test_large_results(dtype: str, order: Any) -> None:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_large_results_of_every_strategy(data: st.DataObject) -> None:
-    """Above 64 KiB elements are compared chunk by chunk, as they are read."""
+    """Above 64 KiB, elements are compared chunk by chunk while reading."""
     dtype = np.dtype(data.draw(st.sampled_from(["u1", "i2", "f4", "f8", "i8", ">i4", "M8[s]"])))
     shape = data.draw(st.sampled_from([(700, 900), (60, 70, 150), (1_300_000,), (3, 400_000)]))
     seed = data.draw(st.integers(0, 2**32 - 1))

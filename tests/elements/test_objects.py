@@ -1,4 +1,4 @@
-"""Arrays of Python's objects in Zarr v2: numcodecs makes the chunks we read, and reads those we make."""
+"""Arrays of Python objects in Zarr v2: numcodecs and hyperslab read each other's chunks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support import as_view, assign, chunk_files, edit_json, examples, read_json
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-#: Scalars of both forms, also those where a number needs another byte.
+#: Scalars for both encodings, including the numbers at which the encoding grows by a byte.
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -36,7 +36,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
 )
-#: What JSON has and MessagePack has not.
+#: Also values that JSON can store and MessagePack cannot.
 JSON_VALUES = st.one_of(VALUES, st.sampled_from([2**70, "\ud800"]))
 JSON_SETTINGS = st.fixed_dictionaries(
     {},
@@ -53,7 +53,7 @@ JSON_SETTINGS = st.fixed_dictionaries(
 
 
 def plain(value: Any) -> Any:
-    """A value that is equal to another if all in it is, also NaN, and of the same type."""
+    """Returns a form that is equal for values with equal types and contents. NaN equals NaN."""
     if isinstance(value, (list, tuple)):
         return [type(value).__name__, *map(plain, value)]
     if isinstance(value, dict):
@@ -63,7 +63,7 @@ def plain(value: Any) -> Any:
 
 def same(found: Any, expected: Any, what: str = "") -> None:
     if isinstance(expected, np.ndarray) and expected.ndim == 0 and not isinstance(found, np.ndarray):
-        # An element alone is itself, also with an ellipsis.
+        # A single element is returned as itself, even with an ellipsis.
         expected = expected[()]
     if not isinstance(expected, np.ndarray):
         assert plain(found) == plain(expected), what
@@ -74,7 +74,7 @@ def same(found: Any, expected: Any, what: str = "") -> None:
 
 
 def sorted_keys(value: Any) -> Any:
-    """As a codec that sorts keys gives it back."""
+    """Returns the value as a codec with `sort_keys` reads it back."""
     if isinstance(value, dict):
         return {key: sorted_keys(value[key]) for key in sorted(value)}
     return [sorted_keys(one) for one in value] if isinstance(value, list) else value
@@ -85,7 +85,7 @@ def chunk_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[tuple[in
 
 
 def whole_chunk(values: Objects, chunks: tuple[int, ...], at: tuple[int, ...], fill: Any) -> Objects:
-    """A chunk as it is stored: beyond the end of the array is the fill value."""
+    """Returns a chunk as it is stored: padded with the fill value beyond the end of the array."""
     made = objects([fill] * math.prod(chunks), chunks)
     place = tuple(slice(n * chunk, (n + 1) * chunk) for n, chunk in zip(at, chunks, strict=True))
     part = values[(*place, ...)]
@@ -94,7 +94,7 @@ def whole_chunk(values: Objects, chunks: tuple[int, ...], at: tuple[int, ...], f
 
 
 def write_by_numcodecs(path: Path, values: Objects, chunks: tuple[int, ...], codec: Any, **more: Any) -> None:
-    """An array of chunks that numcodecs encodes, as zarr-python 2 stores it."""
+    """Writes an array as zarr-python 2 does: numcodecs encodes the chunks."""
     path.mkdir()
     document = {
         "zarr_format": 2,
@@ -161,7 +161,7 @@ def test_we_write_json_and_numcodecs_reads(
     where: Any, json_settings: dict[str, Any], order: Any, data: st.DataObject
 ) -> None:
     shape, chunks = where
-    # Text that cannot be encoded is for ASCII only.
+    # Text that UTF-8 cannot encode needs `ensure_ascii`.
     ascii_only = json_settings.get("ensure_ascii", True)
     values = data.draw(filled(shape, JSON_VALUES if ascii_only else VALUES))
     codec = numcodecs.JSON(**json_settings)
@@ -195,10 +195,10 @@ def test_messagepack_both_ways(where: Any, order: Any, data: st.DataObject) -> N
     if not shape:
         shape, chunks = (1,), (1,)
     chosen = {"use_single_float": data.draw(st.booleans()), "use_bin_type": data.draw(st.booleans())}
-    # What is too large for 32 bits is an error of both.
+    # In both libraries, numbers too large for 32-bit floats are an error.
     some = st.one_of(TEXT, st.floats(width=32)) if chosen["use_single_float"] else VALUES
     values = data.draw(filled(shape, some | st.binary(max_size=40)))
-    # Without a type for bytes, bytes are text that need not be UTF-8.
+    # Without a type for bytes, bytes are stored as text that need not be UTF-8.
     codec = msgpack_codec(raw=not chosen["use_bin_type"], **chosen)
     with scratch() as root:
         write_by_numcodecs(root / "theirs", values, chunks, codec, order=order)
@@ -317,7 +317,7 @@ def test_text_that_is_no_category() -> None:
         z[1] = "b"
     z[0] = "a"
     assert z[...].tolist() == ["a", "", ""]
-    # numcodecs writes 0 for it, which is read as empty; so is a number without label.
+    # numcodecs writes 0 for text without a label. 0, and a number without a label, read as empty.
     store: dict[str, bytes] = {}
     z = hs.create_array(store, shape=(3,), dtype=object, zarr_format=2, filters=[labels], compressors=None)
     store["0"] = b"\x01\x00\x09"
@@ -370,7 +370,7 @@ def test_lists_are_elements_below_the_axes() -> None:
 
 
 def test_many_objects() -> None:
-    """More than are made of JSON in one call."""
+    """More objects than one call parses from JSON."""
     some = ["a", None, {"b": [1, 2.5]}, 7, "é,]", [[]], -0.0]
     values = objects([some[n % 7] for n in range(40_000)], (200, 200))
     z = make(values, chunks=(150, 170))
@@ -430,7 +430,7 @@ def test_fill_values(tmp_path: Path, codec: str) -> None:
             same(opened[...], objects([fill] * 4, (4,)))
         z[1] = "x"
         same(z[...], objects([fill, "x", fill, fill], (4,)))
-        # Chunks of nothing but fill value are not stored.
+        # A chunk that holds only the fill value is not stored.
         z[1] = fill
         assert chunk_files(path) == {}
         like = hs.full_like(z, fill_value="y") if fill is None else hs.empty_like(z)
@@ -526,7 +526,7 @@ def test_copies(tmp_path: Path) -> None:
     same(like[...], expected)
     with pytest.raises(NotImplementedError, match="Zarr v3 has no objects"):
         hs.from_array(tmp_path / "e", data=z, zarr_format=3)
-    # From data.
+    # Create arrays from data.
     for made in (
         hs.array(values, object_codec=numcodecs.JSON(), zarr_format=2),
         hs.create_array({}, data=values, object_codec=numcodecs.JSON(), zarr_format=2),

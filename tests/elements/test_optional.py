@@ -1,5 +1,6 @@
-"""Elements that may be missing (Zarr v3 ``zarrs.optional``): against NumPy's arrays of values and of masks,
-and against zarrs, through zarrista.
+"""Elements that may be missing (Zarr v3 ``zarrs.optional``).
+
+Compared with NumPy arrays of values and masks, and with zarrs, through zarrista.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ needs_zarrista = pytest.mark.skipif(
 )
 
 TYPES = ["b1", *NUMBERS, *TIMES, "S1", "S5", "U3", "V3"]
-# Those that zarrs has, too.
+# The types that zarrs also supports.
 ZARRS_TYPES = ["b1", *NUMBERS, "M8[10us]", "m8[s]", "U2"]
 
 
 def data_codecs(dtype: np.dtype[Any]) -> st.SearchStrategy[list[Any]]:
-    """Codecs of the values."""
+    """Draws codecs for the values."""
     bytes_ = st.sampled_from(["little", "big"]).map(
         lambda endian: {"name": "bytes", "configuration": {"endian": endian}}
     )
@@ -59,7 +60,7 @@ def data_codecs(dtype: np.dtype[Any]) -> st.SearchStrategy[list[Any]]:
 
 
 def mask_codecs(rank: int) -> st.SearchStrategy[list[Any]]:
-    """Codecs of the mask, which has the axes of the chunk."""
+    """Draws codecs for the mask. The mask has the axes of the chunk."""
     order = st.permutations(range(rank)).map(
         lambda order: [{"name": "transpose", "configuration": {"order": order}}]
     )
@@ -73,7 +74,7 @@ def mask_codecs(rank: int) -> st.SearchStrategy[list[Any]]:
 
 @dataclass
 class Model:
-    """An array, as NumPy has it: elements that are missing are zero."""
+    """The array as NumPy arrays. Missing elements are zero."""
 
     values: np.ndarray[Any, Any]
     missing: np.ndarray[Any, Any]
@@ -82,7 +83,7 @@ class Model:
         return np.ma.MaskedArray(self.values.copy(), self.missing.copy())
 
     def check(self, found: Any, what: str = "") -> None:
-        """The same values (bit for bit), the same elements missing."""
+        """Checks for the same values (bit for bit) and the same missing elements."""
         assert isinstance(found, np.ma.MaskedArray), what
         assert found.dtype == self.values.dtype and found.dtype.metadata is None, what
         assert found.shape == self.values.shape, what
@@ -107,7 +108,10 @@ def models(draw: st.DrawFn, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Mod
 
 @st.composite
 def arguments(draw: st.DrawFn, dtype: np.dtype[Any], zarrs: bool = False) -> dict[str, Any]:
-    """Arguments of a new array. zarrs has neither shards nor other orders of axes of such elements."""
+    """Draws arguments of a new array.
+
+    zarrs supports neither shards nor `transpose` for these elements.
+    """
     shape, chunks = draw(shapes_and_chunks(3 if zarrs else 4))
     found: dict[str, Any] = {"shape": shape, "chunks": chunks, "dtype": hs.optional_dtype(dtype)}
     found["fill_value"] = draw(st.one_of(st.none(), scalars(dtype)))
@@ -127,7 +131,7 @@ def arguments(draw: st.DrawFn, dtype: np.dtype[Any], zarrs: bool = False) -> dic
 
 
 def filled(given: dict[str, Any]) -> Model:
-    """A new array."""
+    """Returns the model of a new array."""
     dtype = np.dtype(given["dtype"].str)
     fill = given["fill_value"]
     values = np.full(given["shape"], np.zeros((), dtype) if fill is None else fill, dtype)
@@ -163,7 +167,7 @@ def test_selections_are_those_of_numpy(data: st.DataObject) -> None:
         else:
             assert (found is np.ma.masked) == bool(part.missing)
             assert part.missing or as_array(found, dtype).tobytes() == part.values.tobytes()
-        # Nothing but fill value is not stored.
+        # A chunk that holds only the fill value is not stored.
         z[...] = None if given_["fill_value"] is None else np.full(shape, given_["fill_value"], dtype)
         assert z.nchunks_initialized == 0
         filled(given_).check(z.read(), "filled again")
@@ -188,7 +192,7 @@ def test_views_points_and_lists(data: st.DataObject) -> None:
     wanted.check(view.read())
     out = np.ma.MaskedArray(np.zeros(values.shape, "i4"))
     wanted.check(view.read(out=out))
-    # Each element once, so that what is written is known.
+    # Select each element once, so that the expected result is known.
     once = np.arange(z.size).reshape(shape)
     for index in data.draw(st.sampled_from(["orthogonal", "points", "mask"])), "points":
         picked = data.draw(hnp.arrays(bool, shape))
@@ -235,7 +239,7 @@ def test_zarrs_reads_what_is_written(data: st.DataObject) -> None:
         tensor = found[...]
         valid = np.frombuffer(tensor.mask.buffer(), bool).reshape(model.values.shape)
         values = np.frombuffer(tensor.data.buffer(), dtype).reshape(model.values.shape)
-        # What zarrs shows in the place of what is missing is no matter.
+        # The values that zarrs returns for missing elements do not matter.
         model.check(np.ma.MaskedArray(np.where(valid, values, np.zeros((), dtype)), ~valid))
 
 
@@ -248,7 +252,7 @@ def test_what_zarrs_writes_is_read(data: st.DataObject) -> None:
     shape, chunks = given_["shape"], given_["chunks"]
     model = data.draw(models(shape, dtype))
     with scratch() as path:
-        # Only the metadata is ours, and zarrs writes it anew.
+        # hyperslab writes only the metadata, and zarrs rewrites it.
         hs.create_array(path / "a", **given_)
         theirs = zarrs(path / "a")
         theirs.store_metadata()
@@ -265,7 +269,7 @@ def test_what_zarrs_writes_is_read(data: st.DataObject) -> None:
         model.check(z.read())
         said = json.dumps(given_.get("serializer"))
         if given_["compressors"] is None and "gzip" not in said and "zstd" not in said:
-            # The same bytes, where no compressor is free to choose.
+            # The bytes are equal unless a compressor may choose them.
             z = hs.create_array(path / "b", **given_)
             z[...] = model.masked()
             for chunk in itertools.product(*grid):
@@ -292,7 +296,7 @@ def test_arrays_that_zarrs_creates(tmp_path: Path) -> None:
         found = z[...]
         assert np.ma.getmaskarray(found).all() == (wanted is np.ma.masked)
         assert wanted is np.ma.masked or (found.data == wanted).all()
-        # And back: what metadata says is the same.
+        # And back: hyperslab writes the same metadata.
         again = hs.create_array(
             tmp_path / f"{name}2", shape=(5, 4), chunks=(2, 3), dtype=z.dtype, fill_value=z.fill_value
         )
@@ -307,7 +311,7 @@ def new(shape: Any = (6,), dtype: Any = "i4", **more: Any) -> hs.Array:
 
 
 class Numbers(list[Any]):
-    """A list of another class."""
+    """A subclass of list."""
 
 
 def listed(found: Any) -> Any:
@@ -385,7 +389,7 @@ def test_what_may_be_written() -> None:
 
 @pytest.mark.parametrize("kind", ["bool", "i1", "u2", "i8", "f2", "f4", "f8", "M8[s]", "M8[ns]", "m8[ms]"])
 def test_arrow_both_ways(kind: str) -> None:
-    """What pyarrow makes of a masked array is what is written, and read again."""
+    """An array that pyarrow makes of a masked array is written, and read back unchanged."""
     values = from_bits(3, 40, np.dtype(kind))
     if kind[0] == "f":
         values = np.nan_to_num(values)
@@ -556,7 +560,7 @@ def test_data_types() -> None:
         assert z.dtype == "M8[ms]" and z.dtype.metadata == {"optional": True}
     z[1] = np.datetime64("NaT", "ms")
     assert np.ma.getmaskarray(z[...]).tolist() == [True, False, True] and np.isnat(z[1])
-    # Without the word, too.
+    # The same type without `optional`.
     assert hs.create_array(hs.MemoryStore(), shape=3, dtype=inner).dtype == "M8[ms]"
     small = new(4, ml_dtypes.bfloat16)
     small[:2] = [1.5, None]
@@ -626,7 +630,7 @@ def test_other_forms_of_metadata(tmp_path: Path) -> None:
         {"data_type": "int16"},
         {"data_type": "zarrs.optional"},
         {"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]},
-        # Another codec of this name, in a draft of zarr-extensions.
+        # A different codec of the same name, from a draft of zarr-extensions.
         {"codecs": [*document["codecs"], {"name": "optional", "configuration": {"codecs": []}}]},
     ):
         (tmp_path / "a" / "zarr.json").write_text(json.dumps({**document, **change}))

@@ -17,9 +17,9 @@ from hyperslab import Ragged
 from hypothesis import given
 from hypothesis import strategies as st
 
-# Lone surrogates are no text.
+# Lone surrogates are not text.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-# Of what NumPy's types of fixed length can hold: they end at the last character that is not NUL.
+# Text for NumPy's fixed-length types, which end at the last character that is not NUL.
 NO_NUL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 NUMBERS = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=5)
 
@@ -32,7 +32,7 @@ KINDS = {
 
 @st.composite
 def lists(draw: st.DrawFn, null: bool = True, one: str | None = None) -> tuple[list[Any], Any, Any]:
-    """A list, its type, and Arrow's."""
+    """Draws a list, its type, and its Arrow type."""
     values, dtype, arrow = KINDS[one or draw(st.sampled_from(sorted(KINDS)))]
     return draw(st.lists(st.none() | values if null else values, max_size=12)), dtype, arrow
 
@@ -123,7 +123,7 @@ def test_views_and_copies() -> None:
     assert view.nbytes == view.offsets.nbytes + 8
     with pytest.raises(ValueError, match="read-only"):
         r.offsets[0] = 1
-    # The elements keep what they are views of.
+    # An element keeps the memory that it is a view of.
     cells = Ragged.of([np.arange(1000), np.arange(5)]).astype(object)
     last = cells[1]
     del cells
@@ -217,7 +217,8 @@ def test_numpy_bytes(values: list[bytes]) -> None:
 
 
 def test_long_strings() -> None:
-    # Short ones lie in the array, longer ones in an arena, with a length of one byte or eight.
+    # NumPy stores short strings in the array, longer ones in an arena with a length of one or eight
+    # bytes.
     values = ["x" * n for n in (0, 1, 14, 15, 16, 17, 254, 255, 256, 257, 70_000)] * 3
     assert Ragged.of(Ragged.of(values).to_numpy()).tolist() == values
 
@@ -238,7 +239,8 @@ def test_what_has_no_such_type() -> None:
         assert "element 1" in "".join(caught.value.__notes__)
     assert wrong.decode("latin-1").tolist() == ["fine", "ÿþ"]
     assert wrong.decode(errors="replace").tolist() == ["fine", "\ufffd\ufffd"]
-    # A character that is cut in two is none, though all bytes together are text.
+    # A character that is split between two elements is invalid, although all bytes together are
+    # text.
     cut = Ragged([0, 1, 2], np.frombuffer("ä".encode(), "u1"), dtype=bytes)
     with pytest.raises(UnicodeDecodeError):
         cut.decode()
@@ -336,7 +338,7 @@ def test_arrow_lets_memory_go() -> None:
     del array
     gc.collect()
     assert gone() is None
-    # Capsules that nobody takes over release what they hold.
+    # Capsules that nobody consumes release their memory.
     values = np.arange(5)
     r, gone = Ragged([0, 5], values), weakref.ref(values)
     del values
@@ -430,7 +432,7 @@ def test_polars() -> None:
     assert pl.DataFrame({"a": pl.Series(Ragged.of([b"x", b""]))})["a"].to_list() == [b"x", b""]
 
 
-# ---- of files
+# ---- elements of files
 
 
 @pytest.fixture
@@ -513,7 +515,7 @@ def test_offsets_of_others_are_not_touched() -> None:
     offsets = np.array([0, 1, 2])
     r = Ragged(offsets, np.arange(2))
     assert offsets.flags.writeable and not r.offsets.flags.writeable and r.tolist() == [[0], [1]]
-    # They are copied: what is changed since means nothing.
+    # The offsets were copied, so later changes have no effect.
     offsets[2] = 99
     assert pa.array(r).to_pylist() == r[[0, 1]].tolist() == r.tolist() == [[0], [1]]
 
@@ -527,14 +529,14 @@ def test_index_of_a_member(file: Any) -> None:
 
 @pytest.mark.parametrize("bad", [[-1, 2], [0, 4], [2, 1]])
 def test_offsets_that_were_changed_behind_its_back_are_not_exported(bad: list[int]) -> None:
-    """Whoever takes them over would read any memory."""
+    """A consumer of these offsets would read outside of the values."""
     ragged = hs.Ragged([0, 2], np.array([1, 2, 3], "i4"))
     ragged._offsets = np.array(bad)
     with pytest.raises(ValueError, match="offsets: expected numbers that ascend"):
         ragged.__arrow_c_array__()
 
 
-# ---- memory that others have
+# ---- memory shared with others
 
 
 def test_parts_are_not_changed_from_outside() -> None:
@@ -567,7 +569,7 @@ def test_what_was_read_is_lent_without_a_copy(tmp_path: Any) -> None:
 
 
 def test_parts_that_were_put_in_are_copied_and_checked() -> None:
-    # Private names: what somebody does with them must not lead outside either.
+    # Changing private attributes must not lead to reads outside of the memory either.
     r = Ragged([0, 3, 6], np.frombuffer(b"abcdef", "u1"), dtype=bytes)
     r._values = np.arange(64, dtype="u1")[::-1][:6]
     assert pa.array(r).to_pylist() == r.tolist() == [bytes([63, 62, 61]), bytes([60, 59, 58])]
@@ -587,7 +589,7 @@ def test_parts_that_were_put_in_are_copied_and_checked() -> None:
     text._values = np.full(4, 0xFF, "u1")
     with pytest.raises(UnicodeDecodeError):
         pa.array(text)
-    # A read-only view of what somebody else may write to is no protection.
+    # A read-only view of memory that others can write does not protect it.
     mine = np.array([0, 3, 6])
     view = mine[:]
     view.flags.writeable = False

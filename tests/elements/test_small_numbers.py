@@ -1,4 +1,4 @@
-"""Numbers smaller than NumPy's own: those of ml_dtypes, against TensorStore."""
+"""Numbers smaller than NumPy's own, from ml_dtypes, compared with TensorStore."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLOATS = [
 INTEGERS = {"int2": (-2, 2), "int4": (-8, 8), "uint2": (0, 4), "uint4": (0, 16)}
 COMPLEX = {"complex_bfloat16": "bcomplex32", "complex_float16": "complex32"}
 NAMES = [*FLOATS, *INTEGERS, *COMPLEX]
-# What TensorStore stores in Zarr v3.
+# The types that TensorStore stores in Zarr v3.
 TENSORSTORE = ["bfloat16", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "int4"]
 
 
@@ -40,7 +40,7 @@ def numpy_type(name: str) -> np.dtype[Any]:
 
 
 def values(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Any bits that are a value of the type."""
+    """Returns random bits that are valid values of the type."""
     dtype = numpy_type(name)
     if name in INTEGERS:
         return rng.integers(*INTEGERS[name], shape).astype("i1").astype(dtype)
@@ -50,7 +50,7 @@ def values(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.nd
 
 
 def raw(array: Any) -> bytes:
-    """The bits of elements; of integers the values: some bits of their bytes mean nothing."""
+    """Returns the bits of floats, and the values of integers, whose bytes have unused bits."""
     found = np.asarray(array)
     if found.dtype.name in INTEGERS:
         found = found.astype("i1")
@@ -111,19 +111,19 @@ def test_tensorstore(tmp_path: Path, rng: np.random.Generator, name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fill_values(tmp_path: Path, rng: np.random.Generator, name: str) -> None:
-    """Every value of the type, also NaNs with a payload: what is written is read back."""
+    """Every value of the type is read back as it was written, also NaNs with a payload."""
     for n, fill in enumerate(values(name, (40,), rng)):
         z = hs.create_array(tmp_path / str(n), shape=(2,), dtype=numpy_type(name), fill_value=fill)
         assert raw(z[...]) == 2 * raw(fill)
         assert raw(hs.open_array(tmp_path / str(n)).fill_value) == raw(fill)
-    # e8m0 has no zero, and what NumPy makes of it is no number.
+    # e8m0 has no zero: NumPy turns zero into NaN.
     z = hs.create_array(tmp_path / "default", shape=(2,), dtype=name)
     assert raw(z[...]) == bytes(2 * z.dtype.itemsize)
 
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_fill_values_are_those_of_ml_dtypes(tmp_path: Path, name: str) -> None:
-    """Numbers in metadata are rounded as ml_dtypes rounds them."""
+    """Numbers in metadata are rounded as in ml_dtypes."""
     dtype = numpy_type(name)
     largest = float(ml_dtypes.finfo(dtype).max)
     hs.create_array(tmp_path / "a", shape=(1,), dtype=dtype, fill_value=1)

@@ -1,5 +1,6 @@
-"""Arrays whose elements are of variable length: creating, reading and writing them as NumPy would.
-zarr-python is the judge of what is stored.
+"""Arrays with elements of variable length are created, read and written as in NumPy.
+
+zarr-python checks the stored data.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def as_lists(found: Any) -> Any:
-    """Arrays as lists, at any depth."""
+    """Converts arrays to lists, at any depth."""
     if isinstance(found, np.ndarray) and found.dtype == object:
         return [as_lists(element) for element in found]
     if isinstance(found, list):
@@ -166,8 +167,8 @@ def test_as_numpy(data: st.DataObject, zarr_format: Any, order: Any) -> None:
     texts = data.draw(st.lists(TEXT, min_size=20, max_size=20))
     fill = data.draw(TEXT)
     z = make(str, shape, chunks=chunks, zarr_format=zarr_format, order=order, fill_value=fill)
-    # Of objects: NumPy 2.0 loses strings of its own when they are picked by lists.
-    # `np.full` takes NULs off the end of a text on its way to an object.
+    # The reference holds objects: NumPy 2.0 loses its own strings when lists pick them. `np.full`
+    # would strip NULs from the end of a text.
     reference = np.empty(shape, object)
     reference.fill(fill)
     values = np.array(texts, STRINGS).reshape(shape)
@@ -299,7 +300,7 @@ def test_both_ways_with_zarr_python(tmp_path: Any, zarr_format: Any, kind: str) 
     theirs[1:3] = np.array(["x", "yy"], theirs.dtype) if kind == "text" else np.array([b"x", b"yy"], object)
     assert z[...].tolist()[:4] == [values[0], *theirs[1:3].tolist(), values[3]]
     if kind == "bytes" and zarr_format == 2:
-        return  # zarr-python has no name for it
+        return  # zarr-python has no name for this type
     options: Any = {"dtype": str} if kind == "text" else {"dtype": "variable_length_bytes"}
     made = zarr.create_array(str(tmp_path / "b"), shape=(4,), chunks=(3,), zarr_format=zarr_format, **options)
     made[...] = np.array(values, made.dtype)

@@ -1,4 +1,4 @@
-"""Elements of variable length in Zarr: zarr-python and numcodecs read what we write, and we what they do."""
+"""Elements of variable length in Zarr: hyperslab, zarr-python, numcodecs read each other's data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support import as_view, assign, chunk_files, edit_json, examples, read_json
 
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
-#: Short and long, ASCII and not, with NULs, and the fill values.
+#: Short and long texts, ASCII and others, with NULs, and the fill values.
 TEXTS = st.one_of(
     st.sampled_from(["", "x", "n/a", "Rhône", "\0", "a\0b", "水" * 40]),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
@@ -35,7 +35,7 @@ COMPRESSORS: dict[int, list[Any]] = {
 
 @st.composite
 def kinds(draw: st.DrawFn, zarr_format: int | None = None) -> dict[str, Any]:
-    """The arguments of an array, but for its type."""
+    """Draws the arguments of an array, except its type."""
     shape, chunks = draw(shapes_and_chunks(3))
     zarr_format = zarr_format or draw(st.sampled_from([2, 3]))
     compressors = draw(st.sampled_from(COMPRESSORS[zarr_format]))
@@ -56,7 +56,7 @@ def for_zarr(kind: dict[str, Any]) -> dict[str, Any]:
 
 
 def same(found: Any, expected: Objects, what: str = "") -> None:
-    """Element by element, whatever NumPy calls them."""
+    """Compares elements, whatever type NumPy gives them."""
     if not isinstance(expected, np.ndarray):
         assert found == expected, f"{what}: {found!r}, expected {expected!r}"
         return
@@ -73,7 +73,7 @@ def same(found: Any, expected: Objects, what: str = "") -> None:
 
 
 def same_by_zarr(theirs: zarr.Array, expected: Objects, what: str) -> None:
-    """As zarr-python reads it. Older ones drop NULs at the end of a text that is alone in its array."""
+    """Compares with what zarr-python reads. Older versions drop the last NULs of a scalar text."""
     is_older = tuple(int(part) for part in zarr.__version__.split(".")[:2]) < (3, 4)
     if is_older and np.ndim(expected) == 0:
         assert str(theirs[...]).rstrip("\0") == str(np.asarray(expected)[()]).rstrip("\0"), what
@@ -147,7 +147,7 @@ def test_metadata_is_that_of_zarr_python(tmp_path: Path) -> None:
                 assert read_json(tmp_path / "ours" / name) == read_json(tmp_path / "theirs" / name)
 
 
-# zarr-python cannot encode bytes of an array without axes.
+# zarr-python cannot encode bytes in an array without axes.
 @given(kind=kinds(3).filter(lambda kind: kind["shape"] != ()), data=st.data())
 @settings(max_examples=examples(60))
 def test_bytes_both_ways(kind: dict[str, Any], data: st.DataObject) -> None:
@@ -169,7 +169,7 @@ def test_bytes_both_ways(kind: dict[str, Any], data: st.DataObject) -> None:
 )
 @settings(max_examples=examples(60))
 def test_ragged_rows_and_bytes_of_v2(kind: dict[str, Any], dtype: str, data: st.DataObject) -> None:
-    """zarr-python 3 has lost them: numcodecs judges chunk by chunk."""
+    """zarr-python 3 no longer has these types, so numcodecs checks each chunk."""
     rows = st.builds(
         lambda n, seed: np.random.default_rng(seed).integers(0, 100, n).astype(dtype),
         st.sampled_from([0, 1, 2, 2, 7]),
@@ -205,7 +205,7 @@ def test_ragged_rows_and_bytes_of_v2(kind: dict[str, Any], dtype: str, data: st.
             chunk = decoded.reshape(kind["chunks"], order=kind.get("order", "C"))
             same(chunk[tuple(slice(0, s.stop - s.start) for s in inside)], values[inside], name)
         same(hs.open_array(root / "a")[...], values, "read back")
-        # What numcodecs encodes.
+        # Chunks that numcodecs encodes.
         for name in stored:
             padded = objects([fill] * int(np.prod(kind["chunks"])), kind["chunks"])
             encoded = codec.encode(padded.ravel())
@@ -217,7 +217,7 @@ def test_ragged_rows_and_bytes_of_v2(kind: dict[str, Any], dtype: str, data: st.
 
 
 def test_rows_of_one_length_stay_rows(tmp_path: Path) -> None:
-    """h5py takes them for another axis."""
+    """h5py takes rows of one length for another axis."""
     z = hs.create_array(tmp_path / "a", shape=(3,), chunks=(2,), dtype=hs.vlen_dtype("i4"), zarr_format=2)
     z[:] = [[1, 2], [3, 4], [5, 6]]
     z[1] = np.array([7, 8, 9])
@@ -254,7 +254,7 @@ def test_lists_masks_and_points(tmp_path: Path, kind: Any) -> None:
 
 
 def test_the_end_of_text(tmp_path: Path) -> None:
-    """No end is lost, whether it is NULs, spaces or nothing."""
+    """Text keeps its end: NULs, spaces, or nothing."""
     texts = ["a\0", "\0", "", " ", "b \0 "]
     z = hs.create_array(tmp_path / "a", shape=(5,), chunks=(2,), dtype=str)
     z[:] = texts
@@ -282,7 +282,7 @@ def test_resize_and_append(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_damaged_chunks(tmp_path: Path, zarr_format: int) -> None:
-    """Each byte of a chunk changed, and the chunk cut off after each: an error, or text, and never more."""
+    """A chunk with a changed byte, or cut off anywhere, is an error or text, and nothing worse."""
     path = tmp_path / "a"
     z = hs.create_array(path, shape=(4,), chunks=(4,), dtype=str, compressors=None, zarr_format=zarr_format)
     z[:] = ["ab", "", "ü", "longer"]
@@ -318,7 +318,10 @@ def test_object_codecs_that_are_not_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_numpy_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
-    """Short ones lie in the array, longer ones in its arena, some on the heap; threads take pieces."""
+    """NumPy keeps short strings in the array, longer ones in its arena, some on the heap.
+
+    Threads read parts of the array.
+    """
     rng = np.random.default_rng(seed)
     some = ["", "a", "é" * 7, "x" * 15, "y" * 16, "ž" * 200, "z" * 70_000, "nul\0inside"]
     chosen = rng.choice(len(some), 100_003, p=[0.3, 0.3, 0.1, 0.1, 0.1, 0.0998, 0.0001, 0.0001])
@@ -328,7 +331,7 @@ def test_numpy_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
     z[...] = values
     assert (z[...] == values).all()
     assert (zarr.open_array(tmp_path / "a")[...].astype(object) == expected).all()
-    # Not one behind the other; broadcast.
+    # Strings that are not adjacent in memory, and broadcast strings.
     z[::2] = values[::-1][: len(values) // 2 + 1]
     expected[::2] = expected[::-1].copy()[: len(values) // 2 + 1]
     assert (z[...] == expected.astype(np.dtypes.StringDType())).all()
@@ -336,7 +339,7 @@ def test_numpy_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
     z[50_000:] = np.broadcast_to(values[-2], (50_003,))
     expected[5:40_005], expected[50_000:] = values[-1], values[-2]
     assert (z[...] == expected.astype(np.dtypes.StringDType())).all()
-    # What is null is empty.
+    # Null becomes empty text.
     missing = np.array(expected, np.dtypes.StringDType(na_object=None))
     missing[rng.integers(0, len(missing), 100)] = None
     z[...] = missing
@@ -345,7 +348,10 @@ def test_numpy_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_python_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
-    """Lists, and arrays of objects in any order of memory; the first thousand say little of the others."""
+    """Lists, and arrays of objects in any memory order.
+
+    The first thousand elements are not typical.
+    """
     rng = np.random.default_rng(seed)
     some = ["", "a", "é" * 7, "x" * 15, "水" * 16, "\U0001f30a", "nul\0inside\0", "y" * 70_000]
     chosen = rng.choice(len(some), 12_000, p=[0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.199, 0.001])
@@ -364,13 +370,13 @@ def test_python_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
         assert (zarr.open_array(tmp_path / "b")[...].astype(object) == expected).all()
     flat[...] = expected[::-1]
     assert (flat[...].astype(object) == expected[::-1]).all()
-    # Broadcast: a row for all rows, one text for all.
+    # Broadcast a row to all rows, and one text to all elements.
     z[...] = some[:4] * 50
     assert z[...].tolist() == [some[:4] * 50] * 60
     z[...] = [some[4]]
     assert (z[...].astype(object) == some[4]).all()
     flat[:0] = []
-    # What no list of `str` is: null, texts of a subclass, other objects.
+    # Elements other than `str`: null, text of a subclass, other objects.
     flat[:3] = ["a", None, np.str_("b")]
     assert flat[:3].tolist() == ["a", "", "b"]
     before = flat[...].tolist()

@@ -1,4 +1,4 @@
-"""Hierarchies: groups, attributes, consolidated metadata, exchanged with zarr-python in both directions."""
+"""Hierarchies: groups, attributes, consolidated metadata, exchanged with zarr-python both ways."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def attributes_file(path: Path, zarr_format: int) -> Path:
 
 
 def write_attributes(path: Path, zarr_format: int, attributes: Any) -> None:
-    """As another program would: the text is that of Python's ``json``."""
+    """Writes attributes like another program: with Python's ``json``."""
     if zarr_format == 2:
         (path / ".zattrs").write_text(json.dumps(attributes))
     else:
@@ -32,7 +32,7 @@ def write_attributes(path: Path, zarr_format: int, attributes: Any) -> None:
 
 
 def build(library: Any, root: Path, zarr_format: int) -> Any:
-    """The same hierarchy by either library."""
+    """Builds the same hierarchy with either library."""
     group = library.create_group(root, zarr_format=zarr_format, attributes={"title": "ocean", "version": 1})
     physics = group.create_group("physics", attributes={"kind": "model"})
     physics.create_group("deep/deeper")
@@ -106,7 +106,7 @@ def test_consolidated_metadata_is_exchanged(
         assert found["kind"] == "inline"
         assert found["must_understand"] is False
         assert set(found["metadata"]) == NODES
-    # What is consolidated is not looked for elsewhere.
+    # Consolidated metadata suffices: the documents are not read.
     for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs"):
         for path in list((root / "physics").rglob(name)):
             path.unlink()
@@ -150,7 +150,7 @@ ATTRIBUTES = st.dictionaries(st.text(), JSON_VALUES, max_size=5)
 
 
 def exactly(value: Any) -> str:
-    """Tells 1 from 1.0 and from True, keeps the order of members, and equates NaN with NaN."""
+    """Returns text that tells 1 from 1.0 and True, keeps the order of members, and equates NaNs."""
     return repr(value)
 
 
@@ -164,7 +164,7 @@ def test_attributes_come_back_exactly(attributes: dict[str, Any], zarr_format: A
             create(root / name, attributes=attributes, zarr_format=zarr_format, **more)
             for reader in LIBRARIES.values():
                 assert exactly(reader.open(root / name, mode="r").attrs.asdict()) == exactly(attributes)
-        # A change of one attribute leaves the others as they are.
+        # Changing one attribute keeps the others.
         node = hs.open(root / "theirs", mode="r+")
         node.attrs["new"] = 1
         expected = {**attributes, "new": 1}
@@ -352,7 +352,7 @@ def test_names_that_no_node_may_have(tmp_path: Path, name: str) -> None:
 )
 @settings(max_examples=examples(120))
 def test_resize(shape: list[int], new: list[int], chunks: list[int], zarr_format: Any, fill: int) -> None:
-    """What stays keeps its values, what is new is fill value, chunks outside are gone. As zarr-python."""
+    """Kept elements keep their values, new ones have the fill value, outer chunks are deleted."""
     rank = len(shape)
     data = np.arange(1, math.prod(shape) + 1).reshape(shape)
     with scratch() as root:
@@ -374,7 +374,7 @@ def test_resize(shape: list[int], new: list[int], chunks: list[int], zarr_format
             expected[kept] = data[kept]
             for reader in LIBRARIES.values():
                 found = reader.open_array(root / name, mode="r")
-                # zarr-python shows again what lies in a chunk beyond the edge; here nothing does
+                # zarr-python would show values of a chunk beyond the edge again. No chunk has any
                 # yet.
                 assert_same(found[...], expected)
             stored[name] = {key for key in files_below(root / name)}
@@ -400,7 +400,7 @@ def test_what_was_cut_off_does_not_come_back(
     zarr_format: Any,
     by: str,
 ) -> None:
-    """Whoever cut elements off, and whether it was killed: what comes into view is fill value."""
+    """Removed elements come back as the fill value, whichever library or kill cut them off."""
     data = np.arange(1, math.prod(shape) + 1).reshape(shape)
     shards = None if per_shard is None or zarr_format == 2 else [n * per_shard for n in chunks]
     with scratch() as root:
@@ -419,7 +419,7 @@ def test_what_was_cut_off_does_not_come_back(
         elif by == "theirs":
             zarr.open_array(root / "a").resize(tuple(small))
         else:
-            # The shape is there, nothing is deleted.
+            # The new shape is stored, but no chunk is deleted.
             edit_json(root / "a" / ("zarr.json" if zarr_format == 3 else ".zarray"), shape=small)
         z.resize(tuple(new))
         expected = np.full(new, 7)
@@ -448,7 +448,7 @@ def test_append(tmp_path: Path, zarr_format: Any) -> None:
 
 @FORMATS
 def test_dimension_names_of_xarray(tmp_path: Path, zarr_format: Any) -> None:
-    """v3 has a field for them; v2 xarray's attribute."""
+    """v3 has a field for the names, v2 has xarray's attribute."""
     z = hs.create_array(
         tmp_path / "a", shape=(2, 3), dtype="i4", dimension_names=("y", "x"), zarr_format=zarr_format
     )
@@ -506,7 +506,7 @@ def test_names_as_zarr_python_has_them(tmp_path: Path, zarr_format: Any, kind: s
         members = sorted(str(path) for path, _ in group.members(max_depth=None))
         again = library.open_group(store, mode="r")[name]
         found.append((array.path, array.name, array.basename, members, again.path, again[:].tolist()))
-        # Another case is another name.
+        # Names are case-sensitive.
         assert name.swapcase() == name or name.swapcase() not in group
     assert found[0] == found[1]
     if kind == "local":

@@ -1,4 +1,4 @@
-"""Changes of metadata that are killed: the old state or the new one is there, and never a mixture."""
+"""Killed changes of metadata leave the old state or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = pytest.mark.parametrize("kind", list(metadata_writers.KINDS))
 
 
 def assert_tidy(tmp_path: Path) -> None:
-    """zarr-python finds the array and nothing else in the group."""
+    """Checks that zarr-python finds the array and nothing else in the group."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [name for name, _ in zarr.open_group(tmp_path / "g", mode="r").members()] == ["a"]
@@ -37,11 +37,11 @@ def test_kills_at_any_time(tmp_path: Path, kind: str, seed: int) -> None:
     metadata_writers.KINDS[kind](path)
     metadata_writers.check(kind, path)
     if kind == "overwrite" or kind in metadata_writers.WITH_DATA:
-        # The next one has removed what the killed ones left.
+        # The next writer has removed the remains of killed ones.
         assert sorted(entry.name for entry in tmp_path.iterdir()) == ["g"]
 
 
-#: How the system calls that change directories are called; others come and go with versions of libraries.
+#: The system calls that change directories. Other calls differ between library versions.
 CALLS = ["rename", "renameat2", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "link", "linkat"]
 
 
@@ -60,7 +60,7 @@ def test_kills_at_every_change_of_a_directory(tmp_path: Path, kind: str) -> None
     log.unlink()
     killed = 0
     for call in sorted(set(counted)):
-        # Removals of many entries are alike.
+        # All removals of many entries are alike.
         for number in range(1, min(counted.count(call), 6) + 1):
             inject = ["-e", f"inject={call}:signal=KILL:when={number}"]
             subprocess.run([*trace, *inject, *program], check=False, timeout=120, capture_output=True)
@@ -71,7 +71,7 @@ def test_kills_at_every_change_of_a_directory(tmp_path: Path, kind: str) -> None
 
 
 def test_readers_during_overwrites_see_one_or_the_other(tmp_path: Path) -> None:
-    """By names: an array of one generation is opened, or of the next."""
+    """By name, a reader opens an array of one generation or of the next."""
     path = tmp_path / "g"
     metadata_writers.begin("overwrite", path)
     program = [sys.executable, metadata_writers.__file__, "kill", "overwrite", str(path), "30", "7"]
@@ -103,7 +103,7 @@ def test_a_root_is_overwritten_whole(tmp_path: Path) -> None:
 
 
 def test_the_directory_that_one_is_in_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exchanged for another, it would be gone for who stands in it."""
+    """If it were exchanged for another, a process in it would lose its working directory."""
     monkeypatch.chdir(tmp_path)
     hs.create_array(".", data=np.arange(20), chunks=(2,))
     hs.create_array(".", data=np.ones(3), overwrite=True)

@@ -1,4 +1,4 @@
-"""``array.metadata`` and ``group.metadata`` as objects: typed as zarr-python's are."""
+"""``array.metadata`` and ``group.metadata`` are objects with the same types as zarr-python's."""
 
 from __future__ import annotations
 

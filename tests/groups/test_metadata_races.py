@@ -1,4 +1,4 @@
-"""Metadata that several threads, processes and objects change at once: nothing is lost."""
+"""Several threads, processes and objects change metadata at once. Nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
 def run_together(*programs: tuple[Any, ...]) -> list[str]:
-    """Runs programs of `metadata_writers` side by side; what they print."""
+    """Runs programs of `metadata_writers` side by side. Returns their output."""
     started = [
         subprocess.Popen(
             [sys.executable, metadata_writers.__file__, *map(str, program)], stdout=subprocess.PIPE, text=True
@@ -187,7 +187,7 @@ def test_what_a_consolidated_group_shows(tmp_path: Path, zarr_format: Any) -> No
     made.consolidate()
     group = hs.open_group(path, mode="r+")
     assert group._is_consolidated
-    # What nodes reached from it change shows.
+    # The group shows changes made through its nodes.
     group["a"].attrs["v"] = 1
     group["a"].attrs["w"] = 2
     assert group["a"].attrs.asdict() == {"v": 1, "w": 2}
@@ -196,7 +196,7 @@ def test_what_a_consolidated_group_shows(tmp_path: Path, zarr_format: Any) -> No
     assert group.get_array("a").shape == (4,)
     group["x"].attrs["k"] = 1
     assert group["x"].attrs.asdict() == {"k": 1}
-    # New nodes too.
+    # It shows new nodes, too.
     z = group.create_array("x/y/new", shape=(2,), dtype="i4")
     z.attrs["u"] = 1
     assert group["x/y/new"].attrs.asdict() == {"u": 1}
@@ -204,7 +204,7 @@ def test_what_a_consolidated_group_shows(tmp_path: Path, zarr_format: Any) -> No
     assert [name for name, _ in group.members(None)] == ["a", "x", "x/y", "x/y/new"]
     group.get_group("x").create_group("z", attributes={"q": 1})
     assert group["x/z"].attrs.asdict() == {"q": 1}
-    # What is made elsewhere is neither listed nor found.
+    # Nodes created elsewhere are neither listed nor found.
     hs.create_array(path, name="other", shape=(1,), dtype="i4", zarr_format=zarr_format)
     assert "other" not in group and "other" not in list(group)
     with pytest.raises(KeyError):
@@ -222,7 +222,7 @@ def test_what_a_consolidated_group_shows(tmp_path: Path, zarr_format: Any) -> No
 
 
 def test_a_handler_that_changes_the_node_that_is_being_changed(tmp_path: Path) -> None:
-    """The thread would wait for itself for ever."""
+    """Refused, because otherwise the thread would wait for itself forever."""
     z = hs.create_array(tmp_path / "a", shape=(0,), chunks=(1,), dtype="i4")
     other = hs.open_array(tmp_path / "a", mode="r+")
     seen: list[str] = []
@@ -275,7 +275,7 @@ def test_waiting_for_a_node_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_forks_in_the_middle_of_changes(tmp_path: Path) -> None:
-    """A child finds no lock held, also of the very object that another thread changes."""
+    """A child finds no held lock, even for the object that another thread is changing."""
     z = hs.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="i4")
     group = hs.create_group(tmp_path / "g")
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Stores of zarr-python without consolidated metadata: none is stored, none is believed."""
+"""Stores of zarr-python without consolidated metadata: it is neither stored nor trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Plain(WrapperStore[Any]):
 
 @pytest.fixture(params=[2, 3])
 def stores(request: Any) -> tuple[Plain, MemoryStore]:
-    """A store, and the one in it, which has consolidated metadata that is no longer right."""
+    """Returns a store, and the one that it wraps, whose consolidated metadata is stale."""
     inner = MemoryStore()
     xr.Dataset({"a": ("x", [1, 2, 3])}).to_zarr(inner, consolidated=True, zarr_format=request.param)
     store = Plain(inner)

@@ -1,4 +1,4 @@
-"""Documents that older zarr-python wrote, and that zarr-python 3.4 reads as what they meant."""
+"""Documents that older zarr-python wrote, and that zarr-python 3.4 repairs when it reads them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_reading_and_writing(stored: tuple[str, Path]) -> None:
     data = np.arange(ours.size, dtype="i2").reshape(ours.shape)
     ours[...] = data
     if ours.size:
-        # Readers that know nothing of repairs find the chunks.
+        # The write also repaired the document, so that readers without repairs find the chunks.
         assert (path.read_bytes() != before) == (name in MOVES)
     np.testing.assert_array_equal(theirs(path)[...], data)
     np.testing.assert_array_equal(hs.open_array(path.parent, mode="r")[...], data)

@@ -1,4 +1,4 @@
-"""`hyperslab.File`: what `h5py.File` takes for reading, and what it raises."""
+"""`hyperslab.File` accepts the arguments of `h5py.File` for reading, and raises the same errors."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_file_objects(path: Path) -> None:
 
 
 class Counting(io.RawIOBase):
-    """A file that counts what is read of it, and gives at most 100 000 bytes at once."""
+    """A file that counts the bytes read and returns at most 100 000 bytes at once."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.open("rb")
@@ -148,7 +148,7 @@ class Counting(io.RawIOBase):
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """16 MB, of which 8 MB are compressed to 4 MB."""
+    """Writes a file with 16 MB of data. 8 MB of it are compressed to 4 MB."""
     path = tmp_path / "large.h5"
     values = np.random.default_rng(1).integers(0, 1 << 16, (32, 256, 256)).astype("i4")
     with h5py.File(path, "w") as file:
@@ -186,7 +186,7 @@ def test_threads_take_turns_at_a_file_object(large: Path) -> None:
 
 
 def test_file_objects_of_other_kinds(path: Path, tmp_path: Path) -> None:
-    """Whatever seeks and reads: files in archives, compressed ones, those without a name."""
+    """Any object that can seek and read: members of archives, compressed files, nameless files."""
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.write(path, "file.h5")
     with gzip.open(tmp_path / "x.gz", "wb") as compressed:

@@ -1,4 +1,4 @@
-"""What `hyperslab.h5` and its objects have under h5py's names, side by side with h5py."""
+"""Compares `hyperslab.h5` and its objects with h5py under the same names."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_blocks(path: Path, given: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("given", BLOCKS)
 def test_blocks_of_h5py(path: Path, given: dict[str, int]) -> None:
-    """An index of h5py's own class reads what it reads in h5py."""
+    """An index of h5py's own class reads the same as in h5py."""
     blocks, few = h5py.MultiBlockSlice(**given), h5py.MultiBlockSlice(1, 2, 2, 1)
     with hs.File(path) as file, h5py.File(path) as expected:
         same_values(file["line"][blocks], expected["line"][blocks])
@@ -237,7 +237,7 @@ def test_read_direct(path: Path, dtype: str, shape: tuple[int, ...], source: Any
 
 
 def test_references(path: Path, tmp_path: Path) -> None:
-    # h5py makes no regions of files that it only reads.
+    # h5py needs a writable file to create region references.
     (tmp_path / "theirs.h5").write_bytes(path.read_bytes())
     with hs.File(path) as ours:
         for name in ("a", "grid", "type", "/"):
@@ -260,7 +260,7 @@ def test_references(path: Path, tmp_path: Path) -> None:
                 if isinstance(key, tuple) and isinstance(key[1], h5py.MultiBlockSlice):
                     mine = (key[0], h5.MultiBlockSlice(1, 4, 2, 2))
                 if isinstance(key, tuple) and all(isinstance(part, list) for part in key):
-                    # Lists are zipped in h5py, but taken as a grid here.
+                    # h5py zips lists. hyperslab takes them as a grid.
                     expected = theirs["grid"][...][np.ix_(*key)]
                 else:
                     region = theirs["grid"].regionref[key]

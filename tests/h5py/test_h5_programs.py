@@ -1,5 +1,7 @@
-"""Files that other programs write (pandas, PyTables, anndata, MATLAB, Keras, h5netcdf) through
-`hyperslab.h5`: all that is in them as with h5py. anndata and h5netcdf read through it.
+"""Files of other programs read through `hyperslab.h5` as through h5py.
+
+The programs are pandas, PyTables, anndata, MATLAB, Keras and h5netcdf. anndata and h5netcdf read
+through `hyperslab.h5` themselves.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def test_pytables(tmp_path: Path) -> None:
 
 
 def anndata_file(path: Path, seed: int) -> Any:
-    """A file of anndata's, and what anndata reads of it."""
+    """Writes a file with anndata. Returns anndata's reading of it."""
     anndata = pytest.importorskip("anndata")
     import pandas
     import scipy.sparse
@@ -176,7 +178,7 @@ def test_h5netcdf_reads_through_it(tmp_path: Path) -> None:
 
 
 def test_matlab(tmp_path: Path) -> None:
-    """A MAT file of version 7.3, as MATLAB lays it out."""
+    """A MAT file of version 7.3 in MATLAB's layout."""
     path = tmp_path / "workspace.mat"
     with h5py.File(path, "w", userblock_size=512) as file:
 
@@ -218,7 +220,7 @@ def test_matlab(tmp_path: Path) -> None:
 
 
 def test_keras(tmp_path: Path) -> None:
-    """Weights as Keras lays them out, in both of its ways."""
+    """Weights in both of Keras's layouts."""
     path = tmp_path / "model.weights.h5"
     rng = np.random.default_rng(1)
     with h5py.File(path, "w") as file:

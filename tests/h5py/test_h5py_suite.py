@@ -1,4 +1,4 @@
-"""h5py's own tests, with what they read read by hyperslab: a table in docs/h5py.md has those that fail."""
+"""h5py's own tests with hyperslab doing the reading. docs/h5py.md has a table of failing tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import h5py
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Those with something to read. Alignment of writes takes long.
+# Modules that read something. Tests of aligned writes take too long.
 MODULES = """
     test_attribute_create test_attrs test_attrs_data test_base test_big_endian_file
     test_completions test_dataset test_dataset_getitem test_dataset_swmr test_datatype
@@ -24,7 +24,7 @@ MODULES = """
 
 
 def expected() -> set[str]:
-    """Names of tests in the table of the documentation."""
+    """Returns the names of tests in the table of the documentation."""
     section = (ROOT / "docs/h5py.md").read_text().partition("## h5py's own tests")[2]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}

@@ -1,4 +1,4 @@
-"""A forked child goes on with the HDF5 and NetCDF files that threads of its parent were reading."""
+"""A forked child continues with HDF5 and NetCDF files that threads of its parent were reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from numpy.testing import assert_equal
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
-    # Python warns of forks of processes with threads; that is what is tested.
+    # Python warns about forks with threads, which this test does on purpose.
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
 
@@ -31,7 +31,10 @@ TEXTS = [f"text {n}" * (n % 7) for n in range(3000)]
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Chunk indexes of three kinds, many attributes, heaps, groups, links of each kind, references."""
+    """A file with three kinds of chunk indexes, many attributes, heaps, groups and references.
+
+    It also has each kind of link.
+    """
     folder = tmp_path_factory.mktemp("fork")
     with h5py.File(folder / "other.h5", "w") as other:
         other["x"] = np.arange(10)
@@ -78,7 +81,7 @@ def members(file: Any) -> None:
 
 
 def reference(file: Any) -> None:
-    # Finding the path of an object walks the file.
+    # Finding an object's path walks the whole file.
     found = file[file["reference"][()]]
     assert (found.name, int(found[()])) == ("/group/member 7", 7)
 
@@ -106,7 +109,7 @@ OLD: dict[str, Callable[[Any], None]] = {
 
 @contextmanager
 def busy(works: list[Callable[[], None]]) -> Iterator[None]:
-    """Threads that do this all the time."""
+    """Runs threads that repeat the works until the block ends."""
     stop, wrong = threading.Event(), []
 
     def forever(work: Callable[[], None]) -> None:
@@ -152,7 +155,7 @@ def test_children_go_on_with_what_threads_are_reading(path: Path, name: str, wor
     shared = [hs.open(path.with_name(name))]
 
     def opening() -> None:
-        # Another file for all, of which everything is still to be read.
+        # A new file for all threads, completely unread.
         shared[0] = hs.open(path.with_name(name))
 
     def each(offset: int) -> Callable[[], None]:
@@ -180,7 +183,7 @@ def test_children_go_on_with_what_threads_are_reading(path: Path, name: str, wor
 
 @pytest.mark.parametrize("name, dataset", [("file.h5", "array"), ("file.h5", "tree"), ("old.h5", "tree")])
 def test_children_while_an_index_is_read(path: Path, name: str, dataset: str) -> None:
-    """Forked at many instants of the very first read."""
+    """Forks at many moments of the very first read."""
     for n in range(FORKS):
         array = hs.open(path.with_name(name))[dataset]
         expected = 3

@@ -1,4 +1,4 @@
-"""HDF5 through `hyperslab.open`: h5py's habits, side by side with h5py."""
+"""HDF5 through `hyperslab.open` behaves as in h5py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAIR = np.dtype([("a", "i4"), ("b", "f8", (2,))])
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file of one of each."""
+    """Writes a file with one of each kind."""
     path = tmp_path / "all.h5"
     with h5py.File(path, "w", track_order=False) as file:
         file.attrs["title"] = "été"
@@ -525,7 +525,7 @@ def test_many_threads(path: Path) -> None:
     ids=["File", "open", "member", "attribute", "type", "check", "xarray"],
 )
 def test_the_dictionary_of_an_enumeration_is_the_callers(tmp_path: Path, enum_of: Any) -> None:
-    """A program that derives another enumeration from one changes no other file's."""
+    """Deriving another enumeration from one changes no other file's enumeration."""
     for name in "ab":
         kind = h5py.enum_dtype({"clear": 0, "cloudy": 1}, "u1")
         with h5py.File(tmp_path / f"{name}.nc", "w") as file:

@@ -1,5 +1,6 @@
-"""Damaged and hostile files: an error in bounded time and memory, never a crash, a hang, or a wrong value
-where a checksum can tell.
+"""Damaged and hostile files raise errors in bounded time and memory.
+
+They never cause a crash or a hang, nor a wrong value where there is a checksum.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from support import examples
 
 ERRORS = (hs.HyperslabError, ValueError, OSError, KeyError)
 
-#: About so many damaged copies of a file are read; HYPERSLAB_EXAMPLES=100000 damages every byte.
+#: Approximate number of damaged copies of a file. HYPERSLAB_EXAMPLES=100000 damages every byte.
 COPIES = examples(2000)
 
 
 def small(path: Path, libver: str) -> None:
-    """A little of every structure."""
+    """Writes a small file with every structure."""
     with h5py.File(path, "w", libver=libver, track_order=False) as file:
         file.attrs["title"] = "a small file"
         file.attrs["numbers"] = np.arange(5, dtype=">i2")
@@ -53,7 +54,7 @@ def small(path: Path, libver: str) -> None:
 
 
 def checked(path: Path) -> None:
-    """Only structures and data with checksums: the format of HDF5 1.10 and later, fletcher32 for data."""
+    """Writes a file in which everything has a checksum: HDF5 1.10 structures, fletcher32 data."""
     with h5py.File(path, "w", libver="latest") as file:
         file.attrs["numbers"] = np.arange(5, dtype=">i2")
         for name, max_shape in [("single", None), ("fixed", None), ("one", (None, 4)), ("two", (None, None))]:
@@ -68,8 +69,7 @@ def checked(path: Path) -> None:
 
 
 def run(tmp_path: Path, good: Path, how: str) -> dict[str, Any]:
-    # Each place is damaged in about four ways. An odd step meets all bytes of the fields that lie
-    # in a row.
+    # Each place is damaged in about four ways. An odd step reaches all bytes of consecutive fields.
     step = good.stat().st_size * (1 if how == "cut" else 4) // COPIES | 1
     script = Path(__file__).parents[1] / "lib" / "hdf5_bad.py"
     out = tmp_path / "bad.h5"
@@ -90,7 +90,7 @@ def test_any_damage(tmp_path: Path, libver: str, how: str) -> None:
     report = run(tmp_path, good, how)
     assert report["errors"] > 100
     if how == "cut":
-        # Nothing that is missing is made up: files are cut off only behind what is in use.
+        # Missing bytes never become values: a cut file can only lose unused bytes.
         assert report.get("different", 0) == 0, report["at"]
 
 
@@ -113,7 +113,7 @@ def test_any_damage_of_classic_netcdf(tmp_path: Path, kind: str, how: str) -> No
 
 
 def test_checksums_tell(tmp_path: Path) -> None:
-    """Where every byte that matters has a checksum, a damaged file gives an error or the right values."""
+    """If all relevant bytes have checksums, a damaged file gives an error or the right values."""
     good = tmp_path / "good.h5"
     checked(good)
     report = run(tmp_path, good, "bytes")
@@ -126,7 +126,7 @@ def read(path: Path, name: str = "d") -> Any:
 
 
 def edited(path: Path, find: bytes, at: int, new: bytes) -> None:
-    """Overwrites bytes from the first place where ``find`` is."""
+    """Overwrites bytes, relative to the first occurrence of ``find``."""
     data = bytearray(path.read_bytes())
     start = data.index(find) + at
     data[start : start + len(new)] = new
@@ -138,7 +138,7 @@ def test_a_group_tree_that_leads_to_itself(tmp_path: Path) -> None:
     with h5py.File(path, "w", libver="earliest") as file:
         file["a"] = 1
     at = path.read_bytes().index(b"TREE")
-    # Level 1, and its first child is itself.
+    # Level 1. Its first child is itself.
     edited(path, b"TREE", 5, b"\1")
     edited(path, b"TREE", 32, struct.pack("<Q", at))
     with pytest.raises(ERRORS):
@@ -159,7 +159,7 @@ def test_a_chunk_tree_that_leads_to_itself(tmp_path: Path) -> None:
 
 
 def test_a_chunk_tree_with_a_shared_node(tmp_path: Path) -> None:
-    """Without a memory of what was seen, levels of nodes that all lead to the next twice take for ever."""
+    """Without a record of visited nodes the walk never ends: each level leads twice to the next."""
     path = tmp_path / "f.h5"
     with h5py.File(path, "w", libver="earliest") as file:
         file.create_dataset("d", data=np.arange(1000), chunks=(1,))
@@ -203,7 +203,7 @@ def test_deep_nesting(tmp_path: Path) -> None:
             group = group.create_group("g")
         group["d"] = 5
     assert hs.open(path, mode="r")["g/" * depth + "d"][()] == 5
-    # Types within types.
+    # Nested types.
     dtype: Any = np.dtype("i1")
     for _ in range(20):
         dtype = np.dtype([("x", dtype)])
@@ -242,7 +242,7 @@ def test_chunks_that_are_not_as_large_as_they_should_be(tmp_path: Path, size: in
     ],
 )
 def test_chunks_of_garbage(tmp_path: Path, name: str) -> None:
-    """Bytes from a good chunk, changed: whatever a decoder makes of it, it stays within its bounds."""
+    """Changed bytes of a good chunk: every decoder stays within its bounds."""
     path = tmp_path / "f.h5"
     rng = np.random.default_rng(3)
     with h5py.File(path, "w") as file:
@@ -283,7 +283,7 @@ def test_chunks_of_garbage(tmp_path: Path, name: str) -> None:
 
 
 def test_filter_masks(tmp_path: Path) -> None:
-    """A bit for which there is no filter means nothing, as in the HDF5 library."""
+    """A mask bit without a filter is ignored, as in the HDF5 library."""
     path = tmp_path / "f.h5"
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("d", (4,), "<i4", chunks=(4,), compression="gzip", shuffle=True)
@@ -307,7 +307,7 @@ def test_huge_claims_cost_nothing(tmp_path: Path) -> None:
 
 
 def outside(tmp_path: Path) -> tuple[Path, Path]:
-    """A directory with a file in it, and a secret beside that directory."""
+    """Creates a directory with a file in it, and a secret file beside the directory."""
     secret = tmp_path / "secret.h5"
     with h5py.File(secret, "w") as file:
         file["d"] = np.arange(5)

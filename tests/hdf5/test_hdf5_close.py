@@ -1,4 +1,7 @@
-"""Files are closed: at once by `close` and `with`, else when nobody refers to them, without the collector."""
+"""Files close at once with `close` and `with`, otherwise with the last reference.
+
+The garbage collector is not needed.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def collector_off() -> Iterator[None]:
 
 
 def descriptors(path: Path) -> int:
-    """How many of this process lead to files in the directory of `path`."""
+    """Returns how many descriptors of this process belong to the directory of `path`."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -156,7 +159,7 @@ def test_with_closes_at_once(path: Path) -> None:
         and "Closed" in array._repr_html_()
     )
     assert repr(attributes) == "FileAttributes(of a closed file)"
-    # A pickled node is opened again.
+    # A pickled node opens its file again.
     assert pickle.loads(pickle.dumps(array))[0, 1] == 1
     file.close()
 
@@ -164,7 +167,7 @@ def test_with_closes_at_once(path: Path) -> None:
 def test_each_open_file_is_closed_for_itself(path: Path) -> None:
     first, second = hs.open(path), hs.open(path)
     array = first["a"]
-    # The file of an external link is another file.
+    # The target of an external link is in another file.
     linked = first["external"]
     first["a"].close()
     assert not first and not array and second and second["a"][0, 1] == 1
@@ -174,7 +177,7 @@ def test_each_open_file_is_closed_for_itself(path: Path) -> None:
 
 
 def test_closing_while_others_read(path: Path) -> None:
-    """Each read is whole or refused."""
+    """Each read is complete or refused."""
     for _ in range(20):
         file = hs.open(path)
         array, wrong = file["a"], []
@@ -218,7 +221,7 @@ def test_netcdf_files_close_too(tmp_path: Path) -> None:
 
 
 def test_a_loop_over_many_files(tmp_path: Path) -> None:
-    """As many as a process may not have open at a time."""
+    """Opens more files than a process may have open at once."""
     for n in range(80):
         with h5py.File(tmp_path / f"{n}.h5", "w") as file:
             file["x"] = n

@@ -1,4 +1,4 @@
-"""HDF5 and NetCDF as source: copies to Zarr, and indexes of chunks, read by others."""
+"""HDF5 and NetCDF as sources: copies to Zarr and indexes of chunks, read by others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hyperslab import _native
 
 @pytest.fixture
 def ocean(tmp_path: Path) -> Path:
-    """A NetCDF-4 file with a group, dimensions, an enumeration, text."""
+    """Writes a NetCDF-4 file with a group, dimensions, an enumeration and text."""
     path = tmp_path / "ocean.nc"
     rng = np.random.default_rng(1)
     with netCDF4.Dataset(path, "w") as file:
@@ -63,12 +63,12 @@ def test_a_copy_says_what_the_file_says(ocean: Path, tmp_path: Path, zarr_format
             ours = hs.open(tmp_path / "copy.zarr" / path)
             assert ours.dimension_names == file[path].dimensions
         assert copied["label"][...].tolist() == file["label"][...].tolist() == ["here"] + [""] * 19
-        # A dataset that stands for a dimension without variable is no array.
+        # A dataset that stands for a dimension without a variable is not copied.
         assert set(copied) == {"sst", "lat", "cloud", "label", "deep"}
     sst = copied["sst"]
     assert sst.chunks == (1, 10, 30) and sst.fill_value == -9
     attributes = {name: value for name, value in sst.attrs.items() if name != "_ARRAY_DIMENSIONS"}
-    # xarray's conventions: in v2, the fill value marks missing elements; in v3, base 64 of -9.0.
+    # xarray's conventions: in v2 the fill value marks missing elements, in v3 base 64 of -9.0 does.
     assert attributes == {"units": "K", **({} if zarr_format == 2 else {"_FillValue": "AAAAAAAAIsA="})}
     assert (copied["cloud"].fill_value, copied["lat"].fill_value) == (
         1,
@@ -97,7 +97,7 @@ def test_notes_of_what_is_left_out(tmp_path: Path) -> None:
     assert "/soft → /a" in notes and "/g/self → /" in notes and "/type" in notes
     copied = hs.open(tmp_path / "f.zarr")
     assert copied["a"].attrs.asdict() == {"where": "/a", "nothing": None}
-    # One piece in the file, chunks in the copy; nothing is stored of what is not.
+    # One piece in the file, chunks in the copy. Absent data stays absent.
     assert copied["huge"].chunks != (10, 1000, 1000) and copied["huge"].nchunks_initialized == 0
     with pytest.raises(hs.errors.InvalidArgumentError, match="members of variable length"):
         hs.copy(hs.open(tmp_path / "f.h5")["pairs"], hs.MemoryStore())
@@ -144,7 +144,7 @@ def test_classic_netcdf(tmp_path: Path) -> None:
 
 
 def read_references(document: dict[str, Any], key: str) -> bytes | None:
-    """What fsspec's reference file system gives."""
+    """Returns the bytes that fsspec's reference file system reads."""
     value = document["refs"].get(key)
     if value is None:
         return None
@@ -157,7 +157,7 @@ def read_references(document: dict[str, Any], key: str) -> bytes | None:
 
 
 def decode(document: dict[str, Any], path: str) -> np.ndarray[Any, Any]:
-    """An array of Zarr v2 by its specification, with numcodecs."""
+    """Reads a Zarr v2 array by its specification, with numcodecs."""
     meta = json.loads(read_references(document, f"{path}/.zarray") or b"")
     dtype = np.dtype(meta["dtype"])
     result = np.full(meta["shape"], 0 if meta["fill_value"] is None else meta["fill_value"], dtype)
@@ -205,7 +205,7 @@ def test_references_for_others(tmp_path: Path, capfd: Any) -> None:
     with h5py.File(tmp_path / "f.h5") as file:
         for path in ("g/deflate", "zstd", "blosc", "bz2", "contiguous", "scalar", "sparse"):
             assert np.array_equal(decode(document, path), file[path][()]), path
-        # Small arrays that ranges of the file cannot say are in the document.
+        # The document contains small arrays that are no ranges of the file.
         inside = zarr.open_group(f"reference::{tmp_path / 'refs.json'}", mode="r", zarr_format=2)
         for path in ("small_lzf", "masked"):
             assert np.array_equal(inside[path][...], file[path][()]), path
@@ -289,7 +289,7 @@ def test_statistics_leave_out_dimensions_without_variable(
     assert _native.run_cli(["hyperslab", "stats", str(ocean), "--json", "-q"]) == 0
     told = json.loads(capfd.readouterr().out)
     assert "sst" in told and "lat" in told
-    # The file has no values for these.
+    # The file has no values for these dimensions.
     assert "lon" not in told and "time" not in told
 
 

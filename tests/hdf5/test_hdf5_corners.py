@@ -1,4 +1,7 @@
-"""Corners of HDF5 beside h5py: conversions, fill values, dangling links, files that are not whole."""
+"""Corner cases of HDF5, compared with h5py.
+
+Conversions, fill values, dangling links, and incomplete files.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ CONVERSIONS: list[tuple[str, Any]] = [
 ]
 
 
-# The library gives -1 for 2⁶⁴ - 1 as a big-endian integer of 64 bits, and 2⁶³ - 1 as a native one.
+# For 2⁶⁴ - 1 the library returns -1 as a big-endian 64-bit integer, but 2⁶³ - 1 as a native one.
 CONVERSIONS.remove(("u8", ">i8"))
 
 
@@ -224,13 +227,13 @@ def test_missing_raw_data_leaves_the_facts(dangling: Path) -> None:
 
 def test_raw_data_is_found_where_hdf5_looks(dangling: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (dangling.parent / "missing.bin").write_bytes(np.arange(3, dtype="i4").tobytes())
-    # Beside the file: the HDF5 library looks in the working directory only.
+    # Found beside the file. The HDF5 library looks only in the working directory.
     assert hs.open(dangling)["raw"][...].tolist() == [0, 1, 2]
     monkeypatch.chdir(dangling.parent)
     (dangling.parent / "missing.bin").write_bytes(np.arange(5, 8, dtype="i4").tobytes())
     theirs, ours = both(dangling)
     assert ours["raw"][...].tolist() == theirs["raw"][...].tolist() == [5, 6, 7]
-    # The working directory comes first, where the setting allows it.
+    # The working directory comes first if the setting allows it.
     above = dangling.parent.parent
     (above / "missing.bin").write_bytes(np.full(3, 9, "i4").tobytes())
     monkeypatch.chdir(above)
@@ -277,7 +280,7 @@ def test_facts_of_chunks_that_cannot_be_decoded(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("known", data=np.arange(70).reshape(7, 10), chunks=(3, 4), compression="gzip")
     data = path.read_bytes()
-    # The filter of number 1 becomes one that nobody knows: the name behind it tells where it is.
+    # Replaces filter 1 by an unknown filter. The filter's name follows its number.
     at = data.index(b"deflate\0") - 8
     assert data[at : at + 2] == b"\1\0"
     path.write_bytes(data[:at] + (32_767).to_bytes(2, "little") + data[at + 2 :])
@@ -309,10 +312,10 @@ def test_refresh_of_one_dataset(tmp_path: Path) -> None:
             x[...] = np.arange(size)
             x.flush()
             assert file["x"].refresh().shape == (size,)
-            # The file is refreshed, not one handle.
+            # A refresh applies to the file, not to one handle.
             assert file["x"].shape == (size,) and file["x"][...].tolist() == list(range(size))
         assert held.shape == (0,) and held.refresh()[...].tolist() == list(range(25))
-    # Another file of the same name.
+    # Another file with the same name.
     path.unlink()
     with h5py.File(path, "w") as writer:
         writer["x"] = np.array([7], "i4")
@@ -320,7 +323,7 @@ def test_refresh_of_one_dataset(tmp_path: Path) -> None:
     with h5py.File(path, "w", userblock_size=512) as writer:
         writer["x"] = np.array([8, 9], "i4")
     assert held.refresh()[...].tolist() == [8, 9]
-    # Values of another type would be read as if they were of the old one.
+    # Values of another type would be misread as the old type.
     path.unlink()
     with h5py.File(path, "w") as writer:
         writer["x"] = [1.5]
@@ -415,7 +418,7 @@ def test_groups_2000_deep(tmp_path: Path) -> None:
     file.visititems(lambda name, node: seen.append(name))
     assert len(seen) == 2001 and seen[-1] == f"{deepest}/x"
     assert len(file.members(None)) == 2001
-    # Far more than it takes; what grows with the square of the depth, or worse, takes longer.
+    # Much more time than needed. Quadratic cost would exceed it.
     assert time.monotonic() - begin < 60
 
 

@@ -1,7 +1,7 @@
-"""Every HDF5 file that other projects wrote, read side by side with h5py: structure, links, attributes,
-types, values.
+"""All HDF5 files of other projects, read side by side with h5py.
 
-What may differ is listed here, each with its reason; nothing else differs.
+Compares structure, links, attributes, types and values. EXPECTED lists the allowed differences with
+their reasons.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import hyperslab as hs
 import numpy as np
 import pytest
 
-# Properties that are as in h5py.
+# Properties that must equal h5py's.
 PROPERTIES = (
     *("shape", "maxshape", "chunks", "size", "ndim", "nbytes", "is_virtual", "is_scale"),
     *("compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset"),
 )
 
-# What a difference says, and why it may.
+# Parts of a difference's message, and the reason why it is allowed.
 EXPECTED = {
     ("ours is refused", "the filter mafisc"): "no public specification",
     ("ours is refused", "the filter sz "): "no specification but its code",
@@ -43,7 +43,7 @@ EXPECTED = {
 
 
 def same_dtype(ours: np.dtype[Any], theirs: np.dtype[Any]) -> bool:
-    """Also what h5py's metadata says. Classes of references are each library's own."""
+    """Compares data types and h5py's metadata. Each library has its own reference classes."""
     mine, other = dict(ours.metadata or {}), dict(theirs.metadata or {})
     if {*mine} != {*other}:
         return False
@@ -72,7 +72,7 @@ def same_dtype(ours: np.dtype[Any], theirs: np.dtype[Any]) -> bool:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Same Python type, data type, shape and bits, down into structures and objects."""
+    """Compares Python type, data type, shape and bits, also within structures and objects."""
     match theirs:
         case h5py.Empty():
             return isinstance(ours, hs.Empty) and same_dtype(ours.dtype, theirs.dtype)
@@ -116,7 +116,7 @@ class Walk:
     def both(
         self, place: str, ours: Callable[[], Any], theirs: Callable[[], Any]
     ) -> Iterator[tuple[Any, Any]]:
-        """What both read, where both do."""
+        """Yields both results if both libraries can read. Records a difference if only one can."""
         (mine, failed), (other, refused) = attempt(ours), attempt(theirs)
         if failed and not refused:
             self.differs(place, f"ours is refused: {failed}")
@@ -203,7 +203,7 @@ def test_every_file(corpora: Path) -> None:
 
 
 def test_what_is_refused(corpora: Path) -> None:
-    """A file that its writer did not close; unless checksums are not looked at."""
+    """Refuses a file that its writer did not close."""
     path = corpora / "hdf5/jhdf/test_byteshuffle_compressed_datasets_latest.hdf5"
     if not path.exists():
         pytest.skip(f"there is no {path}")

@@ -1,7 +1,7 @@
-"""A signal stops the read of a chunk index that takes long: a file of many chunks on a slow disk.
+"""A signal stops a long read of a chunk index: a file of many chunks on a slow disk.
 
-strace makes the disk slow: each read of the file takes 20 ms. How far a read has come is counted in its
-system calls.
+strace makes the disk slow: each read of the file takes 20 ms. The number of system calls shows how
+far a read has come.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ print(array[9000 * 4096 : 9000 * 4096 + 3].tolist(), array[5])
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Chunks that lie between the nodes of a version 1 B-tree, some 600 of them. Few are written."""
+    """Writes a file with some 600 nodes of a version 1 B-tree and the chunks between them.
+
+    Few chunks have values.
+    """
     path: Path = tmp_path_factory.mktemp("many") / "many.h5"
     with h5py.File(path, "w", libver="earliest") as file:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -57,7 +60,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Slow:
-    """A program under strace; its process is the program's."""
+    """A program under strace. The process is the program's."""
 
     def __init__(self, folder: Path, file: Path, *program: str) -> None:
         self.trace = folder / "trace"
@@ -86,7 +89,7 @@ class Slow:
         return self.trace.read_text().count("read") if self.trace.exists() else 0
 
     def stop(self, number: signal.Signals) -> tuple[int, str, str]:
-        """Sends the signal in the middle of the index; tells exit code and output."""
+        """Sends the signal in the middle of the index. Returns exit code and output."""
         end = time.monotonic() + DEADLINE
         while self.reads() < 60 and self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
@@ -112,7 +115,7 @@ def test_the_file_takes_many_reads(many: Path, tmp_path: Path) -> None:
 
 
 def test_keyboard_interrupt(many: Path, tmp_path: Path) -> None:
-    """The read ends, and the next one through the same handle gives what is stored."""
+    """The read ends, and the next read through the same handle returns the stored values."""
     slow = Slow(tmp_path, many, "-c", READ, str(many), str(tmp_path / "trace"))
     code, out, told = slow.stop(signal.SIGINT)
     assert (code, told) == (0, "")
@@ -128,6 +131,6 @@ def test_commands(many: Path, tmp_path: Path, command: str, number: signal.Signa
     found, out, told = slow.stop(number)
     assert (found, out) == (code, "")
     assert told.startswith("hyperslab: interrupted") and told.count("\n") == 1
-    # The index was not read to its end.
+    # The index was not read completely.
     assert slow.reads() < 200
     assert [path.name for path in tmp_path.iterdir()] == ["trace"]

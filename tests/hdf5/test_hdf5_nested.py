@@ -1,4 +1,4 @@
-"""Sequences of sequences, of text and of structures in HDF5: values beside those that its library reads."""
+"""Sequences of sequences, of text and of structures in HDF5, compared with the HDF5 library."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS: dict[str, Kind] = {
     "texts": Sequence(Text()),
     "sequences of texts": Sequence(Sequence(Text())),
     "empty": Sequence(Sequence(Number("<i8"), (0,)), (0, 3)),
-    # More than a collection of the usual size holds.
+    # More than a collection of the usual size can hold.
     "long": Sequence(Sequence(Number("<i2"), (0, 1, 3000)), (0, 1, 6)),
     "structures": Sequence(Structure(MEMBERS)),
     "structures in structures": Sequence(
@@ -44,7 +44,7 @@ KINDS: dict[str, Kind] = {
 
 
 def plain(value: Any) -> Any:
-    """Lists, tuples and Python's numbers; text that is not there is none."""
+    """Returns lists, tuples and Python numbers. Missing text becomes empty text."""
     if isinstance(value, np.void):
         assert value.dtype.names is not None
         return tuple(plain(value[name]) for name in value.dtype.names)
@@ -103,7 +103,7 @@ def test_as_the_library(seed: int, count: int, name: str, storage: str, libver: 
         for window in windows:
             assert plain(dset.read_ragged(window).tolist()) == expected[window]
         if "structures" not in name:
-            # Text that is not there is told from no text.
+            # Missing text differs from empty text.
             assert found.tolist() == values
 
 
@@ -129,15 +129,16 @@ def test_very_many(tmp_path: Path) -> None:
     assert len(found.values) > 190_000
 
 
-# ------------------------------------------------------------------------------------------------
-# damage
+# ------------------------------------------------------------------------------------------- damage
 
 VALUES = [[[1, 2], [3, 4, 5]], [[6]], [[7, 8, 9, 10], [], [11]]]
 
 
 def damaged(path: Path, **inner: int) -> hs.Array:
-    """A dataset of which the first item of the last cell has another length, collection or index: by default
-    those of the sequence that it is in.
+    """Returns a dataset whose last cell has a damaged first item.
+
+    `inner` sets the item's length, address or index. By default they equal the enclosing
+    sequence's.
     """
     with h5py.File(path, "w") as file:
         library.write(file, "d", Sequence(ROWS), VALUES)
@@ -154,7 +155,7 @@ def damaged(path: Path, **inner: int) -> hs.Array:
 
 
 def object_at(content: bytes, heap: int, index: int) -> int:
-    """Where the bytes of an object of a collection are."""
+    """Returns the offset of an object's bytes in a collection."""
     at = heap + 16
     while (found := int.from_bytes(content[at : at + 2], "little")) != index:
         assert found, f"there is no object {index}"
@@ -171,7 +172,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_sequences_that_hold_themselves(tmp_path: Path, read: Callable[[Any], Any]) -> None:
-    """Types end, so such a loop does: the items are the object's bytes. The library reads them too."""
+    """A loop ends with the nested type: its items are the object's bytes. The library agrees."""
     dset = damaged(tmp_path / "a.h5", length=3 * 16 // 4)
     with h5py.File(tmp_path / "a.h5") as file:
         expected = library.read(file, "d", Sequence(ROWS))
@@ -195,7 +196,7 @@ def test_sequences_that_hold_themselves(tmp_path: Path, read: Callable[[Any], An
 def test_damaged_inner_ids(tmp_path: Path, inner: dict[str, int], what: str, way: str) -> None:
     with pytest.raises(hs.errors.HyperslabError, match=what) as caught:
         READS[way](damaged(tmp_path / "a.h5", **inner))
-    # Counted among those that are asked for.
+    # The error counts only the selected elements.
     cell = 0 if way == "one" else 2
     where = rf"'/d': element {cell}, item 0, global heap collection at address \d+: "
     assert re.search(where, str(caught.value))
@@ -203,7 +204,7 @@ def test_damaged_inner_ids(tmp_path: Path, inner: dict[str, int], what: str, way
 
 @pytest.mark.parametrize("depth", [2, 3, 6])
 def test_loops_ask_for_no_memory(tmp_path: Path, depth: int) -> None:
-    """3000 items, each of which is all 3000: with every level 3000 times as many."""
+    """Each of 3000 items contains all 3000 again. Every level multiplies their number by 3000."""
     path, count = tmp_path / "a.h5", 3000
     kind: Kind = Sequence(ROWS)
     for _ in range(depth - 1):

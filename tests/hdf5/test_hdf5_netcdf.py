@@ -1,4 +1,4 @@
-"""NetCDF files as netCDF4-python writes them, read side by side with it."""
+"""NetCDF files written by netCDF4-python, and read side by side with it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TYPES = {
 
 def values(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     count = int(np.prod(shape, dtype=int))
-    # Letters: text in every type, and no NaN.
+    # Letters are valid text in every type, and never NaN.
     return rng.integers(65, 91, count * dtype.itemsize, dtype="u1").view(dtype).reshape(shape)
 
 
 def write(path: Path, kind: str, seed: int) -> None:
-    """A file of a few dimensions and variables, some of them not written, or written in part."""
+    """Writes a file of random dimensions and variables. Some are partly or fully unwritten."""
     chance, rng = random.Random(seed), np.random.default_rng(seed)
     with netCDF4.Dataset(path, "w", format=kind) as file:
         groups = [file]
@@ -61,7 +61,7 @@ def write(path: Path, kind: str, seed: int) -> None:
                 dims = tuple(sorted(dims, key=lambda name: name != "t"))
                 if chance.random() < 0.2:
                     dims = (*dims, "y", "y")
-            # A coordinate variable now and then.
+            # Sometimes a coordinate variable.
             name = f"v{number}"
             if (
                 chance.random() < 0.3
@@ -83,7 +83,7 @@ def write(path: Path, kind: str, seed: int) -> None:
             variable.set_auto_chartostring(False)
             variable.units = "K"
             shape = tuple(records if dim.isunlimited() else dim.size for dim in variable.get_dims())
-            # What was never written, and is not filled, may be anything.
+            # Without a fill value, unwritten elements are arbitrary, so all are written.
             if (fill is False or chance.random() < 0.8) and 0 not in shape:
                 variable[tuple(slice(0, n) for n in shape)] = values(rng, np.dtype(dtype), shape)
 
@@ -98,7 +98,7 @@ def groups_of(file: netCDF4.Dataset) -> list[netCDF4.Dataset]:
 def same_attributes(ours: Any, theirs: Any, skip: tuple[str, ...] = ()) -> None:
     expected = {}
     for name in theirs.ncattrs():
-        # netCDF4-python has no values of types defined by users in attributes.
+        # netCDF4-python cannot read attributes of user-defined types.
         with contextlib.suppress(KeyError):
             expected[name] = theirs.getncattr(name)
     for name in skip:
@@ -119,7 +119,7 @@ def same_variable(ours: hs.Array, theirs: netCDF4.Variable) -> None:
     theirs.set_auto_chartostring(False)
     expected = theirs[...]
     found = ours[...]
-    # A variable may be shorter than its unlimited dimension: netCDF fills up what is not there.
+    # A variable may be shorter than its unlimited dimension. netCDF fills the rest.
     if found.shape != expected.shape:
         assert ours.shape == tuple(map(min, ours.shape, theirs.shape))
         expected = expected[tuple(slice(0, n) for n in ours.shape)]
@@ -132,7 +132,7 @@ def same_variable(ours: hs.Array, theirs: netCDF4.Variable) -> None:
     if isinstance(expected, np.ndarray) and not ours.dtype.names:
         assert ours.dtype.newbyteorder("=") == expected.dtype.newbyteorder("=")
     unlimited = [theirs.get_dims()[i].isunlimited() for i in range(theirs.ndim)]
-    # Contiguous in HDF5: it cannot grow until it is rewritten.
+    # Unlimited dimensions, and only those, have no maximum.
     assert [most is None for most in ours.maxshape] == unlimited
     same_attributes(ours, theirs, ("_FillValue",))
     if "_FillValue" in theirs.ncattrs():
@@ -172,7 +172,7 @@ def test_what_netcdf_writes(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", CLASSIC)
 def test_padding_of_records(tmp_path: Path, kind: str) -> None:
-    """A single record variable is not padded to four bytes; several are."""
+    """A single record variable is not padded to four bytes. Several are."""
     path = tmp_path / "f.nc"
     for names in (["a"], ["a", "b"]):
         with netCDF4.Dataset(path, "w", format=kind) as file:
@@ -185,7 +185,7 @@ def test_padding_of_records(tmp_path: Path, kind: str) -> None:
 
 
 def test_streamed_records(tmp_path: Path) -> None:
-    """The number of records that says "as many as there are"."""
+    """The number of records may be "streaming": the file size determines it."""
     path = tmp_path / "f.nc"
     with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:
         file.createDimension("t", None)
@@ -227,7 +227,7 @@ def as_text(value: Any) -> str:
 
 
 def test_a_variable_with_the_name_of_a_dimension_of_another_rank(tmp_path: Path) -> None:
-    """netCDF renames its dataset, for the dimension has one of that name."""
+    """netCDF renames the variable's dataset, because a dimension of another rank has the name."""
     path = tmp_path / "f.nc"
     with netCDF4.Dataset(path, "w") as file:
         file.createDimension("x", 3)
@@ -270,8 +270,9 @@ def test_scales_of_other_software(tmp_path: Path) -> None:
 
 
 def write_without_dimensions(path: Path, seed: int) -> None:
-    """Groups in groups, datasets of few lengths, some of which may grow, and a few scales. (No arrays as
-    elements: netCDF-C shows none of these datasets, but of some it counts the axes.)
+    """Writes nested groups, datasets of few lengths, some of them growing, and a few scales.
+
+    It writes no arrays as elements: netCDF-C hides these datasets, but counts the axes of some.
     """
     chance = random.Random(seed)
     with h5py.File(path, "w", track_order=chance.choice([False, True])) as file:
@@ -294,7 +295,7 @@ def write_without_dimensions(path: Path, seed: int) -> None:
                     dataset.dims[0].attach_scale(chance.choice(fit))
 
 
-@pytest.mark.filterwarnings("ignore")  # netCDF4-python's, of types that it does not have
+@pytest.mark.filterwarnings("ignore")  # netCDF4-python warns about types that it lacks
 def test_phony_dimensions(tmp_path: Path) -> None:
     path, count = tmp_path / "f.h5", 0
     for seed in range(examples(200)):
@@ -312,14 +313,14 @@ def test_phony_dimensions(tmp_path: Path) -> None:
     assert count > 200
 
 
-@pytest.mark.filterwarnings("ignore")  # netCDF4-python's, of what it skips
+@pytest.mark.filterwarnings("ignore")  # netCDF4-python warns about skipped variables
 def test_files_of_other_projects(corpora: Path) -> None:
-    """What netCDF4-python reads of them."""
+    """Compares other projects' files with netCDF4-python."""
     count = 0
     for path in sorted(corpora.glob("hdf5/*/*.nc")):
         try:
             netCDF4.Dataset(path).close()
         except (OSError, TypeError):
-            continue  # damaged on purpose, or of types that netCDF4-python does not have
+            continue  # damaged on purpose, or of types that netCDF4-python lacks
         count += same_file(path)
     assert count > 100

@@ -1,4 +1,4 @@
-"""HDF5 as h5py writes it, read side by side with h5py: thousands of datasets, each stored in another way."""
+"""Thousands of datasets written by h5py, each stored differently, compared with h5py."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hdf5_files import LIBVERS, ODD, Case, write_cases, write_odd
 from hdf5_same import same_values
 from support import examples
 
-#: How often the sweep runs: HYPERSLAB_EXAMPLES=5000 is ten times.
+#: Number of sweeps. HYPERSLAB_EXAMPLES=5000 makes ten.
 TIMES = max(1, examples(500) // 500)
 
 
 def selections(rng: random.Random, shape: tuple[int, ...]) -> list[Any]:
-    """NumPy's basic indices, and one of each other kind."""
+    """Returns NumPy's basic indices, and one index of each other kind."""
 
     def axis(n: int) -> Any:
         match rng.randrange(5):
@@ -50,7 +50,7 @@ def same_dataset(ours: hs.Array, theirs: h5py.Dataset, rng: random.Random) -> No
     try:
         expected = theirs[...]
     except (OSError, ValueError, TypeError):
-        return  # h5py cannot: heap ids that were never written, among others
+        return  # h5py cannot read it, for example unwritten heap ids
     same_values(ours[...], expected, "all")
     for selection in selections(rng, theirs.shape):
         same_values(ours[(*selection, ...)], expected[(*selection, ...)], repr(selection))
@@ -87,7 +87,7 @@ def test_types_that_numpy_does_not_have(tmp_path: Path, libver: str) -> None:
             try:
                 expected = dataset[...]
             except TypeError:
-                # NumPy has no integers of three bytes, and h5py gives up; HDF5 reads them as larger
+                # NumPy has no integers of three bytes, and h5py fails. HDF5 reads them as larger
                 # ones.
                 size = 1 << (dataset.id.get_type().get_size() - 1).bit_length()
                 expected = np.empty(dataset.shape, f"{'u' if name.startswith('uint') else 'i'}{size}")

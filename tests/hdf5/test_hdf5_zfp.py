@@ -1,4 +1,4 @@
-"""Datasets that H5Z-ZFP stored, against h5py."""
+"""Datasets stored by H5Z-ZFP, compared with h5py."""
 
 from __future__ import annotations
 

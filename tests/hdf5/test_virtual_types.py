@@ -1,4 +1,4 @@
-"""Virtual datasets of other types than their sources: what h5py reads, and what it refuses."""
+"""Virtual datasets with other types than their sources: what h5py reads, and what it refuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ h5t: Any = h5py.h5t
 
 @dataclass
 class Stored:
-    """A stored type, with how elements of it are made. ``what``: its class, for what is told apart."""
+    """A stored type, which also makes elements. ``what`` names its class, to tell types apart."""
 
     what: str
     type_id: Any
@@ -32,7 +32,7 @@ class Stored:
         return int(self.type_id.get_size())
 
     def elements(self, rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
-        """So many elements as stored, one to a row of bytes."""
+        """Returns `count` stored elements, each as one row of bytes."""
         made = rng.integers(0, 256, (count, self.size), dtype="u1")
         if self.what == "bool":
             return made & 1
@@ -48,7 +48,7 @@ class Stored:
         return made
 
     def numbers(self, rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
-        """Small ones, large ones, fractions, and what no integer is."""
+        """Returns small and large numbers, fractions, and numbers that no integer can be."""
         dtype = self.type_id.dtype
         if self.what == "integer":
             info = np.iinfo(dtype)
@@ -70,7 +70,8 @@ class Stored:
                     2.0**64,
                 ]
                 values = rng.normal(0, 300, count)
-                # The library makes the least integer of some fractions between -0.5 and 0.
+                # The HDF5 library turns some fractions between -0.5 and 0 into the smallest
+                # integer.
                 values[(values > -1) & (values < 0)] = 0.25
                 values = np.where(rng.random(count) < 0.3, rng.choice(odd, count), values)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -152,7 +153,7 @@ stored = st.recursive(simple, nested, max_leaves=5)
 
 @st.composite
 def related(draw: st.DrawFn, given: Stored) -> Stored:
-    """A type that may be made of another one, or nearly."""
+    """Draws a type that the given type can be converted to, or almost."""
     if draw(st.integers(0, 9)) == 0:
         return draw(stored)
     if given.what == "text":
@@ -169,8 +170,11 @@ def related(draw: st.DrawFn, given: Stored) -> Stored:
 
 
 def names_as_booleans(source: Stored, target: Stored) -> bool:
-    """Whether an enumeration is to become a Boolean: the library looks for its names among FALSE and TRUE,
-    finds none, and makes values that mean nothing."""
+    """Returns whether an enumeration would become a Boolean.
+
+    The HDF5 library then looks for its names among FALSE and TRUE, finds none, and makes
+    meaningless values.
+    """
     if source.what == "compound" and target.what == "compound":
         members = dict(zip(source.names, source.parts, strict=True))
         pairs = zip(target.names, target.parts, strict=True)
@@ -219,8 +223,8 @@ def test_as_h5py_reads_them(tmp_path_factory: pytest.TempPathFactory, data: st.D
         some = h5py.h5s.create_simple((count,))
         some.select_hyperslab((0,), (written,))
         dataset.write(h5py.h5s.create_simple((written,)), some, elements, source.type_id)
-        # Every `step`-th element from 5 on is one of the source, behind them are those of a file
-        # that is not there, and those of no source.
+        # From 5 on, every `step`-th element is one of the source. After them come elements of a
+        # missing file, and elements without a source.
         shape = (5 + count * step + 20,)
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         space, gone = h5py.h5s.create_simple(shape), h5py.h5s.create_simple(shape)
@@ -249,7 +253,7 @@ def test_as_h5py_reads_them(tmp_path_factory: pytest.TempPathFactory, data: st.D
 
 
 def test_sources_that_are_virtual_are_converted_once(tmp_path: Path) -> None:
-    """The type in between does not count, but its fill value does."""
+    """The intermediate type has no effect, but its fill value has."""
     with h5py.File(tmp_path / "v.h5", "w") as file:
         file["s"] = np.array([1000, -5, 3], "i4")
         layout = h5py.VirtualLayout((4,), "u1")

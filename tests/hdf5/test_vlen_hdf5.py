@@ -1,4 +1,4 @@
-"""Elements of variable length in HDF5: values beside those that were written, counts of reads, damage."""
+"""Elements of variable length in HDF5: values against the written ones, counts of reads, damage."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from test_syscalls import strace
 STRUCT = np.dtype([("a", "<i4"), ("b", "<f4"), ("c", "<i4")])
 ITEMS = ["<i4", ">i2", "|u1", "<f8", ">f4", STRUCT]
 
-#: How long elements are: what an application has, and what breaks readers.
+#: Lengths of elements: as applications have them, and as they break readers.
 LENGTHS: dict[str, Callable[[random.Random], int]] = {
     "tiny": lambda rng: rng.randint(0, 3),
     "empty": lambda rng: 0,
     "same": lambda rng: 5,
     "mixed": lambda rng: rng.choice([0, 1, 7, 100]),
-    # Larger than the smallest collection, and than the largest of many objects.
+    # "large" exceeds the smallest collection. "huge" exceeds the largest collection of many
+    # objects.
     "large": lambda rng: 3000 if rng.random() < 0.05 else rng.randint(0, 4),
     "huge": lambda rng: 70_000 if rng.random() < 0.05 else rng.randint(0, 4),
 }
@@ -52,14 +53,15 @@ def texts(seed: int, count: int, lengths: str) -> list[str]:
 
 
 def fill_in(dataset: h5py.Dataset, values: list[Any], order: list[int]) -> None:
-    """One by one: that is the order of the heap; and rows of one length stay rows."""
+    """Writes elements one by one: the heap has their order, and rows of one length stay rows."""
     for number in order:
         dataset[number] = values[number]
 
 
 def replaced(path: Path, seed: int, values: list[Any], new: Callable[[int], Any]) -> list[Any]:
-    """Writes some elements again, some more than once, when the file has been closed: objects of the heap are
-    freed, and their indices used again.
+    """Rewrites some elements after the file was closed, some of them more than once.
+
+    Objects of the heap are freed, and their indices are used again.
     """
     rng, values = random.Random(seed), list(values)
     with h5py.File(path, "r+") as file:
@@ -106,7 +108,7 @@ def test_rows(
     order = list(range(count))
     if shuffled:
         rng.shuffle(order)
-    # Some are never written: null.
+    # Some elements are never written: they are null.
     unwritten = set(order[: count // 8]) if rng.random() < 0.3 else set()
     with scratch() as root:
         with new_file(root / "a.h5", libver, offsets) as file:
@@ -200,7 +202,7 @@ def test_texts(
 
 
 def test_very_many(tmp_path: Path) -> None:
-    """Some hundred thousand tiny ones: more than a batch has."""
+    """Some hundred thousand tiny elements, which are more than one batch."""
     path, count = tmp_path / "a.h5", 600_000
     numbers = np.random.default_rng(3).integers(0, 1 << 20, count)
     with h5py.File(path, "w") as file:
@@ -225,7 +227,7 @@ def test_very_many(tmp_path: Path) -> None:
 
 
 def test_freed_objects(tmp_path: Path) -> None:
-    """A collection whose indices have gaps: objects were freed in the middle of it."""
+    """A collection whose indices have gaps, because objects in its middle were freed."""
     path, values = tmp_path / "a.h5", rows(1, 300, "<i4", "same")
     with h5py.File(path, "w") as file:
         fill_in(file.create_dataset("d", (300,), h5py.vlen_dtype("<i4")), values, list(range(300)))
@@ -272,7 +274,7 @@ def test_members_and_attributes(tmp_path: Path) -> None:
 
 
 def test_many_share_one_object(tmp_path: Path) -> None:
-    """Two cells may have one heap id: the ids are copied in the file."""
+    """Two cells may have one heap id. The test copies ids in the file."""
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("d", (10,), h5py.vlen_dtype("<i4"))
@@ -288,13 +290,12 @@ def test_many_share_one_object(tmp_path: Path) -> None:
 
 
 def heap_of(content: bytes) -> list[tuple[int, int]]:
-    """Where collections are: address and bytes."""
+    """Returns the address and size of each collection."""
     found = [match.start() for match in re.finditer(b"GCOL\x01\0\0\0", content)]
     return [(at, int.from_bytes(content[at + 8 : at + 16], "little")) for at in found]
 
 
-# ------------------------------------------------------------------------------------------------
-# counts
+# ---- counts
 
 TRACED = """
 import os, sys
@@ -316,7 +317,10 @@ os.path.exists("/hyperslab-mark-end")
 
 
 def reads(trace: Path, path: Path, what: str, cell: int = 0) -> tuple[int, int]:
-    """Calls that read the file, and their bytes. ``one``: this cell is read."""
+    """Returns the number of calls that read the file, and their bytes.
+
+    ``one`` reads the given cell.
+    """
     count, total, counting = 0, 0, False
     for line in strace(trace, "file,desc", TRACED, str(path), what, str(cell)):
         if "/hyperslab-mark-begin" in line:
@@ -340,23 +344,24 @@ def test_reads_of_a_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         made[:] = values
         dataset[...] = made
     heap = sum(value.nbytes for value in values)
-    # All: in long reads, and hardly more than there is.
+    # Everything is read in long reads, with hardly more bytes than there are.
     calls, total = reads(tmp_path / "all", path, "all")
     size = os.path.getsize(path)
     assert total <= size * 1.1
     assert calls <= 4 + total // (128 << 10), (calls, total, heap)
-    # One cell of a large heap: its id, and its collection.
+    # One cell of a large heap takes its id and its collection.
     calls, total = reads(tmp_path / "one", path, "one", count // 2)
     assert calls <= 3
     assert total <= 80 << 10
-    # Again: what was parsed is kept (of a heap of this size), so only ids are read.
+    # Once more: parsed collections are kept (for a heap of this size), so only ids are read.
     calls, _ = reads(tmp_path / "again", path, "one warm", count // 2)
     assert calls <= 2
 
 
 def spread(path: Path, dataset: str, gap: int, huge: bool) -> list[int]:
-    """Moves the collections of a file apart, which then has holes. ``huge``: a gap is a collection, of one
-    object, which becomes a cell; these cells are returned.
+    """Moves the collections of a file apart, so that the file has holes.
+
+    If ``huge``, each hole is a collection of one object, which becomes a cell. Returns these cells.
     """
     with h5py.File(path) as file:
         ids, cells = file[dataset].id.get_offset(), file[dataset].shape[0]
@@ -380,7 +385,7 @@ def spread(path: Path, dataset: str, gap: int, huge: bool) -> list[int]:
         for n in range(cells):
             length, at, index = struct.unpack_from("<IQI", content, ids + 16 * n)
             struct.pack_into("<IQI", content, ids + 16 * n, length, moved.get(at, at), index)
-        # What the superblock says of the end.
+        # The end of the file, as the superblock states it.
         struct.pack_into("<Q", content, 40, end)
         stream.seek(0)
         stream.write(content)
@@ -390,7 +395,7 @@ def spread(path: Path, dataset: str, gap: int, huge: bool) -> list[int]:
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
 @pytest.mark.parametrize("neighbours", ["huge", "holes"])
 def test_one_cell_of_a_large_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, neighbours: str) -> None:
-    """A heap of more than 1 GB, nearly all of it holes: its size is not what a read of one cell costs."""
+    """A heap of more than 1 GB, nearly all holes: reading one cell does not depend on its size."""
     monkeypatch.setenv("HYPERSLAB_THREADS", "1")
     path, cells, gap = tmp_path / "a.h5", 6000, 24 << 20
     made = np.empty(cells, object)
@@ -404,20 +409,19 @@ def test_one_cell_of_a_large_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with h5py.File(path) as file:
         for n in [small[0], small[len(small) // 2], small[-1], *huge[-1:]]:
             assert np.array_equal(dset[n], file["d"][n])
-    # Its id, and its collection.
+    # The id of the cell, and its collection.
     for n in (small[len(small) // 2], small[-1]):
         calls, total = reads(tmp_path / "trace", path, "one", n)
         assert calls <= 3
         assert total <= 80 << 10
-    # Its id, the directory of its collection, and itself.
+    # The id of the cell, the directory of its collection, and the object itself.
     for n in huge[-1:]:
         calls, total = reads(tmp_path / "trace", path, "one", n)
         assert calls <= 3
         assert gap <= total <= gap + (80 << 10)
 
 
-# ------------------------------------------------------------------------------------------------
-# damage
+# ---- damage
 
 
 @pytest.mark.parametrize("kind", ["rows", "texts"])
@@ -458,7 +462,7 @@ def test_damaged_heaps(tmp_path: Path, kind: str) -> None:
 
 
 def damaged(path: Path, change: Callable[[bytearray, int, int], None]) -> str:
-    """What reading a file says of which the heap, or the ids, were changed."""
+    """Changes the heap or the ids of a file. Returns the error of reading the file."""
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("group/name", (12,), h5py.vlen_dtype("<i4"))
         fill_in(dataset, rows(1, 12, "<i4", "same"), list(range(12)))
@@ -478,7 +482,7 @@ def test_errors_name_attributes(tmp_path: Path) -> None:
         file.create_group("group").attrs["names"] = np.array(["Ada", "Grace"], object)
     content = path.read_bytes()
     ((heap, _),) = heap_of(content)
-    # Ids are beside each other: length, address, index.
+    # Ids are adjacent: length, address, index.
     one = b"[\x01-\x08]\0\0\0" + re.escape(struct.pack("<Q", heap)) + b"[\x01-\x08]\0\0\0"
     (ids,) = re.finditer(one * 2, content, re.DOTALL)
     path.write_bytes(content[: ids.end() - 4] + struct.pack("<I", 7) + content[ids.end() :])
@@ -493,7 +497,7 @@ def test_errors_name_dataset_cell_and_collection(tmp_path: Path) -> None:
         content[at : at + size] = value.to_bytes(size, "little")
 
     def third(content: bytearray, ids: int, heap: int, **fields: int) -> None:
-        """Length, address and index of the third id."""
+        """Changes length, address or index of the third id."""
         for name, (at, size) in {"length": (0, 4), "address": (4, 8), "index": (12, 4)}.items():
             if name in fields:
                 put(content, ids + 2 * 16 + at, fields[name], size)
@@ -511,7 +515,7 @@ def test_errors_name_dataset_cell_and_collection(tmp_path: Path) -> None:
         assert "group/name" in message, f"{what}: {message}"
         assert re.search(r"(element|cell) 2\b", message), f"{what}: {message}"
         assert re.search(r"collection at (address )?\d+", message), f"{what}: {message}"
-    # What concerns the collection as a whole.
+    # Damage that concerns the whole collection.
     for what, change in {
         "longer than the file": lambda c, ids, heap: put(c, heap + 8, 1 << 40, 8),
         "an object past its end": lambda c, ids, heap: put(c, heap + 16 + 8, 1 << 30, 8),

@@ -1,4 +1,4 @@
-"""Arrays whose metadata claims much and of which little is stored: what is done costs what is stored."""
+"""Arrays whose metadata claims far more than is stored: the cost depends on the stored amount."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=list(SHAPES))
 def sparse(request: pytest.FixtureRequest, tmp_path: Path) -> hs.Array:
-    """An array with one chunk (or shard) stored, at its end."""
+    """Returns an array with one stored chunk (or shard), at its end."""
     array = hs.create_array(tmp_path / "a", dtype="u1", **SHAPES[request.param])
     array[tuple(n - 1 for n in array.shape)] = 7
     return array
@@ -73,7 +73,7 @@ def test_copy(sparse: hs.Array, tmp_path: Path) -> None:
 
 
 def test_copy_to_larger_chunks(tmp_path: Path) -> None:
-    """Chunks of the copy hold a million chunks of the source, of which three are stored."""
+    """A chunk of the copy covers a million chunks of the source. Three of them are stored."""
     source = hs.create_array(tmp_path / "a", shape=(1 << 40,), chunks=(1,), dtype="i4", fill_value=-1)
     for at in (5, 6, (1 << 39) + 1):
         source[at] = at % 1000
@@ -88,7 +88,7 @@ def test_copy_to_larger_chunks(tmp_path: Path) -> None:
 def test_copy_of_scattered_chunks(
     tmp_path: Path, rng: np.random.Generator, source: tuple[int, int], target: tuple[int, int]
 ) -> None:
-    """Grids that do not divide each other, few chunks stored: as NumPy has it."""
+    """Copies few stored chunks between grids that do not divide each other."""
     array = hs.create_array(tmp_path / "a", shape=(900, 801), chunks=source, dtype="i2", fill_value=9)
     expected: dict[tuple[int, int], int] = {}
     for row, column in rng.integers(0, (900, 801), size=(40, 2)).tolist():
@@ -102,7 +102,7 @@ def test_copy_of_scattered_chunks(
 
 
 def test_copy_of_chunks_that_fit_no_memory(tmp_path: Path) -> None:
-    """Nothing of them is stored, so no memory is needed."""
+    """Nothing is stored, so no memory is needed."""
     source = hs.create_array(tmp_path / "a", shape=(1 << 62,), chunks=(1 << 40,), dtype="u1")
     hs.copy(source, tmp_path / "b", verify=True)
     assert hs.open_array(tmp_path / "b").nchunks_initialized == 0
@@ -128,15 +128,18 @@ def test_links_in_circles(tmp_path: Path) -> None:
 
 @pytest.fixture
 def deep_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder for deep trees of folders. ``shutil.rmtree``, with which pytest removes old folders,
-    fails on them before Python 3.13: it calls itself for each level."""
+    """Returns a folder for deep trees of folders.
+
+    Before Python 3.13 ``shutil.rmtree``, which pytest uses to remove old folders, fails on such
+    trees, because it is recursive.
+    """
     yield tmp_path
     for tree in tmp_path.iterdir():
         subprocess.run(["rm", "-rf", str(tree)], check=True)
 
 
 def deep_file(path: Path, depth: int, name: str = "g") -> Path:
-    """An HDF5 file of groups within each other; the innermost has an array ``a``."""
+    """Writes an HDF5 file of nested groups. The innermost has an array ``a``."""
     h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
         group = file
@@ -194,7 +197,8 @@ def test_copies_of_deep_groups_cost_what_they_are_deep(deep_path: Path) -> None:
         return len(calls), sum(int(found[1]) for found in read if found)
 
     few, more, many = (np.array(cost(depth)) for depth in (200, 400, 800))
-    # Twice as many levels more: twice the cost. Of its square it would be four times.
+    # The second step adds twice as many levels, so it costs twice as much. Quadratic cost would be
+    # four times.
     assert ((many - more) < 2.5 * (more - few) + 100_000 * np.array([0, 1])).all(), (few, more, many)
     # Consolidated metadata reads all documents again.
     assert cost(800, consolidated=False)[0] < 20 * 800
@@ -213,7 +217,7 @@ def test_paths_longer_than_the_system_takes(deep_path: Path, depth: int, name: s
     assert [path.name for path in deep_path.iterdir()] == ["deep.h5"]
     report = hs.copy(path, deep_path / "copy.zarr", skip_unsupported=True)
     assert report.groups < depth + 1 and report.skipped
-    # A store in memory takes any path.
+    # A store in memory accepts any path.
     memory = hs.MemoryStore()
     assert hs.copy(path, memory).groups == depth + 1
     inner = "/".join([name] * depth) + "/a"
@@ -270,7 +274,7 @@ def test_unreadable_members_are_listed_and_refused(tmp_path: Path) -> None:
 
 def test_whatever_lists_members_marks_the_unreadable_alike(tmp_path: Path) -> None:
     group = _with_unreadable(tmp_path / "g")
-    # A group that cannot be opened, either.
+    # This group cannot be opened either.
     group.create_group("inner/below")
     inner = tmp_path / "g/inner/zarr.json"
     inner.write_text(json.dumps(json.loads(inner.read_text()) | {"attributes": 5}))
@@ -299,7 +303,7 @@ def test_whatever_lists_members_marks_the_unreadable_alike(tmp_path: Path) -> No
         assert opened.get("none") is None and opened.get("none", 5) == 5
         assert opened.get("..", 5) == 5 and opened.get("good/below") is None
         assert opened.get("good") == opened["good"]
-    # It can be deleted and replaced.
+    # Unreadable members can be deleted and replaced.
     del group["codec"], group["torn"]
     group["type"] = [7]
     assert "codec" not in group and "torn" not in group and group["type"][...].tolist() == [7]

@@ -1,4 +1,4 @@
-"""Damaged chunks: each is a typed error that says what and where; no more happens."""
+"""Damaged chunks raise typed errors that name the place and the damage. Nothing else happens."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_damaged_chunks(tmp_path: Path, codec: str, damage: Callable[[bytes], by
         lambda: z[7, 3],
         lambda: z[::-2, ::3],
         lambda: z.read(out=np.empty((10, 10), "<f4")),
-        # A partial write has to read first.
+        # A partial write must read first.
         lambda: z.__setitem__((7, slice(2, 5)), 0),
     ]
     for attempt in attempts:
@@ -91,15 +91,15 @@ def test_damaged_chunks(tmp_path: Path, codec: str, damage: Callable[[bytes], by
             assert key in told
             assert "[1, 0]" in told
         else:
-            # Uncompressed rows may lie where they should; and decoders may end before what comes
-            # after.
+            # Shifted uncompressed rows may still be in place, and a decoder may stop before the
+            # added bytes.
             assert codec in ("none", "v2-none") or damage in (damage_longer, damage_huge)
     if codec not in ("none", "v2-none"):
         assert files_below(tmp_path) == before or damage in (damage_longer, damage_huge)
-    # The other chunk, and the neighbour, are there as before.
+    # The other chunk and the neighbour are unchanged.
     assert_same(z[:5], DATA[:5])
     assert_same(hs.open_array(tmp_path, path="ocean/t-neighbour")[...], DATA)
-    # A write of the whole chunk needs nothing of the old one.
+    # Writing the whole chunk does not need the old one.
     z[5:] = DATA[5:]
     assert_same(z[...], DATA)
 
@@ -178,7 +178,7 @@ def test_checksums_can_be_left_unverified(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", "<>")
 def test_text_that_is_none(tmp_path: Path, order: str) -> None:
-    """Numbers beyond the last character: NumPy has arrays of them, but no scalar."""
+    """Code points beyond the last character: NumPy has arrays of them, but no scalars."""
     z = hs.create_array(tmp_path, shape=(2,), dtype=f"{order}U1", compressors=None, zarr_format=2)
     z[...] = ["a", "b"]
     (tmp_path / "0").write_bytes(np.array([0x110000, ord("b")], f"{order}u4").tobytes())
@@ -191,7 +191,7 @@ def test_text_that_is_none(tmp_path: Path, order: str) -> None:
 @given(case=cases(), data=st.data())
 @settings(max_examples=examples(150))
 def test_random_damage_of_chunks(case: Case, data: st.DataObject) -> None:
-    """Whatever bytes a chunk has: an array of the right shape, or an error; never more."""
+    """Any bytes in a chunk give an array of the right shape or an error, nothing else."""
     with scratch() as root:
         with hs.config.set(write_empty_chunks=True):
             hs.create_array(root / "a", **case.arguments())[...] = case.data
@@ -219,7 +219,7 @@ def test_random_damage_of_chunks(case: Case, data: st.DataObject) -> None:
 
 
 def test_zarr_python_and_we_refuse_alike(tmp_path: Path) -> None:
-    """Where zarr-python cannot read a chunk neither can we; it is not that we are too strict."""
+    """zarr-python refuses the same chunks: we are not too strict."""
     for codec in CODECS:
         chunk = written(tmp_path / codec, codec)
         chunk.write_bytes(damage_truncated(chunk.read_bytes()))

@@ -1,4 +1,4 @@
-"""Bad metadata: each fault is a typed error that names the document and the member; no more happens."""
+"""Bad metadata raises typed errors that name document and member. Nothing else happens."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_bad_v2_metadata(tmp_path: Path, changes: dict[str, Any], named: str) ->
 
 
 def refused(root: Path, key: str, named: str) -> None:
-    """The array cannot be opened; the error names the document and what is wrong in it. All is as it was."""
+    """The array cannot be opened. The error names document and fault, and no file changes."""
     before = files_below(root)
     for mode in ["r", "r+", "a"]:
         for opened in (
@@ -236,7 +236,7 @@ def test_bad_v2_attributes(tmp_path: Path, text: bytes) -> None:
 
 
 def test_a_huge_array_is_no_burden(tmp_path: Path) -> None:
-    """Metadata may name more elements than there is memory: only what is asked for counts."""
+    """Metadata may describe more elements than fit in memory. Only the selected ones matter."""
     z = hs.create_array(tmp_path / "a", shape=(2**40, 2**20), chunks=(1000, 1000), dtype="f8")
     z[2**39, 5:8] = [1, 2, 3]
     assert z[2**39 - 1 : 2**39 + 1, 4:9].tolist() == [[0] * 5, [0, 1, 2, 3, 0]]
@@ -279,7 +279,7 @@ ODD_VALUES = [
 @given(case=cases(), data=st.data())
 @settings(max_examples=examples(300))
 def test_random_damage_of_metadata(case: Case, data: st.DataObject) -> None:
-    """Whatever the metadata says: an array, or an error that names the document."""
+    """Any metadata gives an array or an error that names the document."""
     with scratch() as root:
         hs.create_array(root / "a", **case.arguments())[...] = case.data
         path = root / "a" / ("zarr.json" if case.zarr_format == 3 else ".zarray")
@@ -290,7 +290,7 @@ def test_random_damage_of_metadata(case: Case, data: st.DataObject) -> None:
             else:
                 document = json.loads(good)
                 place: Any = document
-                # Down to some member, which gets a value that it should not have.
+                # Walks down to some member and gives it a wrong value.
                 while True:
                     names = list(place) if isinstance(place, dict) else list(range(len(place)))
                     if not names:
@@ -307,7 +307,7 @@ def test_random_damage_of_metadata(case: Case, data: st.DataObject) -> None:
                 path.write_text(json.dumps(document))
             try:
                 z = hs.open_array(root / "a", mode="r")
-                # What it says may be anything; reading a little of it must be bounded.
+                # The metadata may be anything. A small read must be bounded.
                 found = z[tuple(slice(0, 3) for _ in z.shape)]
             except hs.HyperslabError as error:
                 assert isinstance(error, (ValueError, OSError, MemoryError)), repr(error)
@@ -348,7 +348,7 @@ def test_bad_consolidated_metadata(tmp_path: Path, zarr_format: Any, value: Any)
             found[name]
     except hs.HyperslabError as error:
         assert "zarr.json" in str(error) or ".zmetadata" in str(error) or "path" in str(error)
-    # It can be left aside.
+    # Consolidated metadata can be ignored.
     assert hs.open_group(tmp_path, mode="r", use_consolidated=False)["a"][...].tolist() == [0, 1, 2]
 
 

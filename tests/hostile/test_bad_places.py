@@ -1,4 +1,4 @@
-"""Things in the way, no permission, a full disk, interrupts: typed errors, and everything as it was."""
+"""Obstacles, no permission, a full disk, interrupts: typed errors, and files stay unchanged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_file_where_a_directory_should_be(tmp_path: Path) -> None:
 
 
 def test_a_directory_where_a_chunk_should_be(tmp_path: Path) -> None:
-    """A directory is no object: for zarr-python as for us there is no chunk. Nor can there be one."""
+    """A directory is not an object: zarr-python and hyperslab see no chunk and write none."""
     chunk = written(tmp_path, "zstd")
     chunk.unlink()
     chunk.mkdir()
@@ -76,7 +76,7 @@ def test_a_directory_where_a_chunk_should_be(tmp_path: Path) -> None:
         assert isinstance(caught.value, IsADirectoryError)
     assert (chunk / "inside").read_text() == "x"
     assert_same(z[:5], DATA[:5])
-    # No temporary file is left.
+    # No temporary file remains.
     assert sorted(path.name for path in chunk.parent.iterdir()) == ["0"]
 
 
@@ -118,7 +118,7 @@ def test_no_permission(tmp_path: Path) -> None:
     chunk = written(tmp_path / "g", "zstd")
     hs.create_array(tmp_path / "g", name="ocean/t-hidden", shape=(1,), dtype="i4")
     before = files_below(tmp_path)
-    # Directories above are for their owner alone, as pytest makes them.
+    # pytest creates parent directories for their owner alone.
     for parent in [tmp_path, *tmp_path.parents][:3]:
         parent.chmod(0o755)
     chunk.chmod(0)
@@ -165,7 +165,7 @@ print("done")
 
 
 def test_disk_full(tmp_path: Path) -> None:
-    """No file may grow beyond 100 bytes: as on a full disk, a write fails half way."""
+    """Files are limited to 100 bytes: like on a full disk, a write fails half way."""
     written(tmp_path, "none")
     before = files_below(tmp_path)
     done = run_child(DISK_FULL, tmp_path)

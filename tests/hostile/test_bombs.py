@@ -1,4 +1,4 @@
-"""Small documents and chunks that claim to be large: they are refused, and cost no memory."""
+"""Small documents and chunks that claim to be large are refused and cost no memory."""
 
 import json
 import struct
@@ -11,7 +11,7 @@ import hyperslab as hs
 import numpy as np
 import pytest
 
-# Runs `code` with `path`, and says how many MB more than before the process had at most.
+# Runs `code` with `path` and prints the growth of peak memory in MB.
 MEASURED = """
 import re, sys
 import hyperslab as hs
@@ -48,7 +48,10 @@ def changed(path: Path, change: Any) -> None:
 
 
 def zstd_of_zeros(count: int) -> bytes:
-    """A frame without a content size that decodes to `count` zeros: blocks of 128 KiB in four bytes each."""
+    """Returns a frame without content size that decodes to `count` zeros.
+
+    Each block of 128 KiB takes four bytes.
+    """
     block = 1 << 17
     one, last = (struct.pack("<I", block << 3 | 2 | end)[:3] + b"\0" for end in (0, 1))
     return bytes.fromhex("28b52ffd0058") + one * (count // block - 1) + last
@@ -76,7 +79,7 @@ def test_text_that_compresses_well_is_read(tmp_path: Path) -> None:
     z[...] = "y" * (1 << 20)
     assert (tmp_path / "text/c/0").stat().st_size < 16 << 10
     assert [len(text) for text in z[...]] == [1 << 20] * 24
-    # What would not be read is not written, and the setting decides about both.
+    # The setting limits writes like reads.
     with hs.config.set(vlen_chunk_bound="1 MiB"):
         with pytest.raises(hs.HyperslabError, match="vlen_chunk_bound"):
             z[0]
@@ -127,7 +130,7 @@ def test_too_many_codecs(tmp_path: Path) -> None:
 
 
 def test_results_between_codecs_take_what_is_there(tmp_path: Path) -> None:
-    """A chunk claims 2³² bytes behind two compressors: what lies between them takes no more than there is."""
+    """A chunk claims 2³² bytes behind two compressors. The intermediate result stays small."""
     both = [{"name": "zstd", "configuration": {"level": 1}}, {"name": "gzip", "configuration": {"level": 1}}]
     z = hs.create_array(tmp_path, shape=(8,), chunks=(8,), dtype="u1", compressors=both)
     z[:] = np.arange(8)

@@ -1,4 +1,4 @@
-"""Limits of a process: descriptors and memory. Special files, and HDF5 files that are not whole."""
+"""Limits of a process (descriptors and memory), special files, and incomplete HDF5 files."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             hs.open(path, mode="r")
         assert not hs.h5.is_hdf5(path)
-    # A write in its place reads nothing.
+    # Overwriting a whole chunk reads nothing.
     array[:2] = [8, 9]
     assert array[:].tolist() == [8, 9, 2, 3]
 
@@ -202,7 +202,7 @@ def test_chunks_that_end_with_the_array(tmp_path: Path, kind: str, how: str) -> 
     path = tmp_path / "short.h5"
     with h5py.File(path, "w") as file:
         short = file.create_dataset("d", (15,), dtype, chunks=(10,), **options)
-        # What the library itself stores of an array that ends there.
+        # The bytes that the library stores for an array that ends there.
         whole = file.create_dataset("w", data=data[10:], chunks=(5,), **options)
         for start in (0, 10):
             stored = data[start : start + 10].tobytes()
@@ -247,7 +247,7 @@ def test_sources_of_virtual_datasets_that_shrank(tmp_path: Path) -> None:
     with h5py.File(path) as theirs, hs.File(path) as ours:
         for name, count in (("v", 4), ("n", 3)):
             assert ours[name][:count].tolist() == theirs[name][:count].tolist()
-            # The library refuses all of a source that is not as long as its target.
+            # The library refuses a source that is shorter than its target.
             with pytest.raises(OSError):
                 theirs[name][:]
             source = ours["line" if name == "v" else "plane"][:]

@@ -1,4 +1,4 @@
-"""Lists, masks, coordinates and blocks: what NumPy says, and what zarr-python says of its own ways."""
+"""Lists, masks, coordinates and blocks: as in NumPy, or as in zarr-python for its own ways."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ def created(case: Case) -> hs.Array:
     return z
 
 
-# -------------------------------------------------------------------------------------------
-# generated
+# ---------------------------------------------------------------------------------------- generated
 
 
 @st.composite
 def lists(draw: st.DrawFn, length: int, count: int | None = None) -> Any:
-    """Indices of an axis: a list or an array, of any type, in any order."""
+    """Draws indices of an axis: a list or an array of any type, in any order."""
     n = max(length, 1)
     size = draw(st.integers(0, 8)) if count is None else count
     found = draw(st.lists(st.integers(-n, n - 1), min_size=size, max_size=size)) if length else []
@@ -66,7 +65,7 @@ def one_axis(draw: st.DrawFn, length: int) -> Any:
 
 @st.composite
 def with_one_list(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Slices, and a list or a mask on one axis: on which NumPy, h5py and zarr-python agree."""
+    """Draws slices and one list or mask, for which NumPy, h5py and zarr-python agree."""
     axis = draw(st.integers(0, len(shape) - 1))
     basic = [draw(selections((n,))) for n in shape]
     items = [item[0] if len(item) == 1 and isinstance(item[0], slice) else slice(None) for item in basic]
@@ -75,7 +74,7 @@ def with_one_list(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 @st.composite
 def with_lists(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Several lists that are broadcast, beside slices and integers: for NumPy coordinates of points."""
+    """Draws several broadcast lists with slices and integers: coordinates of points in NumPy."""
     dims = draw(st.sampled_from([(1,), (5,), (2, 3), (9,), (0,)]))
     if 0 in shape:
         dims = (0,)
@@ -93,7 +92,7 @@ def with_lists(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
             found = draw(lists(n, math.prod(part)))
             items.append(np.asarray(found, int if not len(found) else None).reshape(part))
             several += 1
-    # With a single list, libraries disagree about where its axis goes.
+    # With a single list, libraries disagree about the place of its axis.
     while several < 2:
         axis = next(k for k, item in enumerate(items) if not isinstance(item, np.ndarray))
         items[axis] = np.zeros((1,) if shape[axis] else (0,), int)
@@ -102,7 +101,7 @@ def with_lists(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def written(draw: Callable[[Any], Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Values:
-    """Values that are broadcast to a shape."""
+    """Draws values that broadcast to a shape."""
     part = tuple(draw(st.sampled_from([n, n, 1])) for n in shape)
     part = part[draw(st.integers(0, len(part))) if len(part) and draw(st.booleans()) else 0 :]
     return from_bits(draw(st.integers(0, 2**16)), math.prod(part), dtype).reshape(part)
@@ -118,7 +117,7 @@ def check(
     put: Callable[[Values, Values], None],
     what: str,
 ) -> None:
-    """What is read is what is wanted; what is written is what NumPy writes, and nothing else."""
+    """Checks a read's values, and that a write changes the same elements as in NumPy."""
     assert_same(read(), wanted, what)
     values = written(data.draw, wanted.shape, model.dtype)
     put(model, values)
@@ -127,7 +126,7 @@ def check(
 
 
 def check_all(z: hs.Array, model: Values, data: st.DataObject) -> None:
-    """Every kind of index, each of the same array."""
+    """Checks every kind of index on the same array."""
     shape = model.shape
     for _ in range(2):
         selection = data.draw(with_one_list(shape))
@@ -217,7 +216,7 @@ def test_every_kind_of_shards(case: ShardCase, data: st.DataObject) -> None:
 
 @st.composite
 def zarrs(draw: st.DrawFn) -> tuple[Values, hs.Array, Any]:
-    """The same values in an array of hyperslab and one of zarr-python."""
+    """Draws the same values in an array of hyperslab and one of zarr-python."""
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.integers(1, 9)) for _ in range(rank))
     chunks = tuple(draw(st.integers(1, 4)) for _ in range(rank))
@@ -262,7 +261,7 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
         )
         for n in counts
     )
-    # One list, or lists for all axes: what zarr-python takes without naming the kind of index.
+    # One list, or lists for all axes: zarr-python accepts these without the kind of index.
     axis = data.draw(st.integers(0, len(shape) - 1))
     plain = tuple(
         data.draw(
@@ -284,7 +283,7 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
         assert_same(np.asarray(ways(ours)[selection]), expected, repr(selection))
         new = np.arange(expected.size, dtype="i4").reshape(expected.shape) + 1000
         ways(ours)[selection] = new
-        # Where elements are named twice, zarr-python's order is not NumPy's. An older one fails to
+        # For elements named twice, zarr-python's order differs from NumPy's. An older one cannot
         # write lists to shards.
         if ways(ours)[selection].tolist() == new.tolist() and not (OLD_ZARR and ours.shards):
             ways(theirs)[selection] = new
@@ -292,8 +291,7 @@ def test_zarr_python_says_the_same(arrays: tuple[Values, hs.Array, Any], data: s
         ours[...] = theirs[...] = values
 
 
-# ------------------------------------------------------------------------------------------- by
-# hand
+# ------------------------------------------------------------------------------------------ by hand
 
 
 @pytest.fixture(params=[None, (4, 6)], ids=["chunks", "shards"])
@@ -361,19 +359,19 @@ def test_lists_of_every_kind(grid: tuple[hs.Array, Values]) -> None:
     assert_same(z[np.array(3), [1, 2]], model[3, [1, 2]])
     assert_same(z[..., [1, 2]], model[..., [1, 2]])
     assert_same(z[[1], ...], model[[1]])
-    # NumPy's booleans of other bytes than 0 and 1 are true.
+    # NumPy booleans with bytes other than 0 and 1 are true.
     mask = np.frombuffer(bytes([2, 0, 255, 0, 0, 1, 0]), bool)
     assert_same(z[mask], model[[0, 2, 5]])
 
 
 def test_an_integer_beside_one_list_stays_where_it_is() -> None:
-    """As with h5py and zarr-python; NumPy brings the list's axis to the front where a slice is between."""
+    """As in h5py and zarr-python. NumPy moves the list's axis forward if a slice is between."""
     model = np.arange(24).reshape(2, 3, 4)
     z = hs.create_array(hs.MemoryStore(), data=model, chunks=(1, 2, 2))
     assert_same(z[0, :, [1, 3]], model[0][:, [1, 3]])
     assert_same(z[0, :, [1, 3]], np.asarray(zarr.array(model)[0, :, [1, 3]]))
     assert_same(z[0, [1, 2]], model[0, [1, 2]])
-    # Several lists are NumPy's.
+    # Several lists behave as in NumPy.
     assert_same(z[[0, 1], :, [1, 3]], model[[0, 1], :, [1, 3]])
     assert_same(z[:, [0, 1], [1, 3]], model[:, [0, 1], [1, 3]])
 
@@ -487,7 +485,7 @@ def test_what_the_other_ways_refuse(grid: tuple[hs.Array, Values]) -> None:
 
 
 def test_numbers_beyond_64_bits_are_out_of_bounds(grid: tuple[hs.Array, Values]) -> None:
-    """NumPy takes 2⁶⁴ - 1 for -1; zarr-python does not."""
+    """NumPy takes 2⁶⁴ - 1 for -1. zarr-python does not."""
     z, _ = grid
     index = np.array([2**64 - 1, 2], "u8")
     for attempt in (lambda: z[index], lambda: z.oindex[index], lambda: z.vindex[index, index]):
@@ -573,7 +571,7 @@ def test_large_requests(tmp_path: Any) -> None:
 
 
 def test_threads_that_change_an_index_meanwhile(grid: tuple[hs.Array, Values]) -> None:
-    """The index was copied: what is read may be of either, but lies in the array."""
+    """The index is copied: a read may see either content, but stays within the array."""
     z, _ = grid
     index, stop = np.zeros(5000, int), threading.Event()
 

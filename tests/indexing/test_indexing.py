@@ -1,4 +1,4 @@
-"""Basic indexing is NumPy's: what is read, what is assigned, what is refused."""
+"""Basic indexing works as in NumPy: reads, assignments and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support import assert_same, assign, examples
 
 
 def created(case: Case) -> hs.Array:
-    """In memory: what is stored is not what is tested here."""
+    """Creates the array in memory, because storage is not tested here."""
     z = hs.create_array(hs.MemoryStore(), **case.arguments())
     z[...] = case.data
     return z
@@ -46,7 +46,7 @@ def test_reading(case: Case, data: st.DataObject) -> None:
 def memory(
     draw: st.DrawFn, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A large array, and a view of it with this shape: strided, reversed, transposed, somewhere inside."""
+    """Draws a large array and a view of it: strided, reversed, transposed, at any offset."""
     steps = [draw(st.sampled_from([1, 1, 2, 3, -1, -2])) for _ in shape]
     before = [draw(st.integers(0, 2)) for _ in shape]
     after = [draw(st.integers(0, 2)) for _ in shape]
@@ -79,7 +79,7 @@ def test_reading_into_memory_of_any_layout(case: Case, data: st.DataObject) -> N
     wanted = np.asarray(expected[selection]).astype(z.dtype)
     base, view = data.draw(memory(wanted.shape, z.dtype))
     model = base.copy()
-    # The same view of the copy, found by where it starts and how it strides.
+    # The same view of the copy, from its offset and strides.
     offset = view.__array_interface__["data"][0] - base.__array_interface__["data"][0] if view.size else 0
     np.ndarray(view.shape, view.dtype, model, offset, view.strides)[...] = wanted
     assert z.read(selection, out=view) is view
@@ -117,7 +117,7 @@ def test_memory_that_cannot_be_read_into() -> None:
 
 
 def test_out_with_elements_that_share_memory() -> None:
-    """What `np.copyto` does: the elements are written one after another."""
+    """Writes elements one after another, like `np.copyto`."""
     z = hs.create_array(hs.MemoryStore(), data=np.arange(12.0).reshape(3, 4), chunks=(2, 2))
     base = np.zeros(6)
     view = np.lib.stride_tricks.as_strided(base, (3, 4), (8, 8), writeable=True)
@@ -138,7 +138,7 @@ def test_assignment(case: Case, data: st.DataObject) -> None:
         shape = data.draw(broadcastable(target))
         value = from_bits(case.seed + number, math.prod(shape), z.dtype).reshape(shape)
         if data.draw(st.booleans()):
-            # The caller's memory may lie in any way.
+            # The caller's memory may have any layout.
             _, view = data.draw(memory(shape, z.dtype))
             view[...] = value
             value = view
@@ -174,7 +174,7 @@ def test_assigned_values_are_converted_as_numpy_does(case: Case, data: st.DataOb
     except (ValueError, OverflowError, TypeError) as refused:
         with pytest.raises(type(refused)):
             z[selection] = value
-        # NumPy stops half way; here nothing is written.
+        # NumPy stops half way. hyperslab writes nothing.
         assert_same(z[...], before)
         return
     z[selection] = value
@@ -265,7 +265,7 @@ def test_errors_are_of_numpys_kinds(selection: Any, kind: type[Exception]) -> No
 
 @pytest.mark.parametrize("index", [2**63, -(2**63) - 1, 2**100, -(2**100)])
 def test_integers_beyond_64_bits_are_out_of_bounds(index: int) -> None:
-    """For NumPy some are an IndexError and others an OverflowError."""
+    """NumPy raises IndexError for some and OverflowError for others."""
     z = hs.create_array(hs.MemoryStore(), data=np.arange(12).reshape(3, 4), chunks=(2, 2))
     for selection in [index, (0, index)]:
         with pytest.raises(hs.errors.BoundsCheckError, match="out of bounds"):

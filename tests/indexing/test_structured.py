@@ -1,5 +1,6 @@
-"""Elements with fields: what zarr-python and TensorStore write we read, and the other way round; one field
-read and written by itself; metadata that says nonsense.
+"""Elements with fields: hyperslab, zarr-python and TensorStore read each other's arrays.
+
+Also single fields, which are read and written alone, and wrong metadata.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ PLAIN = ["b1", *NUMBERS, *NUMBERS, "S1", "S5", "U3", "V3"]
 def structures(
     draw: st.DrawFn, subarrays: bool = False, deep: int = 2, names: tuple[str, ...] = tuple(PLAIN)
 ) -> np.dtype[Any]:
-    """A structure: one to four fields, some of them structures, each number in either byte order."""
+    """Draws a structure of one to four fields.
+
+    Some fields are structures. Each number has either byte order.
+    """
     fields: list[Any] = []
     for number in range(draw(st.integers(1, 4))):
         if deep and draw(st.integers(0, 3)) == 0:
@@ -56,7 +60,7 @@ def structures(
 
 
 def random_values(seed: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Structures of random bits."""
+    """Returns structures of random bits."""
     found = np.zeros(count, dtype)
     for number, name in enumerate(dtype.names or ()):
         field = dtype[name]
@@ -81,7 +85,7 @@ class Case:
 
     @property
     def opened_dtype(self) -> np.dtype[Any]:
-        """What we show: the byte order that is stored."""
+        """The type that hyperslab shows. It has the stored byte order."""
         return self.dtype if self.zarr_format == 2 else self.dtype.newbyteorder("><"[not self.big])
 
     @property
@@ -160,7 +164,7 @@ def cases(
 
 
 def plain_fill(seed: int, dtype: np.dtype[Any]) -> Any:
-    """A fill value without NaNs, whose payloads zarr-python loses."""
+    """Returns a fill value without NaNs, because zarr-python loses their payloads."""
     found = random_values(seed + 7, 1, dtype)
 
     def tame(part: np.ndarray[Any, Any]) -> None:
@@ -175,7 +179,7 @@ def plain_fill(seed: int, dtype: np.dtype[Any]) -> Any:
 
 
 def same_elements(found: Any, expected: np.ndarray[Any, Any], what: str = "") -> None:
-    """The same values, in whatever byte order they were found."""
+    """Checks for the same values in any byte order."""
     found = np.asarray(found)
     assert found.dtype.newbyteorder("<") == expected.dtype.newbyteorder("<"), what
     assert_same(found.astype(expected.dtype), expected, what)
@@ -273,7 +277,7 @@ def test_one_field_is_read_and_written_by_itself(case: Case, data: st.DataObject
         if data.draw(st.booleans()):
             ours[...] = model
         else:
-            # Chunks that are not there have fill values in their other fields, too.
+            # In absent chunks the other fields have fill values, too.
             model[...] = ours.fill_value if ours.fill_value is not None else 0
         for number in range(5):
             name = part_of(data, case.dtype)
@@ -385,7 +389,8 @@ def test_copies_of_zarr_arrays(case: Case, data: st.DataObject) -> None:
         same_elements(copied[...], case.values)
         assert copied.fields == ours.fields
         if case.zarr_format == 3 and to == 2 and not case.shape:
-            # A scalar of v3 is a variable, whose fill value marks nothing.
+            # A scalar of v3 is a variable. Its fill value does not mark missing elements, so v2
+            # gets none.
             assert copied.fill_value is None
         elif ours.fill_value is not None:
             same_elements(copied.fill_value, np.asarray(ours.fill_value))
@@ -412,7 +417,7 @@ def test_copies_of_compounds_of_hdf5(
     with scratch() as root:
         with h5py.File(root / "a.h5", "w") as file:
             chunked = {"chunks": True, "compression": "gzip"} if shape[0] and 0 not in shape[0] else {}
-            # Elements that are not there hold a value other than zero.
+            # Elements that are not stored have a value other than zero.
             fill = {"fillvalue": random_values(seed + 1, 1, stored)[0]} if seed % 2 else {}
             data = file.create_dataset("a", shape[0], stored, **chunked, **fill)
             if seed % 3:
@@ -564,7 +569,7 @@ def test_fields_by_way_of_a_cache(tmp_path: Path) -> None:
             tmp_path / order, shape=(6, 10), chunks=(4, 4), dtype=dtype, zarr_format=2, order=order
         )
         z[...] = values
-    # What has just been written is not kept: it may change without another time.
+    # A cache does not keep chunks that were just written: they could change without a new time.
     time.sleep(2.5)
     for order in "CF":
         cached = hs.open_array(tmp_path / order).with_config({"cache": "1 MiB"})

@@ -18,7 +18,7 @@ Step = tuple[str, Any]
 
 @st.composite
 def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> Step:
-    """One selection of an array of a shape: how, and by what."""
+    """Draws one selection of an array of a shape: the method, and its argument."""
     how = draw(st.sampled_from(["plain", "plain", "plain", "oindex", "vindex", "mask", "transpose"]))
     if how == "mask":
         return "plain", draw(masked(shape))
@@ -38,7 +38,7 @@ def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> Step:
 
 
 def one_axis(length: int) -> st.SearchStrategy[Any]:
-    """What selects along one axis."""
+    """Draws a selection along one axis."""
     kinds: list[st.SearchStrategy[Any]] = [st.slices(length), hnp.arrays(bool, length)]
     if length:
         kinds += [
@@ -50,7 +50,7 @@ def one_axis(length: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def plain(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """An index as NumPy has it."""
+    """Draws an index as NumPy takes it."""
     lists = draw(hnp.array_shapes(min_dims=1, max_dims=2, max_side=3))
     items: list[Any] = []
     for length in shape:
@@ -69,7 +69,7 @@ def plain(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 @st.composite
 def masked(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """A mask of some axes, slices of the others."""
+    """Draws a mask of some axes, and slices of the others."""
     first, end = sorted((draw(st.integers(0, len(shape))), draw(st.integers(0, len(shape)))))
     if first == end:
         return ...
@@ -80,7 +80,7 @@ def masked(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 
 def follow(view: Any, step: Step) -> Any:
-    """A step of a view of ours."""
+    """Applies a step to one of our views."""
     how, selection = step
     if how == "transpose":
         return view.transpose(selection)
@@ -88,7 +88,7 @@ def follow(view: Any, step: Step) -> Any:
 
 
 def expect(values: np.ndarray[Any, Any], step: Step) -> Any:
-    """The same of a NumPy array."""
+    """Applies the same step to a NumPy array."""
     how, selection = step
     if how == "transpose":
         return values.transpose(selection)
@@ -101,7 +101,7 @@ def expect(values: np.ndarray[Any, Any], step: Step) -> Any:
 
 
 def test_steps_that_lead_nowhere() -> None:
-    """A step may be larger than any number, where there is at most one element to take."""
+    """A step may be larger than any machine integer if it takes at most one element."""
     ref = np.arange(6).reshape(1, 6)
     z = hs.create_array({}, data=ref, chunks=(1, 2))
     for first in (np.s_[:, :0], np.s_[:, 2:3], np.s_[[False], 1:]):
@@ -130,7 +130,7 @@ def test_selections_of_selections(data: st.DataObject) -> None:
     out = np.zeros(wanted.shape[::-1], "i4").T
     assert view.read(out=out) is out and np.array_equal(out, wanted)
     assert view.explain().shape is not None
-    # What is written is where it was read; of several values for an element one stays.
+    # Elements are written where they were read. If one element gets several values, one stays.
     values = -1 - np.arange(wanted.size, dtype="i4").reshape(wanted.shape)
     view.write(values)
     now = z[...]

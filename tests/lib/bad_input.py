@@ -1,4 +1,4 @@
-"""What the tests of bad input have in common: an array to be damaged, and its neighbour."""
+"""Shared by the tests of bad input: an array to damage, and its neighbour."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CODECS: dict[str, tuple[int, Any]] = {
 
 
 def written(root: Path, codec: str, name: str = "ocean/t") -> Path:
-    """A group with an array in it, and its neighbour; returns the path of chunk (1, 0)."""
+    """Writes a group with an array and its neighbour. Returns the path of chunk (1, 0)."""
     zarr_format, compressors = CODECS[codec]
     for node in (name, name + "-neighbour"):
         z = hs.create_array(
@@ -73,7 +73,7 @@ def written(root: Path, codec: str, name: str = "ocean/t") -> Path:
 
 
 def damaged(data: st.DataObject, good: bytes) -> bytes:
-    """The bytes with a few of them changed, cut off, inserted, or made to claim other lengths."""
+    """Changes, cuts off or inserts a few bytes, or makes them claim other lengths."""
     bad = bytearray(good)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     kind = data.draw(st.sampled_from(["flip", "flip", "flip", "cut", "insert", "header", "length"]))
@@ -89,7 +89,7 @@ def damaged(data: st.DataObject, good: bytes) -> bytes:
     elif kind == "header":
         bad[:16] = rng.bytes(min(16, len(bad)))
     elif len(bad) >= 4:
-        # Where lengths and offsets are.
+        # The region of lengths and offsets.
         at = int(rng.integers(max(1, min(len(bad) - 3, 64))))
         bad[at : at + 4] = struct.pack("<I", int(rng.choice([0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1])))
     return bytes(bad)

@@ -1,9 +1,9 @@
-"""What fake-gcs-server lacks of the XML interface of Google Cloud Storage, in terms of what it has.
+"""Adds the parts of Google Cloud Storage's XML interface that fake-gcs-server lacks.
 
-The `object_store` crate, and so obstore and hyperslab, use only the XML interface. fake-gcs-server knows its
-downloads, deletions and lists, but puts and copies only of the JSON interface: they are translated. The
-parts of an upload are kept here until it is complete, and are then one put. Conditional reads are refused
-here, and buckets that do not exist are told from objects.
+The `object_store` crate, and so obstore and hyperslab, use only the XML interface. fake-gcs-server
+supports its downloads, deletions and lists. It has puts and copies only in the JSON interface, so
+these are translated. The parts of an upload are kept here until it is complete and then sent as one
+put. Conditional reads are checked here. Missing buckets are distinguished from missing objects.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PASSED = ("range", "content-type", "cache-control")
 
 
 class Front(ThreadingHTTPServer):
-    """Listens on a port of its own."""
+    """A server on its own port."""
 
     daemon_threads = True
 
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        # That of fake-gcs-server.
+        # The port of fake-gcs-server.
         self.port = port
         self.uploads: dict[str, dict[int, bytes]] = {}
 
@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Front
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
     def do_GET(self) -> None:
         self.handle_request()
@@ -95,12 +95,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(status, found, **headers)
 
     def is_wanted(self, etag: str) -> bool:
-        """Whether the conditions of a read hold: fake-gcs-server does not look."""
+        """Checks the conditions of a read, which fake-gcs-server ignores."""
         present, absent = self.headers.get("if-match"), self.headers.get("if-none-match")
         return (present is None or present == etag) and (absent is None or absent != etag)
 
     def condition(self) -> str:
-        """The condition of a write, for JSON."""
+        """Returns the condition of a write for the JSON interface."""
         generation = self.headers.get("x-goog-if-generation-match")
         return "" if generation is None else f"ifGenerationMatch={generation}"
 
@@ -120,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
         )
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
-        """What fake-gcs-server answers."""
+        """Returns the response of fake-gcs-server."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
         try:
             headers = {name: value for name, value in self.headers.items() if name.lower() in PASSED}
@@ -145,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def front(port: int) -> Iterator[int]:
-    """Stands before fake-gcs-server; gives the port to ask."""
+    """Starts the server in front of fake-gcs-server. Yields its port."""
     server = Front(port)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

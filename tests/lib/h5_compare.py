@@ -1,4 +1,4 @@
-"""A file through `hyperslab.h5`, held against h5py: every object, attribute, property and chunk."""
+"""Compares a file in `hyperslab.h5` with h5py: every object, attribute, property and chunk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hdf5_same import same_values
 
-# What datasets are asked for, and must say the same.
+# Properties of datasets that must be equal.
 PROPERTIES = (
     "shape",
     "dtype",
@@ -39,7 +39,7 @@ LINKS = {h5py.HardLink: hs.h5.HardLink, h5py.SoftLink: hs.h5.SoftLink, h5py.Exte
 
 @contextlib.contextmanager
 def registered() -> Iterator[None]:
-    """`hyperslab.h5.register`, and afterwards nothing of it that other tests would see."""
+    """Calls `hyperslab.h5.register` and undoes its effects afterwards."""
     kinds = (hs.FileArray, hs.Datatype, hs.Empty)
     before = [kind._kin for kind in kinds]
     hs.h5.register()
@@ -51,7 +51,7 @@ def registered() -> Iterator[None]:
 
 
 def same_dtype(ours: np.dtype[Any], theirs: np.dtype[Any], what: str) -> None:
-    """Types, and what h5py notes in them."""
+    """Compares types, including h5py's metadata in them."""
     assert ours == theirs, f"{what}: {ours}, expected {theirs}"
     assert hs.h5.check_string_dtype(ours) == h5py.check_string_dtype(theirs), what
     assert hs.h5.check_enum_dtype(ours) == h5py.check_enum_dtype(theirs), what
@@ -74,10 +74,10 @@ def same_attributes(ours: Any, theirs: Any, what: str) -> None:
 
 
 def same_low_level(ours: Any, theirs: Any, what: str) -> None:
-    """What h5py's low-level interface says of a dataset."""
+    """Compares h5py's low-level interface to a dataset."""
     mine, id_ = ours.id, theirs.id
     assert (mine.shape, mine.rank, mine.valid) == (id_.shape, id_.rank, id_.valid), what
-    # Bitfields (4) are integers (0) in NumPy.
+    # NumPy has integers (0) for bitfields (4).
     class_ = id_.get_type().get_class()
     assert mine.get_type().get_class() == (0 if class_ == 4 else class_), what
     assert mine.get_offset() == id_.get_offset(), what
@@ -150,7 +150,7 @@ def same_group(ours: Any, theirs: Any, what: str) -> None:
 
 
 def same_file(ours: hs.File, theirs: h5py.File) -> int:
-    """Compares all that is in two files; returns how many objects there are."""
+    """Compares everything in two files. Returns the number of objects."""
     names, found = ["/"], ["/"]
     theirs.visit(names.append)
     ours.visit(found.append)

@@ -1,10 +1,10 @@
-"""A plugin for pytest: h5py's own tests, with what they read read by hyperslab.
+"""A pytest plugin: h5py's own tests, with hyperslab doing the reading.
 
-h5py writes. Where a test reads of a file that h5py has open, what is in it by then is read through
-`hyperslab.File`, from an image of the file. Files that a test opens for reading only are opened by us.
+h5py writes. If a test reads from a file that h5py has open, `hyperslab.File` reads an image of its
+present content. hyperslab also opens the files that a test opens read-only.
 
-What h5py does for itself, references (which lead into h5py's open file), and objects without a name
-stay h5py's.
+h5py keeps its internal calls, references (which lead into h5py's open file) and objects without a
+name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ hs.config.external_files = "anywhere"
 TheirFile = h5py.File
 CLASSES = {hs.FileArray: h5py.Dataset, hs.FileGroup: h5py.Group, hs.Datatype: h5py.Datatype}
 LINKS = {hs.HardLink: h5py.HardLink, hs.SoftLink: h5py.SoftLink, hs.ExternalLink: h5py.ExternalLink}
-# Values read by us.
+# Number of reads by hyperslab.
 read = 0
 
 
 class Kind(type):
-    """Calls go to the one or the other; for everything else it is h5py's class."""
+    """Calls create our class or h5py's. In all other respects it is h5py's class."""
 
     def __call__(cls, name: Any, mode: str = "r", *arguments: Any, **keywords: Any) -> Any:
         ours = mode == "r" and not isinstance(name, h5py._objects.ObjectID)
@@ -56,7 +56,7 @@ h5py.File = File
 
 
 def asked_by_h5py() -> bool:
-    """Whether the call comes from h5py itself, through the two frames of a patch."""
+    """Returns true if h5py itself makes the call. Skips the two frames of a patch."""
     return sys._getframe(3).f_globals.get("__name__", "").startswith("h5py._hl")
 
 
@@ -72,7 +72,10 @@ def holds_references(dtype: np.dtype[Any]) -> bool:
 
 
 def mirror(node: Any) -> Any:
-    """What h5py has open, opened by us; ``None``: it is closed, has no name, or no image can be taken."""
+    """Opens a copy of h5py's open object, or returns ``None``.
+
+    ``None`` means the object is closed or unnamed, or h5py can give no image of the file.
+    """
     global read
     if isinstance(node, h5py.AttributeManager):
         kinds = {h5py.h5i.GROUP: h5py.Group, h5py.h5i.DATASET: h5py.Dataset, h5py.h5i.FILE: TheirFile}
@@ -90,7 +93,7 @@ def mirror(node: Any) -> Any:
         return None
     path = Path(os.fsdecode(file.filename))
     if path.is_file():
-        # Beside it: files that it refers to are found.
+        # In the same folder, so that files it refers to are found.
         copy = path.with_name(f"{path.name}.judged")
         copy.write_bytes(image)
         ours = hs.File(copy)
@@ -101,7 +104,7 @@ def mirror(node: Any) -> Any:
 
 
 def patch(kind: type, name: str, ours: Callable[..., Any] | None = None, skip: Any = None) -> None:
-    """Has a method or property of h5py's answered by us, unless ``skip`` of its arguments."""
+    """Lets hyperslab answer a method or property of h5py, unless ``skip`` returns true."""
     theirs = kind.__dict__[name] if name in kind.__dict__ else getattr(kind, name)
     is_property = isinstance(theirs, property)
     original = theirs.fget if is_property else theirs
@@ -122,7 +125,7 @@ def patch(kind: type, name: str, ours: Callable[..., Any] | None = None, skip: A
 
 
 def blocks(index: Any) -> Any:
-    """An index with our class of blocks in the place of h5py's."""
+    """Replaces h5py's class of blocks in an index by ours."""
     if isinstance(index, tuple):
         return tuple(blocks(part) for part in index)
     if isinstance(index, h5py.MultiBlockSlice):
@@ -131,7 +134,10 @@ def blocks(index: Any) -> Any:
 
 
 def theirs_to_read(self: Any, index: Any = None, *arguments: Any, **keywords: Any) -> bool:
-    """References lead into h5py's file; and a view of h5py's reads for itself."""
+    """Returns true if h5py must read.
+
+    h5py reads references, which lead into its open file, closed datasets, and its own views.
+    """
     parts = index if isinstance(index, tuple) else (index,)
     given = any(isinstance(part, h5py.RegionReference) for part in parts)
     return given or not self.id or h5py.h5d.DatasetID not in type(self.id).__mro__ or refers(self.id)
@@ -141,12 +147,12 @@ def refers(low: Any) -> bool:
     try:
         return holds_references(low.dtype)
     except TypeError:
-        # Elements that neither has in NumPy.
+        # NumPy has no such elements in either library.
         return False
 
 
 def get(node: Any, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any:
-    """`Group.get` of classes and links, as h5py's."""
+    """Calls `Group.get` and translates classes and links to h5py's."""
     found = node.get(name, default, getclass, getlink)
     if getclass:
         return (LINKS if getlink else CLASSES).get(found, found)
@@ -192,6 +198,6 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """What came of each test, for `test_h5py_suite.py`."""
+    """Writes the outcome of each test for `test_h5py_suite.py`."""
     found = {"read": read, "outcomes": outcomes}
     Path(os.environ["H5PY_JUDGE"]).write_text(json.dumps(found))

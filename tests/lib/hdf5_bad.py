@@ -1,10 +1,11 @@
-"""Reads damaged files, in a process of its own: a crash, a hang or a memory hog takes down this one only.
+"""Reads damaged files in its own process: a crash, a hang or a memory hog ends only this process.
 
     python hdf5_bad.py GOOD OUT HOW [STEP]
 
-Each damaged copy of GOOD is written to OUT and read from there completely. HOW is ``bytes`` (each byte
-changed), ``loose`` (the same without verifying checksums), ``cut`` (each shorter beginning). Prints a JSON
-object: how many copies were errors, equal or different, and what should never happen.
+Writes each damaged copy of GOOD to OUT and reads all of it. HOW is ``bytes`` (each byte changed),
+``loose`` (the same without verifying checksums) or ``cut`` (each shorter beginning). Prints a JSON
+object: the number of copies that were errors, equal or different, and failures that must never
+happen.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 
-#: Memory above what importing takes.
+#: Memory beyond the memory after importing.
 MEMORY = 1 << 30
 SECONDS = 30
 ERRORS = (hs.HyperslabError, ValueError, OSError, KeyError, MemoryError)
@@ -30,7 +31,7 @@ LARGEST = 1 << 20
 
 
 def digest(value: Any) -> str:
-    """All of a value, whatever it is."""
+    """Returns text for the complete value of any type."""
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return f"{value.shape}{[digest(item) for item in value.reshape(-1)]}"
@@ -41,7 +42,7 @@ def digest(value: Any) -> str:
 
 
 def everything(path: Path) -> tuple[dict[str, str], list[str]]:
-    """All that is in a file, as texts by path, and what went wrong. Of huge arrays, a part."""
+    """Reads everything in a file: texts by path, and errors. Reads huge arrays in part."""
     found: dict[str, str] = {}
     errors: list[str] = []
 
@@ -53,7 +54,7 @@ def everything(path: Path) -> tuple[dict[str, str], list[str]]:
             return None
 
     waiting = [("", attempt("", lambda: hs.open(path, mode="r")))]
-    # Hard links may make circles; so paths are bounded.
+    # Hard links can form cycles, so the walk is limited.
     for _ in range(100):
         if not waiting:
             break
@@ -91,7 +92,7 @@ def damaged(good: bytes, how: str, step: int) -> Any:
         return
     bad = bytearray(good)
     for at in range(0, len(good), step):
-        # A bit at either end, a small and a large number.
+        # The lowest bit, the highest bit, a small number and a large one.
         for value in {good[at] ^ 1, good[at] ^ 0x80, 0, 0xFF, (good[at] + 1) & 0xFF} - {good[at]}:
             bad[at] = value
             yield f"byte {at} = {value:#04x}", bytes(bad)
@@ -115,7 +116,7 @@ def main(good: Path, out: Path, how: str, step: int) -> None:
         out.write_bytes(bad)
         if number % 20 == 0:
             faulthandler.dump_traceback_later(SECONDS, exit=True)
-            # Where it stopped, if it did.
+            # Shows where a crash or a hang happened.
             (out.parent / "last").write_text(what)
         try:
             found, errors = everything(out)
@@ -123,7 +124,7 @@ def main(good: Path, out: Path, how: str, step: int) -> None:
             never.append(f"{what}: {type(error).__name__}: {error}")
             continue
         kinds.update(errors)
-        # Where something is an error, other things may be missing; what is there must be right.
+        # An error may hide other nodes. Values that were read must be right.
         wrong = [name for name, text in found.items() if expected.get(name) != text]
         if wrong or not errors and len(found) < len(expected):
             counts["different"] += 1

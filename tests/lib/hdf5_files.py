@@ -1,7 +1,7 @@
-"""HDF5 files for tests, written by h5py: what a dataset is made of, and generators of very many of them.
+"""HDF5 files for tests, written by h5py: dataset properties, and generators of many datasets.
 
-A file holds the cases of one version of the format ("libver"), each a dataset of its own name, so that
-thousands are written and read within seconds.
+A file holds the cases of one format version ("libver"), each as a dataset with its own name.
+Thousands are written and read within seconds.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def plain(names: str) -> dict[str, np.dtype[Any]]:
     return {name: np.dtype(name) for name in names.split()}
 
 
-#: Types that filters for numbers take.
+#: Types that numeric filters accept.
 NUMBERS = plain("|i1 |u1 <i2 >i2 <u2 >u2 <i4 >i4 <u4 >u4 <i8 >i8 <u8 >u8 <f4 >f4 <f8 >f8")
 
-#: Types of which elements are bytes in place.
+#: Types whose elements are stored in place.
 FIXED = (
     NUMBERS
     | plain("<f2 >f2 <c8 >c8 <c16 >c16 |S1 |S5 |V7")
@@ -50,7 +50,7 @@ FIXED = (
     }
 )
 
-#: Types of which elements are elsewhere in the file.
+#: Types whose elements are stored elsewhere in the file.
 ELSEWHERE = {
     "text": h5py.string_dtype(),
     "bytes": h5py.string_dtype("ascii"),
@@ -62,7 +62,7 @@ ELSEWHERE = {
     "region": h5py.regionref_dtype,
 }
 
-#: Types that NumPy does not have as they are stored: what HDF5 makes of them is the expected value.
+#: Types that NumPy cannot represent as stored. The expected value is HDF5's conversion.
 ODD: dict[str, Callable[[], h5py.h5t.TypeID]] = {}
 
 
@@ -160,7 +160,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "fletcher32+zstd": {"fletcher32": True, **hdf5plugin.Zstd(1)},
 }
 
-#: Filters that take only some types.
+#: Filters that accept only some types.
 ONLY_NUMBERS = {"szip-nn", "szip-ec", "scaleoffset", "nbit", "nbit+deflate"}
 
 EXTENTS = ["fixed", "unlimited", "two unlimited", "limited"]
@@ -170,7 +170,7 @@ WRITTEN = ["all", "some", "nothing", "grown", "shrunk"]
 
 @dataclass(frozen=True)
 class Case:
-    """One dataset: everything that decides how it is stored."""
+    """One dataset: everything that determines how it is stored."""
 
     rank: int
     extent: str
@@ -199,13 +199,13 @@ class Case:
             case "partial":
                 return shape, tuple(rng.randint(1, max(1, n)) for n in shape)
             case "many":
-                # More than the 20 or so that need only an index's first block.
+                # The first block of an index holds about 20.
                 return (rng.randint(60, 130), *shape[1:]), (rng.randint(1, 2), *shape[1:])
             case "pages":
                 # A fixed array has pages of 1024 chunks.
                 return (rng.randint(1030, 2100), *(1 for _ in shape[1:])), (1,) * self.rank
             case "wide":
-                # More than two bytes in one chunk dimension.
+                # A chunk dimension that needs more than two bytes.
                 return (rng.randint(66_000, 70_000), *(1 for _ in shape[1:])), (
                     66_000,
                     *(1 for _ in shape[1:]),
@@ -215,7 +215,7 @@ class Case:
     def max_shape(
         self, shape: Shape, chunks: Shape | None, rng: random.Random
     ) -> tuple[int | None, ...] | None:
-        # No chunk may be larger than the dataset may become.
+        # No chunk may be larger than the dataset's maximum shape.
         least = [max(sizes) for sizes in zip(shape, chunks or shape)]
         match self.extent:
             case "fixed":
@@ -267,7 +267,10 @@ class Case:
 
 
 def put(dataset: h5py.Dataset, box: tuple[slice, ...], values: np.ndarray[Any, Any]) -> None:
-    """Writes values; sequences of variable length one by one: h5py makes a matrix of equally long ones."""
+    """Writes values. Writes rows of variable length one at a time.
+
+    h5py would make a matrix of rows with equal lengths.
+    """
     if h5py.check_vlen_dtype(dataset.dtype) is None:
         dataset[box or ...] = values
         return
@@ -276,7 +279,7 @@ def put(dataset: h5py.Dataset, box: tuple[slice, ...], values: np.ndarray[Any, A
 
 
 class Values:
-    """Values of a type."""
+    """Generates values of a type."""
 
     def __init__(self, dtype: np.dtype[Any], seed: int) -> None:
         self.dtype = dtype
@@ -293,7 +296,7 @@ class Values:
                 return self.bits((1,), self.dtype)[0]
 
     def bits(self, shape: Shape, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """Compressible and incompressible numbers in turn."""
+        """Returns compressible and incompressible numbers in turn."""
         if dtype.subdtype is not None:
             base, inner = dtype.subdtype
             return self.bits((*shape, *inner), base)
@@ -367,16 +370,16 @@ class Values:
 
 
 def is_possible(case: Case) -> bool:
-    """Whether the library can write such a dataset, within a moment."""
+    """Returns true if the HDF5 library can write such a dataset quickly."""
     if case.fill and (case.type.subdtype or case.type.kind in "mM" or case.type.hasobject):
-        # There are fill values of text, and of what has no other conversion.
+        # Among these types only text supports a fill value.
         if not h5py.check_string_dtype(case.type):
             return False
     if case.chunking == "pages" and FILTERS[case.filter].get("compression", "gzip") != "gzip":
         return False
     if case.rank == 0:
         plain = case.chunking is None and case.extent == "fixed" and case.filter == "none"
-        # h5py 3.16 crashes when it writes a scalar of such elements.
+        # h5py 3.16 crashes on a scalar of these elements.
         return plain and case.written in ("all", "nothing") and case.dtype != "ragged compound"
     if case.extent == "two unlimited" and case.rank < 2:
         return False
@@ -402,7 +405,10 @@ def is_possible(case: Case) -> bool:
 
 
 def cases(seed: int, times: int = 1) -> Iterator[Case]:
-    """Every filter with every extent and chunking, every type with every extent; the rest by chance."""
+    """Yields every filter with every extent and chunking, and every type with every extent.
+
+    All other properties are random.
+    """
     rng = random.Random(seed)
     small = [name for name, dtype in FIXED.items() if dtype.itemsize <= 2]
     every: list[tuple[str | None, str | None, str | None, str | None]] = []
@@ -433,7 +439,7 @@ def cases(seed: int, times: int = 1) -> Iterator[Case]:
 
 
 def new_file(path: Path, libver: str, offsets: int) -> h5py.File:
-    """A file whose addresses have so many bytes."""
+    """Creates a file whose addresses have `offsets` bytes."""
     plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
     plist.set_sizes(offsets, 8)
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
@@ -443,11 +449,11 @@ def new_file(path: Path, libver: str, offsets: int) -> h5py.File:
 
 
 def write_cases(path: Path, libver: str, seed: int, times: int = 1) -> dict[str, Case]:
-    """A file with a dataset per case; its name is the key."""
+    """Writes a file with one dataset per case. Returns the cases by dataset name."""
     found = {}
     with h5py.File(path, "w", libver=(libver, "latest") if libver != "latest" else "latest") as file:
         for number, case in enumerate(cases(seed, times)):
-            # Not all in one group: those are large, and one of few kinds.
+            # Groups of 100: one large group would test a single kind of group.
             name = f"g{number // 100}/d{number}"
             group = file.require_group(name.split("/")[0])
             case.write(group, name.split("/")[1])
@@ -456,7 +462,7 @@ def write_cases(path: Path, libver: str, seed: int, times: int = 1) -> dict[str,
 
 
 def write_odd(file: h5py.File) -> None:
-    """Datasets of types that NumPy does not have."""
+    """Writes datasets of types that NumPy lacks."""
     values = np.array([0, 1, 2, 3, 5, 100, 1000, -1, -7, 2047, 77777, -5], "<i8")
     for name, make in ODD.items():
         stored = make()

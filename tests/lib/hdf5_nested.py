@@ -1,7 +1,7 @@
-"""Elements of variable length that hold others, written and read by the HDF5 library itself.
+"""Nested elements of variable length, written and read by the HDF5 library itself.
 
-h5py writes few of them. So memory is made here as the library has it in C (`hvl_t`, ``char *``), and handed
-to its functions, which are found through h5py.
+h5py can write few of them. This module builds the memory as the C library expects it (`hvl_t`,
+``char *``) and calls the library's functions, which it finds through h5py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Number:
-    """One that NumPy has a type for."""
+    """A number that NumPy has a type for."""
 
     def __init__(self, name: str) -> None:
         self.dtype = np.dtype(name)
@@ -37,7 +37,7 @@ class Number:
 
 
 class Text:
-    """A ``char *``. `None` is no pointer; that is not the same as no text."""
+    """A ``char *``. `None` is a null pointer, which differs from empty text."""
 
     size = 8
 
@@ -62,7 +62,7 @@ class Text:
 
 @dataclass
 class Sequence:
-    """An ``hvl_t``: how many there are, and a pointer to the first."""
+    """An ``hvl_t``: a count and a pointer to the first item."""
 
     item: Number | Text | Sequence | Structure
     lengths: tuple[int, ...] = (0, 0, 1, 2, 7)
@@ -88,7 +88,7 @@ class Sequence:
 
 @dataclass
 class Structure:
-    """Members one behind the other."""
+    """Consecutive members."""
 
     members: dict[str, Number | Text | Sequence | Structure]
 
@@ -122,7 +122,7 @@ Kind = Number | Text | Sequence | Structure
 
 
 def loaded() -> Any:
-    """The library that h5py calls; `None`: its functions cannot be reached from here."""
+    """Returns the library that h5py calls, or `None` if its functions are not reachable."""
     found = ctypes.CDLL(h5py.h5d.__file__)
     try:
         for call in (found.H5Dwrite, found.H5Dread):
@@ -134,7 +134,7 @@ def loaded() -> Any:
 
 
 def write(file: h5py.File, name: str, kind: Kind, values: list[Any], dcpl: Any = None) -> None:
-    """Makes a dataset of one axis."""
+    """Creates and writes a dataset with one axis."""
     stored, count = kind.type_id(), len(values)
     dataset = h5py.h5d.create(file.id, name.encode(), stored, h5py.h5s.create_simple((count,)), dcpl)
     keep: list[Any] = []
@@ -144,7 +144,7 @@ def write(file: h5py.File, name: str, kind: Kind, values: list[Any], dcpl: Any =
 
 
 def read(file: h5py.File, name: str, kind: Kind) -> list[Any]:
-    """All elements of a dataset, as the library reads them."""
+    """Returns all elements of a dataset, read by the library."""
     dataset, stored, size = file[name], kind.type_id(), kind.size
     count = dataset.shape[0]
     memory = ctypes.create_string_buffer(count * size + 1)

@@ -1,4 +1,4 @@
-"""Whether what hyperslab read is what h5py read."""
+"""Checks that hyperslab reads the same values as h5py."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def is_reference(value: Any) -> bool:
 
 
 def same_values(ours: Any, theirs: Any, what: str = "") -> None:
-    """Same type, shape and bits; of objects, element by element."""
+    """Compares type, shape and bits. Compares objects element by element."""
     if isinstance(theirs, h5py.Empty):
         assert ours is None or ours == theirs, f"{what}: {ours!r}"
         return
     if isinstance(theirs, np.ndarray) and theirs.shape == () and theirs.dtype.kind == "O":
-        # One object may come as it is.
+        # A single object may come without an array.
         one = isinstance(ours, np.ndarray) and ours.shape == () and ours.dtype.kind == "O"
         same_object(ours[()] if one else ours, theirs[()], what)
         return
@@ -35,7 +35,7 @@ def same_values(ours: Any, theirs: Any, what: str = "") -> None:
             same_object(found, expected, what)
         return
     if isinstance(theirs, np.ndarray | np.generic) and theirs.dtype.names:
-        # Member by member: the bytes between them are nothing.
+        # Member by member, because the padding between members is arbitrary.
         assert ours.dtype == theirs.dtype, f"{what}: {ours.dtype}, expected {theirs.dtype}"
         for name in theirs.dtype.names:
             same_values(ours[name], theirs[name], f"{what}, member {name}")
@@ -48,7 +48,7 @@ def same_values(ours: Any, theirs: Any, what: str = "") -> None:
 
 def same_object(found: Any, expected: Any, what: str) -> None:
     if is_reference(expected):
-        return  # what references lead to is compared where they are followed
+        return  # targets of references are compared where they are followed
     if isinstance(expected, np.ndarray):
         if expected.dtype.newbyteorder() == np.asarray(found).dtype:
             # h5py 3.16 takes the bytes of big-endian rows for native ones.

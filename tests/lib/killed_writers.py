@@ -1,10 +1,10 @@
-"""Programs of `test_shards_kill.py`: one whose children write and are killed, and one that reads meanwhile.
+"""Programs of `test_shards_kill.py`: one forks writers and kills them, one reads meanwhile.
 
     python killed_writers.py kill PATH KILLS SEED THREADS
     python killed_writers.py read PATH
 
-What an inner chunk holds follows from its first element, which counts up: half of one and half of another
-show.
+The first element of an inner chunk is a counter that determines all others. A mix of two writes is
+therefore detected.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ STEPS = np.arange(LENGTH, dtype="i8") * 2654435761
 
 
 def contents(value: int) -> np.ndarray[Any, Any]:
-    """An inner chunk, whose compressed length is as chance has it."""
+    """Returns the elements of an inner chunk. Its compressed length varies randomly."""
     values = (STEPS * (value | 1)) >> (value % 29)
     values[0] = value
     return values
 
 
 def value_of(found: np.ndarray[Any, Any]) -> int:
-    """The value that an inner chunk was made of; fails if it was made of several."""
+    """Returns the counter of an inner chunk. Fails if the chunk mixes several writes."""
     value = int(found[0])
     if value == 0:
         assert not found.any(), "half of nothing"
@@ -46,12 +46,12 @@ def value_of(found: np.ndarray[Any, Any]) -> int:
 
 
 def columns(first: int, behind: int) -> slice:
-    """The elements of inner chunks side by side."""
+    """Returns the elements of adjacent inner chunks."""
     return slice(first * LENGTH, behind * LENGTH)
 
 
 def write(z: hs.Array, count: np.ndarray[Any, Any], seed: int) -> None:
-    """Replaces inner chunks, one or several at a time, until it is killed."""
+    """Replaces one or several inner chunks at a time, until killed."""
     mine = random.Random(f"{seed} {count[0]}")
     while True:
         count[0] += 1
@@ -68,11 +68,11 @@ def write(z: hs.Array, count: np.ndarray[Any, Any], seed: int) -> None:
 
 
 def kill(path: Path, kills: int, seed: int, threads: int) -> None:
-    """Forks writers, and kills each in the middle of something."""
+    """Forks writers and kills each in the middle of its work."""
     hs.config.threads = threads
     z = hs.open_array(path, mode="r+")
     z[...]
-    # How many writes have begun: shared with the children, so that values never repeat.
+    # Number of started writes. Shared with the children, so that values never repeat.
     count = np.frombuffer(mmap.mmap(-1, 8), "i8")
     for _ in support.killed(lambda: write(z, count, seed), kills, seed, 0.008):
         pass
@@ -80,7 +80,10 @@ def kill(path: Path, kills: int, seed: int, threads: int) -> None:
 
 
 def watch(path: Path, seed: int, go_on: Callable[[], bool]) -> int:
-    """Reads whole arrays, rows and inner chunks; what it finds never gets older. How often it has read."""
+    """Reads whole arrays, rows and inner chunks and checks that no value gets older.
+
+    Returns the number of reads.
+    """
     z = hs.open_array(path)
     rng = np.random.default_rng(seed)
     last = np.zeros((ROWS, COLUMNS), "i8")
@@ -94,7 +97,7 @@ def watch(path: Path, seed: int, go_on: Callable[[], bool]) -> int:
             for j in across:
                 part = columns(j - across.start, j - across.start + 1)
                 value = value_of(found[i - rows.start, part])
-                # Nothing has no age.
+                # Zeros have no age.
                 assert value == 0 or value >= last[i, j], f"[{i}, {j}]: {value} after {last[i, j]}"
                 last[i, j] = max(last[i, j], value)
         rounds += 1

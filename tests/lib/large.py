@@ -1,7 +1,7 @@
-"""Arrays of 0.1 to 20 MB, and ways to read and write parts of them, from a random generator.
+"""Random arrays of 0.1 to 20 MB, and ways to read and write parts of them.
 
-Of that size are the paths that small arrays never take: memory of the engine's, several threads, chunks of
-64 KiB and more, parts of shards.
+Small arrays never reach some paths: memory of the engine, several threads, chunks of 64 KiB and
+more, parts of shards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DTYPES = ["b1", "i1", "u2", "i4", "f4", "f8", "i8", "c8", "c16", "S5", "U3", "M8
 
 @dataclass
 class Large:
-    """An array: what both libraries are told, and what is to be in it."""
+    """An array: the arguments for both libraries, and its expected values."""
 
     arguments: dict[str, Any]
     values: Values
@@ -28,7 +28,7 @@ class Large:
 
     @property
     def model(self) -> Values:
-        """An array of fill values."""
+        """Returns an array of fill values."""
         return np.full(self.values.shape, self.fill, self.values.dtype)
 
 
@@ -37,14 +37,14 @@ def one_of(rng: np.random.Generator, items: Any) -> Any:
 
 
 def shape_of(rng: np.random.Generator, elements: int) -> tuple[int, ...]:
-    """A shape of about so many elements: even, or with short and long axes."""
+    """Returns a shape of about `elements` elements: even, or with short and long axes."""
     rank = int(rng.integers(1, 5))
     weights = rng.dirichlet(np.full(rank, one_of(rng, [0.6, 2, 10])))
     return tuple(max(int(round(elements**weight)), 1) for weight in weights)
 
 
 def grid_of(rng: np.random.Generator, shape: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Chunks: any, or that divide the shape; no more than ``most`` of them."""
+    """Returns chunks, at most ``most``. Some divide the shape."""
     chunks = []
     for n in shape:
         count = int(rng.integers(1, max(int(most ** (1 / len(shape))), 1) + 1))
@@ -54,7 +54,7 @@ def grid_of(rng: np.random.Generator, shape: tuple[int, ...], most: int) -> tupl
 
 
 def values_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> Values:
-    """Noise, runs, or few different values; often with a region of fill value."""
+    """Returns noise, runs, or few different values, often with a region of the fill value."""
     count = int(np.prod(shape))
     seed = int(rng.integers(2**32))
     kind = one_of(rng, ["noise", "runs", "few"])
@@ -72,7 +72,7 @@ def values_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[
 
 
 def dtype_of(rng: np.random.Generator) -> tuple[np.dtype[Any], Any]:
-    """A data type, and a fill value of it."""
+    """Returns a data type and a fill value."""
     dtype = np.dtype(one_of(rng, DTYPES))
     fill: Any = np.zeros((), dtype)[()]
     if dtype.kind in "iufcb" and rng.random() < 0.5:
@@ -84,7 +84,7 @@ BLOSC = [("lz4", 5, 1), ("zstd", 3, 2), ("blosclz", 5, 1), ("lz4hc", 3, 0), ("zl
 
 
 def array_of(rng: np.random.Generator) -> Large:
-    """An array of Zarr."""
+    """Returns a random Zarr array."""
     dtype, fill = dtype_of(rng)
     size = int(10 ** rng.uniform(5, 7.3 if rng.random() < 0.25 else 6.5))
     shape = shape_of(rng, size // dtype.itemsize)
@@ -133,7 +133,7 @@ def array_of(rng: np.random.Generator) -> Large:
 
 
 def slice_of(rng: np.random.Generator, n: int, *, negative: bool) -> slice:
-    """A slice of one axis, mostly long."""
+    """Returns a slice of one axis, mostly long."""
     start, stop = sorted(int(k) for k in rng.integers(0, n + 1, 2))
     if rng.random() < 0.3:
         start, stop = 0, n
@@ -144,7 +144,7 @@ def slice_of(rng: np.random.Generator, n: int, *, negative: bool) -> slice:
 
 
 def basic_of(rng: np.random.Generator, shape: tuple[int, ...], *, negative: bool) -> tuple[Any, ...]:
-    """A basic index that keeps an axis."""
+    """Returns a basic index that keeps an axis."""
     items: list[Any] = [
         int(rng.integers(n)) if rng.random() < 0.15 else slice_of(rng, n, negative=negative) for n in shape
     ]
@@ -154,7 +154,7 @@ def basic_of(rng: np.random.Generator, shape: tuple[int, ...], *, negative: bool
 
 
 def orthogonal_of(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Lists (in any order, with repetitions), masks and slices, each for its own axis."""
+    """Returns lists (in any order, with repetitions), masks and slices, each for its own axis."""
     items: list[Any] = []
     for n in shape:
         kind = one_of(rng, ["list", "sorted", "mask", "slice"])
@@ -171,15 +171,16 @@ def orthogonal_of(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any
 
 
 def as_ix(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """An index of NumPy's for lists, masks and slices that each have their own axis."""
+    """Returns NumPy's index for lists, masks and slices that each have their own axis."""
     return np.ix_(*(np.arange(n)[item] for item, n in zip(items, shape, strict=True)))
 
 
 def memory_of(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[Values, Values]:
-    """Memory of some shape with random strides: axes in any order, backwards, with gaps, not aligned; and all
-    the memory that it lies in.
+    """Returns memory of a shape with random strides, and the whole buffer around it.
+
+    Axes may be in any order, reversed, with gaps or unaligned.
     """
     steps = [int(one_of(rng, [1, 1, 1, 2, 3, -1, -2])) for _ in shape]
     if np.prod(shape) * dtype.itemsize > 4_000_000:
@@ -195,6 +196,6 @@ def memory_of(
         whole[...] = 0
     base = whole[offset:].view(dtype).reshape(lengths) if size else np.zeros(lengths, dtype)
     view = base[tuple(slice(None, None, steps[axis]) for axis in order)].transpose(np.argsort(order))
-    # A step of 2 leaves half of the memory out.
+    # With a step of 2, half of the memory is skipped.
     assert view.shape == shape, (view.shape, shape)
     return view, whole

@@ -1,6 +1,7 @@
-"""Datasets of every kind that xarray, netCDF4 and h5netcdf write: sources for tests of what files mean.
+"""Datasets of every kind that xarray, netCDF4 and h5netcdf write, for tests of files' meaning.
 
-Every kind of variable is in every file that can hold it; sizes, values and options are drawn from a seed.
+Every file has every kind of variable that it can hold. Sizes, values and options are drawn from a
+seed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", 
 
 @dataclass
 class Made:
-    """A dataset in the making, and how to store its variables."""
+    """A dataset under construction, and how to store its variables."""
 
     rng: np.random.Generator
     kind: str
@@ -43,12 +44,12 @@ class Made:
 
 
 def holes(rng: np.random.Generator, values: Any) -> Any:
-    """Floats, some of them missing."""
+    """Replaces a quarter of the floats by NaN."""
     return np.where(rng.random(values.shape) < 0.25, np.nan, values)
 
 
 def dates(rng: np.random.Generator, count: int, calendar: str) -> Any:
-    """Days of a calendar, as xarray decodes them."""
+    """Returns days of a calendar, as xarray decodes them."""
     days = np.sort(rng.integers(0, 20_000, count))
     if calendar in ("standard", "proleptic_gregorian"):
         return np.datetime64("1999-12-31", "ns") + days * np.timedelta64(1, "D")
@@ -56,7 +57,7 @@ def dates(rng: np.random.Generator, count: int, calendar: str) -> Any:
 
 
 def dataset(seed: int, kind: str) -> Any:
-    """A dataset of xarray, and its encodings. ``kind``: ``classic``, ``netcdf4``, or ``zarr``."""
+    """Returns an xarray dataset and its encodings for ``classic``, ``netcdf4`` or ``zarr``."""
     rng = np.random.default_rng(seed)
     made = Made(rng, kind)
     sizes = {"t": int(rng.integers(3, 7)), "y": int(rng.integers(1, 5)), "x": int(rng.integers(1, 7))}
@@ -64,7 +65,7 @@ def dataset(seed: int, kind: str) -> Any:
     _numbers(made, sizes)
     _times(made, n_t)
     _texts(made, n_x)
-    # Coordinates: of a dimension, of two dimensions, of none; and what describes them.
+    # Coordinates of one, two and no dimensions, and the variables that describe them.
     made.coordinate(
         "t",
         ("t",),
@@ -142,7 +143,7 @@ def _numbers(made: Made, sizes: dict[str, int]) -> None:
     if made.kind == "zarr":
         add("pairs", dims, rng.random(shape) + 1j * rng.random(shape))
         add("halves", dims, rng.random(shape).astype("f2"))
-        # Zeros, which are the fill value that marks nothing.
+        # Zeros equal the fill value, which does not mark missing elements here.
         records = np.zeros(sizes["x"], [("a", "i4"), ("b", "f8")])
         records[1:] = (7, 0.5)
         add("records", ("x",), records)
@@ -153,7 +154,7 @@ def _times(made: Made, count: int) -> None:
     for calendar in CALENDARS:
         words = {"units": "days since 1850-01-01", "calendar": calendar}
         made.add(f"date_{calendar}", dims, dates(rng, count, calendar), dtype="i4", **words)
-        # xarray neither writes nor reads missing dates of calendars that need cftime.
+        # xarray does not support missing dates in calendars that need cftime.
         days = rng.integers(0, 20_000, count).astype("f8")
         if calendar in ("standard", "proleptic_gregorian"):
             days[rng.integers(1, count - 1)] = np.nan
@@ -184,7 +185,7 @@ def _texts(made: Made, count: int) -> None:
     words = rng.choice(np.array(["a", "été", "", "long text"], object), count)
     letters = rng.choice(np.array([b"a", b"bc", b"def", b""]), count).astype("S3")
     made.add("bytes", ("x",), letters)
-    # In variables of text, netCDF and Zarr have other words for missing elements.
+    # For text variables, netCDF and Zarr mark missing elements differently.
     made.add("letters", ("x",), words.copy(), dtype="S1")
     made.add("letters_named", ("x",), words.copy(), dtype="S1", char_dim_name="letter")
     if made.kind != "classic":
@@ -197,7 +198,7 @@ def _texts(made: Made, count: int) -> None:
 
 
 def _attributes(place: Any, kind: str) -> None:
-    """Attributes of every type, on a variable or a group."""
+    """Writes attributes of every type to a variable or a group."""
     values: dict[str, Any] = {
         "text": "plain",
         "accents": "été — 日本",
@@ -226,7 +227,7 @@ def _attributes(place: Any, kind: str) -> None:
 
 
 def raw(path: Path, seed: int, kind: str) -> None:
-    """A file by netCDF4: what people's programs write that know only the library."""
+    """Writes a file with netCDF4, like programs that know only this library."""
     rng = np.random.default_rng(seed)
     modern = kind == "NETCDF4"
     n_t, n_x = int(rng.integers(1, 5)), int(rng.integers(2, 6))
@@ -321,7 +322,7 @@ def raw(path: Path, seed: int, kind: str) -> None:
         encoded[...] = np.array(["été".encode()] * n_x, "S5").view("S1").reshape(n_x, 5)
         add("located", "f4", ("x",), rng.random(n_x), attributes={"coordinates": "where names"})
         add("where", "f4", ("x",), rng.random(n_x))
-        # A variable with the name of a dimension, without being its coordinate.
+        # A variable named like a dimension, but not its coordinate.
         file.createDimension("strange", 2)
         add("strange", "f4", ("x",), rng.random(n_x))
         # A coordinate of characters.
@@ -377,7 +378,7 @@ def raw(path: Path, seed: int, kind: str) -> None:
 
 
 def raw_h5(path: Path, seed: int) -> None:
-    """A file by h5netcdf."""
+    """Writes a file with h5netcdf."""
     rng = np.random.default_rng(seed)
     n_t, n_x = int(rng.integers(1, 5)), int(rng.integers(2, 6))
     with h5netcdf.File(path, "w") as file:
@@ -401,7 +402,7 @@ def raw_h5(path: Path, seed: int) -> None:
 
 
 def raw_zarr(path: Path, seed: int, version: int) -> None:
-    """Zarr as zarr-python and older programs write it, named axes and not."""
+    """Writes Zarr as zarr-python and older programs do, with and without named axes."""
     rng = np.random.default_rng(seed)
     root = zarr.open_group(path, mode="w", zarr_format=version)
     root.attrs["title"] = "été"
@@ -437,7 +438,7 @@ def raw_zarr(path: Path, seed: int, version: int) -> None:
         return
     records = np.zeros(n_x, [("a", "i4"), ("b", "f8")])
     add("records", ("x",), records, records[0])
-    # Not written: fill value, which is no missing value.
+    # Unwritten elements have the fill value. They are not missing.
     unwritten = np.array((3, 0.5), records.dtype)[()]
     options: dict[str, Any] = {"dimension_names": ("x",), "shape": (n_x,), "chunks": (1,)}
     root.create_array("records_unwritten", dtype=records.dtype, fill_value=unwritten, **options)
@@ -451,7 +452,7 @@ def raw_zarr(path: Path, seed: int, version: int) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of file: how it is written, and xarray's engine for it."""
+    """A kind of file: its writer, and xarray's engine for it."""
 
     write: Callable[[Path, int], None]
     suffix: str

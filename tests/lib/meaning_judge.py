@@ -1,7 +1,7 @@
-"""Compares a copy with its source, both as xarray sees them: every difference has a sentence.
+"""Compares a copy with its source, both opened by xarray. Each difference is one sentence.
 
-A copy may differ where xarray's own ``to_zarr`` of the source differs in the same way: some things have
-no words in Zarr.
+A copy may differ if the source written by xarray's own ``to_zarr`` differs in the same way: Zarr
+cannot express everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import zarr
 from numpy.lib.recfunctions import repack_fields
 from xarray.core.utils import equivalent
 
-# Attributes that HDF5 and NetCDF keep for themselves.
+# Internal attributes of HDF5 and NetCDF.
 BOOKKEEPING = {
     "CLASS",
     "NAME",
@@ -30,7 +30,7 @@ BOOKKEEPING = {
     "_nc3_strict",
     "_ARRAY_DIMENSIONS",
 }
-# The encodings that say what stored values mean.
+# Encodings that determine the meaning of stored values.
 ENCODINGS = (
     "dtype",
     "_FillValue",
@@ -48,7 +48,7 @@ TEXT = "text"
 
 
 class Seen:
-    """One group as xarray opens it: a dataset, or where that fails, each variable by itself."""
+    """One group as xarray opens it: a dataset, or on failure each variable on its own."""
 
     def __init__(self, place: Any, engine: Any, names: list[str] | None = None, **options: Any) -> None:
         self.failures: dict[str, str] = {}
@@ -82,7 +82,7 @@ def _said(error: Exception) -> str:
 
 
 def kind_of(dtype: Any) -> Any:
-    """An element type as far as it says something: neither byte order nor how text is held."""
+    """Returns an element type without byte order and without the storage form of text."""
     if dtype is str or dtype is None:
         return TEXT
     dtype = np.dtype(dtype)
@@ -95,7 +95,7 @@ def kind_of(dtype: Any) -> Any:
 
 
 def aspects(variable: Any) -> Iterator[tuple[str, Any]]:
-    """Everything of a variable that must be the same."""
+    """Yields everything about a variable that must be the same."""
     yield "dims", variable.dims
     yield "shape", variable.shape
     yield "dtype", kind_of(variable.dtype)
@@ -109,7 +109,7 @@ def aspects(variable: Any) -> Iterator[tuple[str, Any]]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal as xarray's ``identical`` has it, and NaN in NaN's place."""
+    """Compares values like xarray's ``identical``. NaN equals NaN."""
     if isinstance(left, np.ndarray) and left.ndim and isinstance(right, np.ndarray) and right.ndim:
         if left.shape != right.shape:
             return False
@@ -135,7 +135,7 @@ _ABSENT = object()
 
 
 def differing(want: Any, found: Any) -> dict[str, tuple[Any, Any]]:
-    """The aspects in which two variables differ: expected, found."""
+    """Returns the aspects in which two variables differ, as (expected, found)."""
     left, right = dict(aspects(want)), dict(aspects(found))
     names = [*left, *(name for name in right if name not in left)]
     pairs = {name: (left.get(name, _ABSENT), right.get(name, _ABSENT)) for name in names}
@@ -147,7 +147,7 @@ def differing(want: Any, found: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def by_xarray(dataset: Any, version: int) -> Any:
-    """The dataset after xarray's own ``to_zarr``. ``None``: xarray refuses."""
+    """Returns the dataset after xarray's own ``to_zarr``, or ``None`` if xarray refuses it."""
     store = zarr.storage.MemoryStore()
     try:
         dataset.to_zarr(store, zarr_format=version, consolidated=False)
@@ -159,7 +159,7 @@ def by_xarray(dataset: Any, version: int) -> Any:
 
 def _own(want: Any, name: str, version: int) -> Any:
     if "_FillValue" not in want.encoding:
-        # Otherwise xarray adds NaN for missing floats.
+        # Without this, xarray adds NaN for missing floats.
         want = want.copy()
         want.encoding["_FillValue"] = None
     alone = xr.Dataset({name: want}) if name not in want.dims else xr.Dataset(coords={name: want})
@@ -168,7 +168,7 @@ def _own(want: Any, name: str, version: int) -> Any:
 
 
 def differences(want: Seen, found: Seen, version: int) -> list[str]:
-    """All differences of a group, each in words. ``version``: of the copy."""
+    """Describes all differences of a group. ``version`` is the Zarr format of the copy."""
     told = [f"{name}: cannot be opened: {why}" for name, why in found.failures.items()]
     for name in want.variables:
         if name not in found.variables and name not in found.failures:
@@ -186,7 +186,7 @@ def differences(want: Seen, found: Seen, version: int) -> list[str]:
         wrong = differing(variable, other)
         missing = variable.encoding.get("_FillValue")
         if isinstance(missing, str) and other.encoding.get("missing_value") == missing:
-            # xarray refuses text in `_FillValue` of Zarr v3, and takes it as `missing_value`.
+            # xarray refuses text in `_FillValue` of Zarr v3, but accepts it as `missing_value`.
             wrong.pop("encoding '_FillValue'", None)
             wrong.pop("encoding 'missing_value'", None)
         if wrong:
@@ -215,13 +215,13 @@ def _shown(value: Any) -> str:
 
 
 def bookkeeping(place: Path) -> list[str]:
-    """Attributes of a Zarr hierarchy on disk that belong to HDF5, in words."""
+    """Describes the HDF5-internal attributes in a Zarr hierarchy on disk."""
     told = []
     for path in sorted([*place.rglob(".zattrs"), *place.rglob("zarr.json")]):
         document = json.loads(path.read_text())
         attributes = document if path.name == ".zattrs" else document.get("attributes", {})
         for name in BOOKKEEPING & {*attributes}:
-            # The words of Zarr v2 for names of axes, which groups do not have.
+            # Zarr v2 names axes in this attribute. Only arrays have axes.
             is_array = path.name == ".zattrs" and path.with_name(".zarray").exists()
             if name != "_ARRAY_DIMENSIONS" or not is_array:
                 told.append(f"{path.parent.relative_to(place)}: has the attribute {name!r}")

@@ -1,10 +1,12 @@
-"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`: they change metadata; some are killed.
+"""Programs of `test_metadata_races.py` and `test_metadata_kill.py`: they change metadata.
 
-python metadata_writers.py append PATH WHO COUNT
-python metadata_writers.py attributes PATH WHO COUNT
-python metadata_writers.py create PATH WHO COUNT
-python metadata_writers.py once KIND PATH
-python metadata_writers.py kill KIND PATH KILLS SEED
+Some are killed.
+
+    python metadata_writers.py append PATH WHO COUNT
+    python metadata_writers.py attributes PATH WHO COUNT
+    python metadata_writers.py create PATH WHO COUNT
+    python metadata_writers.py once KIND PATH
+    python metadata_writers.py kill KIND PATH KILLS SEED
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ import hyperslab as hs
 import numpy as np
 import support
 
-#: Rows that one append adds, in chunks of which none ends where an append does.
+#: Rows per append, and chunk length. Most appends end within a chunk.
 BLOCK, CHUNK = 3, 4
 
 LENGTH = 30
 
 
 def append(path: Path, who: int, count: int) -> None:
-    """Every second time through an object that knows nothing of what others did."""
+    """Appends in turn through an old handle and a new one.
+
+    The old handle has not seen others' changes.
+    """
     z = hs.open_array(path, mode="r+")
     for n in range(count):
         (z if n % 2 else hs.open_array(path, mode="r+")).append([who * 1000 + n + 1])
@@ -40,7 +45,7 @@ def attributes(path: Path, who: int, count: int) -> None:
 
 
 def create(path: Path, who: int, count: int) -> None:
-    """Prints the numbers of the arrays that it was the one to create."""
+    """Prints the numbers of the arrays that this process created first."""
     group, won = hs.open_group(path, mode="r+"), []
     for n in range(count):
         try:
@@ -56,7 +61,7 @@ def values(generation: int) -> np.ndarray[Any, Any]:
 
 
 def overwrite(path: Path) -> None:
-    """The next generation in the place of the last. More chunks and fewer take turns."""
+    """Overwrites the array with the next generation. Larger and smaller arrays alternate."""
     old = hs.open_array(path, path="a", mode="r")
     generation = old.attrs["generation"] + 1
     data = values(generation)
@@ -73,7 +78,10 @@ def overwrite(path: Path) -> None:
 
 
 def create_with_data(path: Path) -> None:
-    """The next generation with its data, also made of the last: block by block."""
+    """Overwrites the array with the next generation and its data.
+
+    Every second time the data reads from the last generation, block by block.
+    """
     last = hs.open_array(path, path="a", mode="r")
     generation = int(last[0]) + 1
     if generation % 2:
@@ -85,7 +93,7 @@ def create_with_data(path: Path) -> None:
 
 
 class Renewed:
-    """Data that reads from an array that is being overwritten with it."""
+    """Data that reads from the array it is overwriting."""
 
     def __init__(self, last: hs.Array, following: np.ndarray[Any, Any]) -> None:
         self.last, self.following = last, following
@@ -102,7 +110,7 @@ def assign(path: Path) -> None:
 
 
 def save_group(path: Path) -> None:
-    """The group and its array."""
+    """Saves the group and its array."""
     hs.save_group(path, a=values(int(hs.open_array(path, path="a", mode="r")[0]) + 1))
 
 
@@ -118,7 +126,7 @@ def resize(path: Path) -> None:
     z.resize((time.monotonic_ns() % LENGTH,))
 
 
-#: Those that replace an array together with its data.
+#: Writers that replace an array together with its data.
 WITH_DATA = {"create": create_with_data, "assign": assign, "save": save_group}
 
 KINDS = {"overwrite": overwrite, **WITH_DATA, "append": append_block, "resize": resize}
@@ -139,13 +147,13 @@ def begin(kind: str, path: Path) -> None:
 
 
 def check(kind: str, path: Path) -> None:
-    """What must hold after every kill."""
+    """Checks the invariant after every kill."""
     z = hs.open_array(path, path="a", mode="r+")
     found = z[...]
     if kind == "overwrite":
         generation = z.attrs["generation"]
         assert z.shape == values(generation).shape
-        # All old, or the new one with what was written of it.
+        # Completely old, or the new array with the chunks written before the kill.
         assert set(found.tolist()) <= {0, generation}, f"{generation}: {found}"
     elif kind in WITH_DATA:
         assert np.array_equal(found, values(int(found[0]))), found
@@ -159,7 +167,7 @@ def check(kind: str, path: Path) -> None:
 
 
 def kill(kind: str, path: Path, kills: int, seed: int) -> None:
-    """Forks writers, and kills each in the middle of something."""
+    """Forks writers and kills each in the middle of its work."""
     for _ in support.killed(lambda: KINDS[kind](path), kills, seed, 0.01):
         check(kind, path)
 

@@ -1,19 +1,23 @@
-"""An object store for tests and measurements, in a process of its own: S3's protocol, and plain HTTP.
+"""An object store for tests and measurements, in its own process: S3's protocol and plain HTTP.
 
     python tests/lib/object_server.py --port 8000 --latency 0.03 --per-connection 100e6 --in-all 1e9 \\
         --serve bench=DIR
 
-Tests start it with `Server` of object_server_client.py. It can be slow on purpose (`Pace`), spoil chosen
-requests (`Fault`), lack features (`Settings` of object_server_s3.py), and it logs requests. All of this is
-changed while it runs, by JSON in ``POST /_control``; ``GET /_control/log`` gives the log and the number of
-rounds. Requests with the header ``x-control`` prepare data: they are neither slowed, spoiled nor logged.
+Tests start it with `Server` of object_server_client.py. It can be slow on purpose (`Pace`), spoil
+chosen requests (`Fault`) and lack features (`Settings` of object_server_s3.py). It logs requests.
+JSON in ``POST /_control`` changes all of this while the server runs. ``GET /_control/log`` returns
+the log and the number of rounds. Requests with the header ``x-control`` prepare data: they are
+neither slowed, spoiled nor logged.
 
-One thread does everything: requests take effect one after the other, at the moment they are answered.
+There is one thread. Requests take effect one after the other, when they are answered.
 
-Measured with a client of raw sockets on a cloud machine of 2 cores, both busy with other work as well:
-1.6 GB/s of objects of 8 MB through 1 or 8 connections, 2.3 GB/s through 64 (of files 1.4 to 1.5 GB/s), for
-0.2 s of CPU time per GB; 11 000 to 15 000 small requests a second (2 000 to 5 000 of files). With 100 MB/s
-per connection and 1 GB/s in all: 98 MB/s through one, 0.97 GB/s through 10, 1.00 GB/s through 64.
+Measured with a raw-socket client on a cloud machine with 2 cores, both also busy with other work:
+
+- Objects of 8 MB: 1.6 GB/s through 1 or 8 connections, 2.3 GB/s through 64. Files: 1.4 to 1.5 GB/s.
+0.2 s of CPU time per GB.
+- Small requests: 11 000 to 15 000 per second. Files: 2 000 to 5 000.
+- With 100 MB/s per connection and 1 GB/s in all: 98 MB/s through one connection, 0.97 GB/s through
+10, 1.00 GB/s through 64.
 """
 
 from __future__ import annotations
@@ -51,8 +55,8 @@ from object_server_s3 import (
 
 HEAD_LIMIT = 64 << 10
 KINDS_OF_SUPPORT = ("conditional_puts", "ranges", "suffix_ranges")
-# A body is sent in blocks of about 5 ms, so that connections share what is there. Timers of asyncio
-# are late by up to 1 ms: a block that was late lets the next ones catch up, by at most `SLACK`.
+# A body is sent in blocks of about 5 ms, so that connections share the bandwidth. asyncio timers
+# are up to 1 ms late. After a late block the next ones may catch up by at most `SLACK`.
 BLOCK_SECONDS = 0.005
 SMALLEST_BLOCK, LARGEST_BLOCK = 4 << 10, 512 << 10
 SLACK = 0.004
@@ -60,7 +64,7 @@ SLACK = 0.004
 
 @dataclass
 class Pace:
-    """How slow the server is. Bandwidths are bytes per second, the same for each direction."""
+    """How slow the server is. Bandwidths are bytes per second in each direction."""
 
     # From the end of the request to the first byte of the response.
     latency: float = 0.0
@@ -70,16 +74,19 @@ class Pace:
 
 @dataclass
 class Fault:
-    """What happens to chosen requests: to those with the given numbers (the first since `reset` is 1), or to
-    `times` that match method, bucket and key, after the first `skip` of them; to each of these with the
-    probability `chance`.
+    """A fault in chosen requests.
+
+    `at` chooses requests by number; the first since `reset` is 1. Without `at`, the fault hits
+    `times` requests that match method, bucket and key, after skipping the first `skip` matches.
+    Each of them is hit with the probability `chance`.
 
     `do` is one of
-    - "reset": the connection is reset, before the request takes effect, or `late`, after that;
-    - "status": it is answered with `status`, and has no effect, or, `late`, after it has taken effect;
-    - "compress": the body comes compressed, by a proxy that leaves the other headers as they were;
-    - "cut": the connection closes after so many (`after`) bytes of the body;
-    - "stall": nothing is sent for so many `seconds`, at the beginning or after so many (`after`) bytes;
+    - "reset": the connection is reset before the request takes effect, or with `late` after that.
+    - "status": the answer is `status`. The request has no effect, or with `late` takes effect
+      first.
+    - "compress": the body is compressed, as by a proxy that leaves the other headers unchanged.
+    - "cut": the connection closes after `after` bytes of the body.
+    - "stall": nothing is sent for `seconds`, at the beginning or after `after` bytes.
     - "change": the object becomes `data` (base64), or gets another ETag, just before the answer.
     """
 
@@ -99,7 +106,7 @@ class Fault:
     data: str | None = None
 
     def takes(self, number: int, method: str, bucket: str, key: str) -> bool:
-        """Whether this request is one of them."""
+        """Returns true if the fault hits this request."""
         if self.at is not None:
             return number in self.at
         patterns = ((self.method, method), (self.bucket, bucket), (self.key, key))
@@ -115,7 +122,7 @@ class Fault:
 
 
 class Line:
-    """A line of so many bytes per second: tells when bytes that are sent now have passed."""
+    """A line with a rate in bytes per second. Computes when bytes sent now have passed."""
 
     def __init__(self, rate: float | None, free: float = 0.0) -> None:
         self.rate, self.free = rate, free
@@ -128,7 +135,7 @@ class Line:
 
 
 class Closed(Exception):
-    """The connection is to be closed."""
+    """The connection must be closed."""
 
 
 class Connection:
@@ -146,7 +153,7 @@ class Connection:
         self.buffer += data
 
     async def until(self, mark: bytes) -> bytes:
-        """The bytes before a mark, which goes."""
+        """Returns the bytes before a mark and drops the mark."""
         while (end := self.buffer.find(mark)) < 0:
             if len(self.buffer) > HEAD_LIMIT:
                 raise Closed
@@ -156,7 +163,7 @@ class Connection:
         return found
 
     async def exactly(self, count: int, pace: Pacing) -> bytearray:
-        """So many bytes."""
+        """Returns exactly `count` bytes."""
         body = bytearray(count)
         view = memoryview(body)
         have = min(count, len(self.buffer))
@@ -172,7 +179,7 @@ class Connection:
         return body
 
     async def head(self) -> tuple[str, str, dict[str, str]]:
-        """Method, target and headers of the next request."""
+        """Returns method, target and headers of the next request."""
         lines = (await self.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         try:
             method, target, _ = lines[0].split(" ")
@@ -182,7 +189,7 @@ class Connection:
         return method, target, {name.strip().lower(): value.strip() for name, _, value in named}
 
     async def body(self, headers: dict[str, str], pace: Pacing) -> bytearray:
-        """The body of the request."""
+        """Returns the body of the request."""
         if headers.get("expect", "").lower() == "100-continue":
             await self.loop.sock_sendall(self.sock, b"HTTP/1.1 100 Continue\r\n\r\n")
         if headers.get("transfer-encoding", "").lower() == "chunked":
@@ -201,12 +208,12 @@ class Connection:
         return body
 
     def reset(self) -> None:
-        """Closes in a way that the other side sees as a reset."""
+        """Closes so that the other side sees a reset."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class Pacing:
-    """Slows one body down: to the bandwidth of its connection, and to its part of what all have."""
+    """Slows one body down to the bandwidth of its connection and its share of the total."""
 
     def __init__(self, pace: Pace, shared: Line) -> None:
         rate = min(pace.per_connection or float("inf"), pace.in_all or float("inf"))
@@ -216,7 +223,7 @@ class Pacing:
         self.block = int(min(max(block, SMALLEST_BLOCK), LARGEST_BLOCK))
 
     async def passed(self, count: int) -> None:
-        """Returns when so many bytes have passed."""
+        """Returns when `count` bytes have passed."""
         if self.limited and count:
             now = time.monotonic()
             done = max(self.own.reserve(count, now), self.shared.reserve(count, now))
@@ -225,7 +232,7 @@ class Pacing:
 
 
 class ObjectServer:
-    """All connections, and what is logged of them."""
+    """All connections and their log."""
 
     def __init__(self) -> None:
         self.storage = Storage()
@@ -236,7 +243,7 @@ class ObjectServer:
         self.connections = 0
 
     async def run(self, listener: socket.socket) -> None:
-        """Accepts connections for ever."""
+        """Accepts connections forever."""
         loop = asyncio.get_running_loop()
         tasks = set()
         while True:
@@ -338,7 +345,7 @@ class ObjectServer:
         after = fault.after or 0 if fault and fault.do in ("cut", "stall") else None
         if fault and fault.do == "cut":
             body = body[:after]
-        # Small bodies go with the head.
+        # Send small bodies together with the head.
         together = after is None and len(body) <= pace.block
         if not together:
             await loop.sock_sendall(sock, head)
@@ -346,13 +353,14 @@ class ObjectServer:
                 await loop.sock_sendall(sock, body[:after])
                 await asyncio.sleep(fault.seconds)
                 body = body[after:]
-        # Without a limit to the bandwidth, the kernel takes what it can.
+        # Without a bandwidth limit, the kernel takes as much as it can.
         step = pace.block if pace.limited else max(len(body), 1)
         for at in range(0, max(len(body), 1), step):
             block = body[at : at + step]
             await pace.passed(len(block))
             if at + step >= len(body):
-                # Before the client can have it: what it asks next comes after the end.
+                # Set before the client has the last block, so that its next request starts after
+                # `end`.
                 entry["end"] = time.monotonic()
             await loop.sock_sendall(sock, head + block if together else block)
             entry["sent"] += len(block)
@@ -362,7 +370,7 @@ class ObjectServer:
     # ------------------------------------------------------------------------------- control
 
     async def control(self, connection: Connection, method: str, what: str, headers: dict[str, str]) -> None:
-        """Changes settings, and tells of them."""
+        """Changes settings and reports them."""
         body = await connection.body(headers, Pacing(Pace(), Line(None)))
         status, found = 200, None
         try:
@@ -385,11 +393,11 @@ class ObjectServer:
         await connection.loop.sock_sendall(connection.sock, head.encode() + text)
 
     def change(self, wanted: dict[str, Any]) -> None:
-        """Applies a control document: members of `Pace` and `Settings`, and the words below."""
+        """Applies a control document: fields of `Pace` and `Settings`, and the words below."""
         if wanted.pop("clear", False):
             count = self.storage.count
             self.storage = Storage()
-            # An ETag does not come back.
+            # Keep the counter, so that no ETag repeats.
             self.storage.count = count
             self.pace = Pace()
         if wanted.pop("reset", False):
@@ -444,7 +452,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 async def main() -> None:
-    """Serves until told to stop."""
+    """Serves until stopped."""
     arguments = parse_arguments()
     server = ObjectServer()
     names = [field.name for kind in (Pace, Settings) for field in fields(kind)]

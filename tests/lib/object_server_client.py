@@ -1,4 +1,4 @@
-"""Starts the object server of the tests (object_server.py), and talks to it."""
+"""Starts the test object server (object_server.py) and sends requests to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("object_server.py")
 
 
 class Server:
-    """An object server, until the block ends. Its settings are `Pace` and `Settings` of the server.
+    """An object server that ends with the block. Its settings are `Pace` and `Settings`.
 
     with Server(latency=0.02) as server:
         server.put("bucket", "key", b"bytes")
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def s3_options(self) -> dict[str, str]:
-        """Under the names of the `object_store` crate."""
+        """Returns the options under the names of the `object_store` crate."""
         return {
             "endpoint": self.url,
             "access_key_id": "key",
@@ -61,7 +61,7 @@ class Server:
     def request(
         self, method: str, path: str, body: bytes = b"", **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers (in lower case) and body of one request, on a connection of its own."""
+        """Returns status, headers (in lower case) and body of one request on its own connection."""
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -73,10 +73,11 @@ class Server:
             connection.close()
 
     def control(self, **what: Any) -> dict[str, Any]:
-        """Changes settings; gives all of them.
+        """Changes settings and returns all of them.
 
-        Beside `Pace` and `Settings`: `buckets` to make or to `drop` before, `copy={bucket: of another}`,
-        `serve={bucket: directory}`, `faults=[…]`, `clear=True`.
+        Besides fields of `Pace` and `Settings`: `buckets` to create, `drop` for buckets to delete
+        before that, `copy={new bucket: existing bucket}`, `serve={bucket: directory}`,
+        `faults=[…]`, `clear=True`.
         """
         status, _, body = self.request("POST", "/_control", json.dumps(what).encode())
         found: dict[str, Any] = json.loads(body)
@@ -85,7 +86,7 @@ class Server:
         return found
 
     def fault(self, do: str, **how: Any) -> None:
-        """One fault, instead of those there were. See `Fault` of the server."""
+        """Replaces all faults by one. See `Fault` of the server."""
         if isinstance(how.get("data"), bytes):
             how["data"] = base64.b64encode(how["data"]).decode()
         if isinstance(how.get("at"), int):
@@ -93,22 +94,22 @@ class Server:
         self.control(faults=[{"do": do, **how}])
 
     def reset(self) -> None:
-        """Empties the log, counts from 1 again, and drops all faults."""
+        """Empties the log, counts from 1 again and drops all faults."""
         self.control(reset=True)
 
     def clear(self) -> None:
-        """As it was when it was new."""
+        """Restores the initial state."""
         self.control(clear=True, reset=True, buckets=["bucket"])
 
     def log(self) -> list[dict[str, Any]]:
-        """The requests since `reset`, in the order in which they came."""
+        """Returns the requests since `reset` in order of arrival."""
         return self._log()["requests"]
 
     def asked(self, work: Callable[[], Any], most: int, latency: float = 0.15) -> tuple[int, int, Any]:
-        """Rounds and requests of some work that only reads, and what came of it.
+        """Returns rounds, requests and result of some work that only reads.
 
-        On a busy machine requests that are made at once may follow one another: where there are more than
-        `most` rounds, it is done again.
+        On a busy machine simultaneous requests may follow one another. The work is repeated if it
+        takes more than `most` rounds.
         """
         self.control(latency=latency)
         try:
@@ -123,35 +124,35 @@ class Server:
             self.control(latency=0)
 
     def rounds(self) -> int:
-        """The longest chain of requests that began after the one before had ended, since `reset`.
+        """Returns the longest chain of requests that each began after the previous one ended.
 
-        This counts what a client waits for only if the latency is longer than the client needs to send
-        requests that do not wait for each other: some 10 ms.
+        Counts since `reset`. The chain shows how often a client waits only if sending independent
+        requests takes the client less time than the latency. It takes some 10 ms.
         """
         return self._log()["rounds"]
 
     def requests(self) -> list[tuple[str, str]]:
-        """Methods and keys of the log."""
+        """Returns methods and keys of the log."""
         return [(each["method"], each["key"]) for each in self.log()]
 
     def _log(self) -> dict[str, Any]:
         return json.loads(self.request("GET", "/_control/log")[2])
 
     def put(self, bucket: str, key: str, data: bytes) -> str:
-        """Stores an object, unseen by the log; gives its ETag."""
+        """Stores an object without logging. Returns its ETag."""
         status, headers, body = self.request("PUT", f"/{bucket}/{quote(key)}", data, x_control="1")
         assert status == 200, body
         return headers.get("etag", "")
 
     def get(self, bucket: str, key: str) -> bytes:
-        """An object, unseen by the log."""
+        """Returns an object without logging."""
         status, _, body = self.request("GET", f"/{bucket}/{quote(key)}", x_control="1")
         if status != 200:
             raise KeyError(key)
         return body
 
     def list(self, bucket: str, prefix: str = "") -> list[str]:
-        """The keys that begin with a prefix, at most 1000, unseen by the log."""
+        """Returns at most 1000 keys that begin with a prefix, without logging."""
         import xml.etree.ElementTree as ElementTree
 
         path = f"/{bucket}?list-type=2&prefix={quote(prefix, safe='')}"

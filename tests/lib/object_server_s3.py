@@ -1,9 +1,11 @@
-"""What the object server of the tests holds, and how it answers S3's requests. No sockets, no waiting.
+"""The contents of the test object server and its responses to S3 requests. No sockets, no waiting.
 
-Addresses are path-style: ``/bucket/key``. A plain HTTP client sees the same objects as static files.
+Addresses are path-style: ``/bucket/key``. A plain HTTP client sees the same objects as static
+files.
 
-Where S3 lets us choose, the choice is the one that shows more mistakes: each write has another ETag, even if
-the bytes are the same; a part of an upload below 5 MiB is refused unless it is the last.
+If S3 allows several behaviours, the server uses the one that reveals more mistakes. Each write
+changes the ETag, even if the bytes are the same. A part of an upload below 5 MiB is refused unless
+it is the last.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class Response:
     status: int
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | memoryview = b""
-    # Of a HEAD request: the length of the body that GET would have.
+    # For HEAD: the length of the body that GET would return.
     length: int | None = None
 
 
@@ -55,16 +57,16 @@ class Refused(Exception):
 
 @dataclass
 class Settings:
-    """How the server behaves. "yes", "ignored" (as if the header were not there) or "no" (501)."""
+    """Behaviour of the server: "yes", "ignored" (as if the header were absent) or "no" (501)."""
 
     conditional_puts: str = "yes"
     ranges: str = "yes"
     suffix_ranges: str = "yes"
     etags: bool = True
     region: str = "us-east-1"
-    # Requests signed for another region are answered with 301.
+    # Answer requests signed for another region with 301.
     check_region: bool = False
-    # Requests without a signature are answered with 403.
+    # Answer unsigned requests with 403.
     check_authorization: bool = False
     part_minimum: int = 5 << 20
 
@@ -77,7 +79,7 @@ class Object:
         self.etag = f'"{number:032x}"'
         self.headers = {name: headers[name] for name in headers if name in KEPT_HEADERS}
         self.headers |= {name: value for name, value in headers.items() if name.startswith("x-amz-meta-")}
-        # Of a streamed upload: not an encoding of the object.
+        # This encoding describes the streamed upload, not the object.
         encoding = self.headers.pop("content-encoding", "").removeprefix("aws-chunked").lstrip(", ")
         if encoding:
             self.headers["content-encoding"] = encoding
@@ -88,7 +90,7 @@ class Object:
         return self.data.stat().st_size if isinstance(self.data, Path) else len(self.data)
 
     def view(self, start: int, stop: int) -> memoryview:
-        """The bytes of a range."""
+        """Returns the bytes of a range."""
         if isinstance(self.data, Path) and start < stop:
             with self.data.open("rb") as file:
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[start:stop]
@@ -103,7 +105,7 @@ class Bucket:
         self.keys: list[str] = []
 
     def copy(self) -> Bucket:
-        """Another one with the same objects."""
+        """Returns another bucket with the same objects."""
         other = Bucket()
         other.objects, other.keys = self.objects.copy(), self.keys.copy()
         return other
@@ -118,7 +120,10 @@ class Bucket:
             del self.keys[bisect.bisect_left(self.keys, key)]
 
     def page(self, prefix: str, delimiter: str, after: str, limit: int) -> tuple[list[str], bool]:
-        """Keys and common prefixes (which end in the delimiter) after one, and whether there are more."""
+        """Returns keys and common prefixes after a key, and whether there are more.
+
+        Common prefixes end in the delimiter.
+        """
         found: list[str] = []
         at = max(bisect.bisect_left(self.keys, prefix), bisect.bisect_right(self.keys, after))
         while at < len(self.keys) and self.keys[at].startswith(prefix):
@@ -139,7 +144,7 @@ class Bucket:
 
 @dataclass
 class Upload:
-    """A multipart upload that is not complete."""
+    """An incomplete multipart upload."""
 
     bucket: str
     key: str
@@ -183,7 +188,7 @@ class Storage:
                 self.put(bucket, prefix + path.relative_to(directory).as_posix(), path)
 
     def answer(self, request: Request) -> Response:
-        """The response to a request."""
+        """Returns the response to a request."""
         try:
             self.authorize(request)
             response = self.route(request)
@@ -293,7 +298,7 @@ class Storage:
         return Response(status, headers, object.view(start, stop))
 
     def range(self, text: str, size: int) -> tuple[int, int] | None:
-        """The bytes that are asked for. What is not understood is ignored, as HTTP wants."""
+        """Returns the requested range. Ignores a malformed one, as HTTP requires."""
         parts = re.fullmatch(r"bytes=(\d+-\d*|-\d+)", text)
         if not parts:
             return None
@@ -346,7 +351,7 @@ class Storage:
     # -------------------------------------------------------------------------------- writing
 
     def check_write(self, request: Request) -> None:
-        """Refuses a write whose condition does not hold."""
+        """Refuses a write if its condition is false."""
         bucket = self.bucket(request.bucket)
         present, absent = request.headers.get("if-match"), request.headers.get("if-none-match")
         if (present is None and absent is None) or self.settings.conditional_puts == "ignored":
@@ -438,17 +443,17 @@ class Storage:
 
 
 def matches(condition: str, etag: str) -> bool:
-    """Whether an ETag is among those of `If-Match`."""
+    """Returns true if an ETag matches the value of `If-Match`."""
     return condition.strip() == "*" or etag.strip('"') in (each.strip(' "') for each in condition.split(","))
 
 
 def elements(names: dict[str, str]) -> str:
-    """XML elements that hold text."""
+    """Returns XML elements that contain text."""
     return "".join(f"<{name}>{escape(value)}</{name}>" for name, value in names.items())
 
 
 def xml(root: str, content: str) -> bytes:
-    """A document of S3."""
+    """Returns an S3 document."""
     space = "" if root == "Error" else ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<{root}{space}>{content}</{root}>'.encode()
 
@@ -461,7 +466,7 @@ def parse_xml(body: bytes | bytearray) -> ElementTree.Element:
 
 
 def decode_aws_chunked(body: bytes | bytearray) -> bytearray:
-    """The payload of a streamed upload: `size[;chunk-signature=…]`, bytes, …, `0`, checksums."""
+    """Decodes a streamed upload: `size[;chunk-signature=…]`, bytes, …, `0`, checksums."""
     found = bytearray()
     at = 0
     while True:
@@ -474,7 +479,7 @@ def decode_aws_chunked(body: bytes | bytearray) -> bytearray:
 
 
 def longest_chain(intervals: Iterable[tuple[float, float]]) -> int:
-    """The most intervals that follow one another: each begins when or after the one before has ended."""
+    """Returns the longest chain of intervals that do not overlap."""
     count, free = 0, float("-inf")
     for start, end in sorted(intervals, key=lambda interval: interval[1]):
         if start >= free:

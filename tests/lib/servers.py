@@ -1,13 +1,14 @@
-"""Starts real servers of object stores: moto (S3), azurite (Azure), fake-gcs-server (GCS), nginx (HTTP).
+"""Starts real object store servers: moto, azurite, fake-gcs-server, nginx (S3, Azure, GCS, HTTP).
 
-`scripts/test-servers.sh` installs them. A test of a server that is not there is skipped, or fails where
-HYPERSLAB_NEED_SERVERS is set, as in continuous integration. For tests in other languages,
+`scripts/test-servers.sh` installs them. If a server is missing, its tests are skipped. With
+HYPERSLAB_NEED_SERVERS, as in continuous integration, they fail instead. For tests in other
+languages,
 
     python tests/lib/servers.py moto
 
-prints a line of JSON (``url``, ``options`` under the names of the `object_store` crate, ``folder``) and
-serves until its standard input ends; of a server that is not installed, an empty object. There is one bucket
-(or container), ``bucket``; of nginx, the folder that is served.
+prints a line of JSON (``url``, ``options`` under the names of the `object_store` crate, ``folder``)
+and serves until its standard input ends. If the server is not installed, it prints an empty object.
+There is one bucket (or container), ``bucket``. For nginx it is the served folder.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from gcs_front import front
 
 INSTALLED = Path(__file__).parents[2] / "build" / "servers"
 
-# Runs a command until it ends, or the standard input does: also if the test is killed.
+# Runs a command until it ends or standard input closes, which also happens if the test is killed.
 WHILE_STDIN = 'exec 3<&0; "$@" 3<&- & child=$!; (cat <&3 > /dev/null; kill $child) & wait $child'
 
 
@@ -44,15 +45,15 @@ class Running:
     """A server, ready for requests."""
 
     url: str
-    # What the `object_store` crate (and obstore) want to know, for `bucket`.
+    # The options for `bucket` of the `object_store` crate (and obstore).
     options: dict[str, str]
-    # Of nginx: what it serves.
+    # For nginx: the served folder.
     folder: Path
 
 
 @contextmanager
 def running(name: str) -> Iterator[Running]:
-    """A new server, by its name, without objects; it ends with the block."""
+    """Starts a server without objects, by its name. It ends with the block."""
     kind = KINDS[name]
     with tempfile.TemporaryDirectory(prefix="hyperslab-server-") as directory:
         folder = Path(directory)
@@ -73,7 +74,7 @@ def running(name: str) -> Iterator[Running]:
 
 
 def answers(port: int, process: subprocess.Popen[bytes]) -> bool:
-    """Waits until a server answers. Whether it does."""
+    """Waits for a server. Returns true if it answers."""
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         try:
@@ -117,7 +118,7 @@ def moto(port: int, folder: Path) -> Running:
 
 # --------------------------------------------------------------------------------------- azurite
 
-# Azurite's account, the same everywhere.
+# Azurite's account, the same on every machine.
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
@@ -192,12 +193,12 @@ def nginx(port: int, folder: Path) -> Running:
 
 @dataclass
 class Kind:
-    """How a server is started, by port and its own folder; and prepared."""
+    """How to start a server (by port and folder) and prepare it."""
 
     program: Path
     arguments: Callable[[int, Path], list[str]]
     prepare: Callable[[int, Path], Running]
-    # What stands before it, by its port: gives the port to ask.
+    # Starts a server in front of the one on a port. Yields its own port.
     front: Callable[[int], AbstractContextManager[int]] = nullcontext
 
 
@@ -215,7 +216,7 @@ KINDS = {
 
 @contextmanager
 def running_or_skipped(name: str) -> Iterator[Running]:
-    """As `running`, for tests: they are skipped if there is no such server, unless all have to be there."""
+    """Like `running`, for tests: skips if the server is missing, unless all are required."""
     import pytest
 
     if not KINDS[name].program.exists():
@@ -229,13 +230,13 @@ def running_or_skipped(name: str) -> Iterator[Running]:
 
 @contextmanager
 def started() -> Iterator[Callable[[str], Running]]:
-    """Gives servers by their names, started when they are first asked for; all end with the block."""
+    """Yields a function that starts a server on first use, by name. All end with the block."""
     with ExitStack() as stack:
         yield cache(lambda name: stack.enter_context(running_or_skipped(name)))
 
 
 def obstore_of(name: str, server: Running, prefix: str = "") -> Any:
-    """What obstore reaches of a server: the bucket, or a part of it."""
+    """Returns obstore's view of a server: the bucket or a part of it."""
     from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
     options = dict(server.options)
@@ -247,7 +248,7 @@ def obstore_of(name: str, server: Running, prefix: str = "") -> Any:
 
 
 def main() -> None:
-    """Starts the server that the command line names."""
+    """Starts the server named on the command line."""
     name = sys.argv[1]
     if not KINDS[name].program.exists():
         print("{}")

@@ -1,7 +1,7 @@
-"""Sharded arrays of every kind, for generated tests, and what is in a shard, told without hyperslab.
+"""Sharded arrays of every kind for generated tests, and a shard parser independent of hyperslab.
 
-A `ShardCase` is a metadata document: hyperslab, zarr-python and TensorStore open what it describes. `Shards`
-parses stored shards by itself, so that what hyperslab stores is judged by the specification alone.
+A `ShardCase` is a metadata document that hyperslab, zarr-python and TensorStore can open. The
+parser judges hyperslab's stored shards by the specification alone.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ def zstd(level: int = 3) -> dict[str, Any]:
     return {"name": "zstd", "configuration": {"level": level, "checksum": False}}
 
 
-# ---------------------------------------------------------------------------------------
-# descriptions
+# ------------------------------------------------------------------------------------- descriptions
 
 
 @dataclass(frozen=True)
 class Level:
-    """Shards of one level. Shapes have the order of axes in which the level finds them: `before` is done."""
+    """Shards of one level. Shapes have the axis order after `before`."""
 
     inner: tuple[int, ...]
     # A transposition before the chunk is cut into inner chunks.
@@ -50,9 +49,9 @@ class Level:
     location: str = "end"
     index_order: tuple[int, ...] | None = None
     index_endian: str = "little"
-    # Checksums of the index, one after the other.
+    # The number of checksums of the index, one after the other.
     index_checksums: int = 1
-    # What the shard as a whole goes through.
+    # Codecs of the whole shard.
     after: tuple[dict[str, Any], ...] = ()
 
     def index_codecs(self) -> list[dict[str, Any]]:
@@ -62,7 +61,7 @@ class Level:
         return codecs + [CRC32C] * self.index_checksums
 
     def codecs(self, inner: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The chain of codecs that this level is, around that of its inner chunks."""
+        """Returns this level's chain of codecs around the chain of its inner chunks."""
         configuration = {
             "chunk_shape": list(self.inner),
             "codecs": inner,
@@ -77,7 +76,7 @@ class Level:
 
 @dataclass(frozen=True)
 class ShardCase:
-    """An array of shards, and what is in it."""
+    """A sharded array and its contents."""
 
     shape: tuple[int, ...]
     shards: tuple[int, ...]
@@ -85,13 +84,13 @@ class ShardCase:
     dtype: np.dtype[Any]
     fill: Any
     data: np.ndarray[Any, Any] = field(repr=False)
-    # The codecs of an inner chunk, the serializer among them.
+    # The codecs of an inner chunk, including the serializer.
     codecs: tuple[dict[str, Any], ...] = (BYTES,)
     seed: int = 0
 
     @property
     def inner_chunks(self) -> tuple[int, ...]:
-        """The shape of the innermost chunks, in the array's order of axes."""
+        """Returns the shape of the innermost chunks in the array's axis order."""
         order = list(range(len(self.shape)))
         for level in self.levels:
             if level.before is not None:
@@ -102,7 +101,7 @@ class ShardCase:
         return tuple(found)
 
     def document(self) -> dict[str, Any]:
-        """The array's metadata."""
+        """Returns the array's metadata."""
         chain = list(self.codecs)
         for level in reversed(self.levels):
             chain = level.codecs(chain)
@@ -119,31 +118,30 @@ class ShardCase:
         }
 
     def described(self, name: str) -> Any:
-        """What metadata calls the element type and the fill value: as zarr-python has it."""
+        """Returns element type or fill value as zarr-python writes them in metadata."""
         key = (self.dtype.str, np.asarray(self.fill, self.dtype).tobytes())
         return spelled(*key)[name]
 
     def create(self, path: Path) -> None:
-        """Makes the array: nothing but its metadata."""
+        """Creates the array: only its metadata."""
         path.mkdir(parents=True)
         (path / "zarr.json").write_text(json.dumps(self.document()))
 
     @property
     def empty(self) -> np.ndarray[Any, Any]:
-        """The values where nothing is stored."""
+        """Returns the values of an array without stored chunks."""
         return np.full(self.shape, self.fill, self.dtype)
 
 
 @cache
 def spelled(dtype: str, fill: bytes) -> dict[str, Any]:
-    """Element type and fill value in metadata of Zarr v3."""
+    """Returns element type and fill value in Zarr v3 metadata."""
     value = np.frombuffer(fill, dtype)[0]
     z = zarr.create_array(zarr.storage.MemoryStore(), shape=(1,), dtype=np.dtype(dtype), fill_value=value)
     return dict(z.metadata.to_dict())
 
 
-# --------------------------------------------------------------------------------------------
-# generation
+# --------------------------------------------------------------------------------------- generation
 
 MOST_INNER_CHUNKS = 80
 MOST_STORED = 6000
@@ -157,9 +155,9 @@ def shard_cases(
     levels: Sequence[int] = (1, 1, 1, 2, 2, 3),
     after: bool = True,
 ) -> ShardCase:
-    """Arrays of no to four axes, of whole and edge shards, of one to three levels.
+    """Returns arrays of 0 to 4 axes with whole and edge shards of one to three levels.
 
-    `after`: whether there may be codecs behind those of shards.
+    With `after`, shards may have codecs of their own.
     """
     rank = draw(st.integers(0, 4))
     depth = draw(st.sampled_from(levels))
@@ -171,7 +169,7 @@ def shard_cases(
         if stored * size > MOST_STORED:
             size = 1
         sizes[depth].append(size)
-        # Inwards out: how many of the next smaller each is long.
+        # From the inside out: each size is a multiple of the next smaller one.
         for level in reversed(range(depth)):
             ratio = draw(st.sampled_from([1, 2, 2, 3, 4]))
             if chunks * ratio > MOST_INNER_CHUNKS or stored * size * ratio > MOST_STORED:
@@ -252,23 +250,22 @@ def shard_levels(
     )
 
 
-# --------------------------------------------------------------------------------- other people's
-# software
+# -------------------------------------------------------------------------- other people's software
 
 
-# What Python 3.11 has; some shards are beyond it.
+# Python 3.11 has an older zarr-python, which does not support some shards.
 OLD_ZARR = tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 2)
 
 
 def zarr_can(case: ShardCase) -> bool:
-    """zarr-python wants inner chunks that divide shards also before axes are transposed."""
+    """zarr-python requires that inner chunks divide shards even before axes are transposed."""
     if OLD_ZARR and (not case.shape or case.dtype.kind == "V"):
         return False
     return all(size % inner == 0 for size, inner in zip(case.shards, case.levels[0].inner, strict=True))
 
 
 def tensorstore_can(case: ShardCase) -> bool:
-    """TensorStore has no codecs behind those of shards, and no text or dates."""
+    """TensorStore supports no codecs of whole shards, no text and no dates."""
     if any(level.after for level in case.levels):
         return False
     return case.dtype.kind == "b" or case.dtype.newbyteorder("=").str[1:] in NUMBERS
@@ -283,10 +280,10 @@ NUMERIC = ["b1", *NUMBERS]
 
 
 class Zarr:
-    """An array as zarr-python has it."""
+    """An array opened by zarr-python."""
 
     def __init__(self, path: Path, *, stored: bool = True) -> None:
-        # Without it, zarr-python leaves out chunks that equal the fill value, -0.0 and 0.0 alike.
+        # False: zarr-python omits chunks that equal the fill value. It takes -0.0 for 0.0.
         with zarr.config.set({"array.write_empty_chunks": stored}):
             self.array = zarr.open_array(str(path), mode="r+")
 
@@ -298,7 +295,7 @@ class Zarr:
 
 
 class TensorStore:
-    """An array as TensorStore has it. Slices are NumPy's where steps are positive and there are no gaps."""
+    """An array opened by TensorStore. Slices work like NumPy's for positive steps without gaps."""
 
     def __init__(self, path: Path, *, stored: bool = True) -> None:
         spec = {
@@ -324,7 +321,7 @@ JUDGES: dict[str, tuple[type[Zarr | TensorStore], st.SearchStrategy[ShardCase]]]
 
 
 def judges(case: ShardCase) -> list[type[Zarr | TensorStore]]:
-    """Who can read and write such an array; it may be nobody."""
+    """Returns the libraries that can read and write an array. There may be none."""
     found: list[type[Zarr | TensorStore]] = []
     if zarr_can(case):
         found.append(Zarr)
@@ -334,7 +331,7 @@ def judges(case: ShardCase) -> list[type[Zarr | TensorStore]]:
 
 
 def plain(selection: Any, shape: tuple[int, ...]) -> Any:
-    """Slices without elements, which begin after they end, as slices that end where they begin."""
+    """Turns empty slices that begin after their end into slices that end at their beginning."""
     if not isinstance(selection, tuple) or ... in selection:
         return selection
     found = []
@@ -348,7 +345,7 @@ def plain(selection: Any, shape: tuple[int, ...]) -> Any:
 
 @st.composite
 def regions(draw: st.DrawFn, case: ShardCase) -> tuple[Any, ...]:
-    """What to write: any selection, or whole inner chunks, whole shards, what there is of an edge shard."""
+    """Draws a region to write: any selection, whole inner chunks or shards, or an edge shard."""
     kind = draw(st.sampled_from(["any", "any", "inner", "inner", "shard", "edge"]))
     if kind == "any" or 0 in case.shape:
         return draw(selections(case.shape, negative=False, extra=False))
@@ -365,17 +362,16 @@ def open_ours(path: Path) -> hs.Array:
     return hs.open_array(path, mode="r+")
 
 
-# --------------------------------------------------------------------------------------- what is in
-# a shard
+# ------------------------------------------------------------------------------ contents of a shard
 
 
 class BadShard(Exception):
-    """A shard that is not as the specification has it, and why."""
+    """A shard that violates the specification, and the reason."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An inner chunk that a shard has: where in its grid of inner chunks, and its bytes."""
+    """A stored inner chunk: its place in the shard's grid, and its bytes."""
 
     at: tuple[int, ...]
     offset: int
@@ -383,7 +379,7 @@ class Entry:
 
 
 def split_index(level: Level, counts: tuple[int, ...], shard: bytes) -> tuple[int, int]:
-    """Where the index is: first byte, and the one behind its last."""
+    """Returns begin and end of the index."""
     size = 16 * math.prod(counts) + 4 * level.index_checksums
     if len(shard) < size:
         raise BadShard(f"{len(shard)} bytes, but the index alone has {size}")
@@ -391,7 +387,7 @@ def split_index(level: Level, counts: tuple[int, ...], shard: bytes) -> tuple[in
 
 
 def index_numbers(level: Level, counts: tuple[int, ...], index: bytes) -> np.ndarray[Any, Any]:
-    """The index as the specification has it: shape (*counts, 2), offsets and lengths."""
+    """Returns the index as in the specification: shape (*counts, 2), offsets and lengths."""
     for _ in range(level.index_checksums):
         index, told = index[:-4], struct.unpack("<I", index[-4:])[0]
         if crc32c.crc32c(index) != told:
@@ -403,7 +399,7 @@ def index_numbers(level: Level, counts: tuple[int, ...], index: bytes) -> np.nda
 
 
 def stored_index(level: Level, numbers: np.ndarray[Any, Any]) -> bytes:
-    """The bytes of an index, the other way round."""
+    """Returns the bytes of an index: the inverse of `index_numbers`."""
     order = level.index_order or tuple(range(numbers.ndim))
     kind = ">u8" if level.index_endian == "big" else "<u8"
     index = np.ascontiguousarray(numbers.transpose(order)).astype(kind).tobytes()
@@ -413,9 +409,9 @@ def stored_index(level: Level, numbers: np.ndarray[Any, Any]) -> bytes:
 
 
 def entries(level: Level, counts: tuple[int, ...], shard: bytes, *, dead: int | None = 0) -> list[Entry]:
-    """The inner chunks of a shard, which must not overlap each other or the index.
+    """Returns the inner chunks of a shard. They must not overlap each other or the index.
 
-    `dead`: how many bytes may belong to nothing; `None`: any number.
+    `dead` is the largest number of unused bytes. `None` allows any number.
     """
     first, behind = split_index(level, counts, shard)
     numbers = index_numbers(level, counts, shard[first:behind])
@@ -437,7 +433,7 @@ def entries(level: Level, counts: tuple[int, ...], shard: bytes, *, dead: int | 
 
 
 def undo(codecs: Sequence[dict[str, Any]], stored: bytes) -> bytes:
-    """What bytes were before codecs that turn bytes into bytes."""
+    """Undoes bytes→bytes codecs."""
     for codec in reversed(codecs):
         if codec["name"] == "crc32c":
             stored, told = stored[:-4], struct.unpack("<I", stored[-4:])[0]
@@ -453,7 +449,7 @@ def transposed(order: tuple[int, ...] | None, shape: tuple[int, ...]) -> tuple[i
 
 
 def check_shard(case: ShardCase, stored: bytes, *, dead: int | None = 0) -> int:
-    """Checks one stored shard, and the shards in it; the number of innermost chunks that it has."""
+    """Checks a stored shard and the shards in it. Returns the number of its innermost chunks."""
 
     def check(depth: int, shape: tuple[int, ...], stored: bytes) -> int:
         if depth == len(case.levels):
@@ -472,7 +468,7 @@ def check_shard(case: ShardCase, stored: bytes, *, dead: int | None = 0) -> int:
 
 
 def shard_files(path: Path) -> Iterator[Path]:
-    """The stored shards of an array."""
+    """Yields the stored shards of an array."""
     chunks = path / "c"
     if chunks.is_file():
         yield chunks
@@ -481,7 +477,7 @@ def shard_files(path: Path) -> Iterator[Path]:
 
 
 def present_in_grid(case: ShardCase, values: np.ndarray[Any, Any]) -> int:
-    """How many innermost chunks hold anything but the fill value, bit for bit."""
+    """Returns the number of innermost chunks with any bit that differs from the fill value."""
     width = f"V{case.dtype.itemsize}"
     found, empty = (np.frombuffer(part.tobytes(), width).reshape(case.shape) for part in (values, case.empty))
     differs = np.asarray(found != empty)
@@ -491,7 +487,7 @@ def present_in_grid(case: ShardCase, values: np.ndarray[Any, Any]) -> int:
 
 @cache
 def shares_blocks() -> bool:
-    """Whether the file system of temporary files can make one share the bytes of another."""
+    """Returns true if files on the temporary file system can share blocks."""
     ficlone = 0x40049409
     with tempfile.TemporaryFile() as one, tempfile.TemporaryFile() as other:
         one.write(bytes(1 << 16))

@@ -1,6 +1,6 @@
-"""Arrays of every kind, for generated tests.
+"""Arrays of every kind for generated tests.
 
-A `Case` says what an array is: in words that hyperslab, zarr-python and TensorStore can each be told.
+A `Case` describes an array for hyperslab, zarr-python and TensorStore.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXTS = ["S1", "S5", "U1", "U3", "V1", "V3", "V16"]
 
 
 def objects(values: list[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """An array of these objects, also of lists, which NumPy would take for axes."""
+    """Returns an array of these objects. They may be lists, which NumPy would take for axes."""
     made = np.empty(len(values), object)
     for at, value in enumerate(values):
         made[at] = value
@@ -30,7 +30,7 @@ def objects(values: list[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 @st.composite
 def filled(draw: st.DrawFn, shape: tuple[int, ...], values: st.SearchStrategy[Any]) -> np.ndarray[Any, Any]:
-    """Many elements of few values."""
+    """Draws many elements from few values."""
     some = draw(st.lists(values, min_size=1, max_size=8))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     return objects([some[n] for n in rng.integers(0, len(some), math.prod(shape))], shape)
@@ -38,16 +38,16 @@ def filled(draw: st.DrawFn, shape: tuple[int, ...], values: st.SearchStrategy[An
 
 @st.composite
 def dtypes(draw: st.DrawFn, names: list[str] | None = None) -> np.dtype[Any]:
-    """An element type in either byte order."""
+    """Draws an element type in either byte order."""
     name = draw(st.sampled_from(names or ["b1", *NUMBERS, *NUMBERS, *TIMES, *TEXTS]))
     return np.dtype(name).newbyteorder(draw(st.sampled_from("<>")))
 
 
 @st.composite
 def shapes_and_chunks(draw: st.DrawFn, most_axes: int = 4) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes from none to four axes, some without elements; chunks that divide or not, or are larger."""
+    """Draws a shape of 0 to 4 axes, maybe empty, and chunks of any size, maybe larger."""
     rank = draw(st.integers(0, most_axes))
-    # Most of the sizes that matter are small; zero is worth more than its share of an interval.
+    # Small sizes matter most, and zero more than its share of an interval.
     size = st.one_of(st.integers(1, 6), st.integers(1, 40), st.sampled_from([0, 1, 7, 16, 33]))
     shape: list[int] = []
     chunks: list[int] = []
@@ -76,7 +76,7 @@ def shapes_and_chunks(draw: st.DrawFn, most_axes: int = 4) -> tuple[tuple[int, .
 
 
 def from_bits(seed: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Elements of random bits: NaNs with payloads, denormals, every string there can be."""
+    """Returns elements of random bits: NaNs with payloads, denormals, every possible string."""
     rng = np.random.default_rng(seed)
     if dtype.kind == "b":
         return rng.integers(0, 2, count).astype(dtype)
@@ -93,7 +93,7 @@ def from_bits(seed: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, An
 
 @st.composite
 def scalars(draw: st.DrawFn, dtype: np.dtype[Any]) -> Any:
-    """One element: the values at the edges, and others. No payloads of NaNs: zarr-python loses them."""
+    """Draws one element, often an extreme. NaNs have no payload: zarr-python loses it."""
     kind = dtype.kind
     seed = draw(st.integers(0, 2**16))
     if kind == "b":
@@ -116,7 +116,7 @@ def scalars(draw: st.DrawFn, dtype: np.dtype[Any]) -> Any:
         try:
             repr(moment)
         except OverflowError:
-            # NumPy cannot show it, and a failure has to.
+            # NumPy cannot print this value, but a failure must.
             moment = np.array([ticks >> 23], "i8").view(dtype.newbyteorder("="))[0]
         return moment
     elif kind == "U":
@@ -186,7 +186,7 @@ def v3_compressors(draw: st.DrawFn, itemsize: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """An array, and what is in it."""
+    """An array and its contents."""
 
     zarr_format: int
     shape: tuple[int, ...]
@@ -206,12 +206,12 @@ class Case:
 
     @property
     def opened_dtype(self) -> np.dtype[Any]:
-        """The element type of the array once it is opened: v3 has no byte order but the machine's."""
+        """Returns the element type of the opened array. v3 arrays have the machine's byte order."""
         return self.dtype if self.zarr_format == 2 else self.dtype.newbyteorder("=")
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
-        """The data as the opened array has it."""
+        """Returns the data in the byte order of the opened array."""
         return self.data.astype(self.opened_dtype)
 
     @property
@@ -219,7 +219,7 @@ class Case:
         return self.dtype.kind == "U" or (self.dtype.kind not in "SV" and self.dtype.itemsize > 1)
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments for ``create_array`` of hyperslab and of zarr-python alike."""
+        """Returns keyword arguments for ``create_array`` of hyperslab and of zarr-python."""
         arguments: dict[str, Any] = {
             "shape": self.shape,
             "chunks": self.chunks,
@@ -245,7 +245,7 @@ class Case:
 def contents(
     draw: st.DrawFn, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any
 ) -> np.ndarray[Any, Any]:
-    """Random bits, with parts (or all) that are the fill value."""
+    """Draws random bits. Parts or all of them are the fill value."""
     count = math.prod(shape)
     kind = draw(st.sampled_from(["bits", "bits", "fill", "parts", "runs"]))
     seed = draw(st.integers(0, 2**32 - 1))
@@ -256,7 +256,7 @@ def contents(
         return filled.reshape(shape)
     bits = from_bits(seed, count, dtype)
     if kind == "runs" and count:
-        # Something that compresses.
+        # Compressible values.
         bits = np.repeat(bits[: count // 7 + 1], 7)[:count]
     if kind == "parts" and count:
         start, stop = sorted(draw(st.tuples(st.integers(0, count), st.integers(0, count))))
@@ -271,8 +271,8 @@ ATTRIBUTES = st.dictionaries(
         st.none(),
         st.booleans(),
         st.integers(),
-        # Others parse JSON strictly: infinities and NaN, as Python writes them, are tested with
-        # zarr-python.
+        # Other libraries parse JSON strictly. Infinities and NaN, as Python writes them, are tested
+        # with zarr-python.
         st.floats(allow_nan=False, allow_infinity=False),
         st.text(max_size=8),
         st.lists(st.integers()),
@@ -286,7 +286,7 @@ def cases(draw: st.DrawFn, zarr_format: int | None = None, names: list[str] | No
     zarr_format = zarr_format or draw(st.sampled_from([2, 3]))
     shape, chunks = draw(shapes_and_chunks())
     dtype = draw(dtypes(names))
-    # `null` in v2; v3 has no such thing.
+    # `null` in v2. v3 always has a fill value.
     fill = None if zarr_format == 2 and draw(st.integers(0, 5)) == 0 else draw(scalars(dtype))
     data = draw(contents(shape, dtype, fill))
     attributes = draw(ATTRIBUTES)
@@ -339,7 +339,10 @@ def cases(draw: st.DrawFn, zarr_format: int | None = None, names: list[str] | No
 def selections(
     draw: st.DrawFn, shape: tuple[int, ...], *, negative: bool = True, extra: bool = True
 ) -> tuple[Any, ...]:
-    """A basic index: integers, slices (any step where `negative`), maybe an ellipsis, items missing."""
+    """Draws a basic index: integers, slices, maybe an ellipsis or missing items.
+
+    With `negative`, slices have any step.
+    """
     items: list[Any] = []
     for n in shape:
         kind = draw(st.sampled_from(["int", "slice", "slice", "all"]))
@@ -355,7 +358,7 @@ def selections(
             items.append(slice(draw(edge), draw(edge), draw(step)))
     kind = draw(st.integers(0, 3)) if extra else 3
     if kind == 0:
-        # The rest is meant, said or not.
+        # The missing items mean everything, with or without an ellipsis.
         items[draw(st.integers(0, len(items))) :] = draw(st.sampled_from([[], [...]]))
     elif kind == 1:
         start, stop = sorted(draw(st.tuples(st.integers(0, len(items)), st.integers(0, len(items)))))
@@ -365,7 +368,7 @@ def selections(
 
 @st.composite
 def broadcastable(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape that NumPy's assignment broadcasts to `shape`."""
+    """Draws a shape that NumPy's assignment broadcasts to `shape`."""
     kept = shape[draw(st.integers(0, len(shape))) :] if draw(st.booleans()) else shape
     kept = tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in kept)
     # Assignment, unlike arithmetic, also drops leading axes of length 1.

@@ -18,13 +18,13 @@ import numpy as np
 
 
 def examples(usual: int) -> int:
-    """How many cases a generated test runs: the usual number, or what HYPERSLAB_EXAMPLES says."""
+    """Returns the number of cases of a generated test: `usual`, or HYPERSLAB_EXAMPLES if set."""
     return int(os.environ.get("HYPERSLAB_EXAMPLES") or usual)
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty directory for one generated case (pytest's ``tmp_path`` lasts for the whole test)."""
+    """Yields an empty directory for one generated case. ``tmp_path`` lasts for the whole test."""
     with tempfile.TemporaryDirectory(prefix="hyperslab-") as path:
         yield Path(path)
 
@@ -33,7 +33,7 @@ def scratch() -> Iterator[Path]:
 def dask_cluster(
     *, workers: int = 2, threads: int = 1, settings: Mapping[str, Any] | None = None
 ) -> Iterator[Any]:
-    """A cluster of processes that may start processes of their own. ``settings``: of dask."""
+    """Starts a dask cluster whose workers may start processes. ``settings`` are dask's."""
     import dask
     import distributed
 
@@ -51,8 +51,9 @@ def dask_cluster(
 
 
 def killed(write: Callable[[], object], kills: int, seed: int, seconds: float) -> Iterator[None]:
-    """Forks children that write without end, and kills each after some time, ``seconds`` on average; yields
-    after each.
+    """Forks endlessly writing children and kills each after ``seconds`` on average.
+
+    Yields after each kill.
     """
     chance = random.Random(seed)
     for _ in range(kills):
@@ -72,12 +73,15 @@ def killed(write: Callable[[], object], kills: int, seed: int, seconds: float) -
 
 
 def as_array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A result as an array. NumPy's scalars have lost the byte order, and the padding of strings."""
+    """Converts a result to an array. NumPy's scalars lack byte order and padding of strings."""
     return value if isinstance(value, np.ndarray) else np.asarray(value).astype(dtype)
 
 
 def assert_same(found: Any, expected: Any, what: str = "") -> None:
-    """Same element type, byte order, shape, and bits: ``-0.0`` is not ``0.0``, NaNs have payloads."""
+    """Compares element type, byte order, shape and bits.
+
+    ``-0.0`` is not ``0.0``, and NaNs have payloads.
+    """
     if isinstance(expected, np.generic) and isinstance(found, np.ndarray):
         expected = np.asarray(expected).astype(found.dtype.newbyteorder("=")).astype(found.dtype)
     expected = np.asarray(expected)
@@ -98,25 +102,25 @@ def assert_same(found: Any, expected: Any, what: str = "") -> None:
 
 
 def as_view(selection: Any) -> Any:
-    """The same selection, that never gives a scalar: NumPy's have no byte order."""
+    """Returns the same selection, but never a scalar: NumPy's scalars have no byte order."""
     selection = selection if isinstance(selection, tuple) else (selection,)
     return selection if ... in selection else (*selection, ...)
 
 
 def assign(model: np.ndarray[Any, Any], selection: Any, value: Any) -> None:
-    """NumPy's assignment by broadcasting. Without the ellipsis, a single element is another matter there."""
+    """Assigns by broadcasting. The ellipsis makes NumPy treat a single element like an array."""
     model[as_view(selection)] = value
 
 
 def same_scalar(found: Any, expected: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether two fill values have the same bits; ``None`` only equals ``None``."""
+    """Compares the bits of two fill values. ``None`` only equals ``None``."""
     if found is None or expected is None:
         return found is expected
     return np.asarray(found, dtype).tobytes() == np.asarray(expected, dtype).tobytes()
 
 
 def files_below(root: Path) -> dict[str, bytes]:
-    """Every file below a directory: relative path and contents."""
+    """Returns relative path and contents of every file below a directory."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in sorted(root.rglob("*"))
@@ -128,7 +132,7 @@ METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
 def chunk_files(root: Path) -> dict[str, bytes]:
-    """Files that are chunks."""
+    """Returns the files that are chunks."""
     return {name: data for name, data in files_below(root).items() if name.rsplit("/", 1)[-1] not in METADATA}
 
 

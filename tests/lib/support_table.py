@@ -1,9 +1,9 @@
-"""Makes docs/support.md: what hyperslab writes, and who reads it.
+"""Writes docs/support.md: the arrays that hyperslab writes, and their readers.
 
     python tests/lib/support_table.py
 
-Each row is an array that hyperslab writes with values that are not all alike. Then hyperslab and three peers
-open it, and read all of it. A table says what has been seen, not what is meant to be.
+For each row hyperslab writes an array with different values. Then hyperslab and three peers open it
+and read all of it. The table shows the observed results, not intentions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import zarr.registry
 import zarrista
 from numcodecs.registry import codec_registry
 
-# In a cell of a table.
+# A vertical bar inside a table cell.
 BAR = chr(92) + "|"
 SHAPE = (7, 10)
 CHUNKS = (4, 5)
@@ -39,19 +39,19 @@ PEERS = {"zarr-python": zarr, "TensorStore": tensorstore, "zarrista": zarrista}
 
 @dataclass
 class Row:
-    """An array: what the table calls it, its values, and how it is made."""
+    """An array: its name in the table, its values, and how to create it."""
 
     name: str
     values: np.ndarray[Any, Any]
     how: dict[str, Any]
-    # Lossy: close is enough; how close.
+    # For lossy codecs: the allowed difference.
     within: float = 0
-    # What its document says instead.
+    # Changes to the members of its document.
     document: dict[str, Any] = field(default_factory=dict)
 
 
 def numbers(dtype: Any) -> np.ndarray[Any, Any]:
-    """Small numbers, each of which the type has."""
+    """Returns small numbers that the type can represent."""
     dtype = np.dtype(dtype)
     few = {"uint2": 4, "int2": 2, "int4": 8, "float8_e8m0fnu": 0}.get(dtype.name, 12)
     values = np.arange(math.prod(SHAPE)).reshape(SHAPE) % few if few else np.full(SHAPE, 2)
@@ -301,7 +301,7 @@ READERS = {
 
 
 def same(found: Any, row: Row) -> bool:
-    """Whether values are the same; types may differ in the order of bytes, and in who made them."""
+    """Compares values. Types may differ in byte order and in the library that defines them."""
     if isinstance(row.values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(row.values)
         return bool(np.array_equal(np.ma.getmaskarray(found), mask) and (found == row.values).all())
@@ -325,7 +325,7 @@ def same(found: Any, row: Row) -> bool:
 
 
 def verdict(read: Callable[[Path, Row], Any], path: Path, row: Row) -> str:
-    """What a reader makes of a row: the same values, others, or an error."""
+    """Returns the result of a reader: the same values, others, or an error."""
     try:
         found = read(path, row)
     except Exception:
@@ -375,7 +375,7 @@ def version(name: str) -> str:
 
 
 def found() -> dict[str, Any]:
-    """What there is. The test asks another process for it: its own may have more codecs."""
+    """Returns all results. The test runs this in another process: its own may have more codecs."""
     rows = {
         title: {row.name: verdicts(row, list(READERS)) for row in rows()} for title, rows in TABLES.items()
     }
@@ -384,7 +384,7 @@ def found() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # A reader that fails must not print what it thinks of it.
+    # A failing reader must not print a backtrace.
     os.environ.setdefault("RUST_BACKTRACE", "0")
     if sys.argv[1:] == ["--json"]:
         sys.stdout.write(json.dumps(found()))

@@ -1,4 +1,4 @@
-"""Codecs of a user's own, of all kinds. Child processes and zarr-python use the same classes."""
+"""Codecs of all kinds as users write them. Child processes and zarr-python use the same classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Flip(Codec):  # type: ignore[misc]
 
 
 class Turn(Codec):  # type: ignore[misc]
-    """Turns the first axis around: the shape matters."""
+    """Reverses the first axis, so that the shape matters."""
 
     codec_id = "t-turn"
 
@@ -48,7 +48,7 @@ class Turn(Codec):  # type: ignore[misc]
 
 
 class Twice:
-    """Of no package: every byte twice."""
+    """A class from no package. Stores each byte `times` times."""
 
     def __init__(self, times: int = 2) -> None:
         self.times = times
@@ -73,7 +73,7 @@ class _Settings:
 
 @dataclass(frozen=True)
 class Add(_Settings, ArrayArrayCodec):  # type: ignore[misc]
-    """Adds, and makes 8-byte integers. In threads, as zarr-python's own codecs do."""
+    """Adds a number and makes 8-byte integers. Uses threads, like zarr-python's own codecs."""
 
     add: int = 1
     name: ClassVar[str] = "t.add"
@@ -100,7 +100,7 @@ class Add(_Settings, ArrayArrayCodec):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Text(_Settings, ArrayBytesCodec):  # type: ignore[misc]
-    """Numbers as text: more bytes than any compressor would make."""
+    """Stores numbers as text: more bytes than any compressor would make."""
 
     base: int | None = None
     name: ClassVar[str] = "t.text"
@@ -123,7 +123,7 @@ class Text(_Settings, ArrayBytesCodec):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Mark(_Settings, BytesBytesCodec):  # type: ignore[misc]
-    """A byte before all others."""
+    """Puts one byte before all others."""
 
     byte: int = 7
     name: ClassVar[str] = "t.mark"

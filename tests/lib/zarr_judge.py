@@ -1,9 +1,9 @@
-"""zarr-python's own tests, with our codec pipeline and with its default one. Lists those that end otherwise:
+"""Runs zarr-python's own tests with our codec pipeline and its default one. Lists differences:
 
     python tests/lib/zarr_judge.py DIRECTORY [arguments of pytest]
 
 The directory is the source distribution of zarr, unpacked (``pip download --no-deps --no-binary zarr zarr``).
-This file is also the plugin for pytest that writes what came of each test.
+This file is also the pytest plugin that writes the outcome of each test.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# Known by the name in ``ZARR_CODEC_PIPELINE__PATH``, where the package is not installed.
+# Makes the name in ``ZARR_CODEC_PIPELINE__PATH`` known if the package is not installed.
 import hyperslab.zarr
 
 OURS = "hyperslab.zarr.CodecPipeline"
 DEFAULT = "zarr.core.codec_pipeline.BatchedCodecPipeline"
-# Those that read and write chunks.
+# Tests that read and write chunks.
 MODULES = """
     test_codecs test_array.py test_indexing.py test_resize.py test_v2.py test_buffer.py test_config.py
     test_codec_pipeline.py test_codec_pipeline_suite.py test_pipeline_parity.py test_fastpath_equivalence.py
@@ -43,9 +43,9 @@ def pytest_sessionfinish() -> None:
 
 
 def run(source: Path, pipeline: str, arguments: list[str]) -> dict[str, Any]:
-    """Runs tests, and tells what came of each."""
+    """Runs tests. Returns the outcome of each."""
     with tempfile.TemporaryDirectory() as place:
-        # Processes that are spawned find the pipeline as they do where the package is installed.
+        # Spawned processes find the pipeline as if the package were installed.
         entry = Path(place) / "judge-0.dist-info"
         entry.mkdir()
         (entry / "METADATA").write_text("Metadata-Version: 2.1\nName: judge\nVersion: 0\n")

@@ -1,4 +1,4 @@
-"""Chunks that numcodecs of many versions encoded, each read as the one chunk of a Zarr v2 array."""
+"""Chunks encoded by many versions of numcodecs, each read as the only chunk of a Zarr v2 array."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OURS = [
 ]
 
 
-# Filters that leave encoders no choice: what is written are the same bytes.
+# Filters with only one possible output: our bytes must be the same.
 FIXED = ["delta", "fixedscaleoffset", "quantize", "packbits", "astype", "categorize/U"]
 
 
@@ -48,9 +48,9 @@ def arrays(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
 def store_chunk(
     path: Path, array: np.ndarray[Any, Any], config: dict[str, Any], encoded: bytes, **more: Any
 ) -> None:
-    """A v2 array of one chunk, whose bytes are given."""
+    """Writes a v2 array of one chunk with given bytes."""
     path.mkdir(parents=True)
-    # numcodecs encodes memory as it lies.
+    # numcodecs encodes memory in its own order.
     order = "C" if array.flags.c_contiguous else "F"
     document = {
         "zarr_format": 2,
@@ -77,7 +77,7 @@ def test_encoded_by_numcodecs(corpora: Path, tmp_path: Path, codec: str) -> None
             path = tmp_path / f"{settings.name}-{number}"
             store_chunk(path, expected, config, (settings / f"encoded.{number}.dat").read_bytes())
             assert_same(hs.open_array(path, mode="r")[...], expected, str(path))
-            # As a filter it is the same codec.
+            # The codec also works as a filter.
             path = tmp_path / f"{settings.name}-{number}-filter"
             encoded = (settings / f"encoded.{number}.dat").read_bytes()
             store_chunk(path, expected, config, encoded, compressor=None, filters=[config])
@@ -156,7 +156,7 @@ def test_objects(corpora: Path, tmp_path: Path, codec: str) -> None:
                     **how,
                 )
             else:
-                # Made by others only, also by zarr-python 2.
+                # Only other libraries create these arrays, including zarr-python 2.
                 shutil.copytree(place / "theirs", place / "ours")
                 ours = hs.open_array(place / "ours", mode="r+")
                 ours[...] = np.flip(array.ravel()).reshape(array.shape)
@@ -173,7 +173,7 @@ def test_codecs_that_are_missing_are_named(corpora: Path, tmp_path: Path) -> Non
     for config_file in sorted(folder.rglob("config.json")):
         config = json.loads(config_file.read_text())
         codec = config["id"]
-        # Those of objects are told in another way.
+        # Other tests cover codecs of objects.
         if codec in (*OURS, *FIXED, "categorize", "json2", "json", "msgpack2"):
             continue
         path = tmp_path / config_file.parent.relative_to(folder)
@@ -185,7 +185,7 @@ def test_codecs_that_are_missing_are_named(corpora: Path, tmp_path: Path) -> Non
         assert ("runs code" in str(caught.value)) == (codec == "pickle")
         refused[codec] = refused.get(codec, 0) + 1
     assert {"pickle", "vlen-utf8"} <= refused.keys()
-    # Every folder of the corpus is one or the other.
+    # Every folder of the corpus is in one of the two sets.
     assert {path.name for path in folder.iterdir() if list(path.rglob("config.json"))} <= {
         *OURS,
         *FIXED,

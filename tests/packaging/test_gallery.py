@@ -1,4 +1,4 @@
-"""The gallery notebook runs, and shows what is stored in it: the same kinds of output in every cell."""
+"""The gallery notebook runs and shows its stored output: the same kinds in every cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GALLERY = Path(__file__).parents[2] / "docs" / "gallery.ipynb"
 
 
 def shown(notebook: Any) -> list[list[str]]:
-    """What each cell of code shows. Text that comes in several pieces, as it may, is one."""
+    """Returns the kinds of output of each code cell. Text in several pieces counts as one."""
     kinds = [
         [kind for output in cell.outputs for kind in sorted(output.get("data", [output.output_type]))]
         for cell in notebook.cells
@@ -34,7 +34,7 @@ def test_the_gallery_runs(tmp_path: Path) -> None:
         if cell.cell_type == "code":
             cell.outputs = []
     resources = {"metadata": {"path": str(tmp_path)}}
-    # An exception in a cell is raised here, with the cell.
+    # Raises an exception in a cell here, with the cell.
     client.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
     assert shown(notebook) == shown(stored)
     assert sum(cells.count("image/png") for cells in shown(notebook)) == 5

@@ -1,7 +1,7 @@
-"""The wheels that are published load on the machines that their names promise.
+"""The published wheels load on the machines that their names promise.
 
-No wheel is built here: the script that builds them must ask for what the documentation promises, and what
-checks them must refuse a wheel that promises too much.
+No wheel is built here. The build script must request what the documentation promises, and the check
+script must refuse a wheel that promises too much.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, ModuleType]:
-    """`scripts/check_package.py` and `scripts/shared_library.py`."""
+    """Returns `scripts/check_package.py` and `scripts/shared_library.py`."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     monkeypatch.delitem(sys.modules, "check_package", raising=False)
     import check_package

@@ -1,7 +1,7 @@
-"""Docstrings tell the parameters that the signatures have: names, defaults and choices. The stub of the
-native module tells its signatures.
+"""Docstrings list the parameters of the signatures: names, defaults and choices.
 
-The API reference of the site shows what the docstrings tell, with the defaults of the signatures.
+The API reference of the site shows the docstrings with the defaults of the signatures. The stub of
+the native module has its signatures.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hyperslab import _native
 from hyperslab._core.arguments import DEFAULT_FILL_VALUE
 
 MODULES = ("", ".codecs", ".dask", ".errors", ".h5", ".storage", ".xarray", ".zarr")
-# Defaults in docstrings name these.
+# Names that defaults in docstrings use.
 NAMES = {"Bytes": hs.codecs.Bytes, "Crc32c": hs.codecs.Crc32c, "zipfile": zipfile}
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """Functions, classes and methods that users call."""
+    """Yields functions, classes and methods that users call."""
     for suffix in MODULES:
         module = importlib.import_module(f"hyperslab{suffix}")
         for name in module.__all__:
@@ -42,7 +42,7 @@ def public() -> Iterator[tuple[str, Any]]:
 
 
 def documented(thing: Any) -> dict[str, str]:
-    """Parameters in a docstring, and what stands behind the colon."""
+    """Returns the parameters in a docstring, each with the text after the colon."""
     section = re.search(r"^Parameters\n-+\n((?:.*\n?)+?)(?=\w.*\n---|\Z)", inspect.getdoc(thing) or "", re.M)
     lines = section[1].splitlines() if section else []
     parts = [line.partition(" : ") for line in lines if re.match(r"[\w*]", line)]
@@ -50,7 +50,7 @@ def documented(thing: Any) -> dict[str, str]:
 
 
 def parameters(thing: Any) -> dict[str, inspect.Parameter]:
-    """Parameters in the signature, with the stars that are written before names."""
+    """Returns the parameters in the signature. Names include their stars."""
     found = inspect.signature(thing).parameters.values()
     return {STARS.get(each.kind, "") + each.name: each for each in found if each.name != "self"}
 
@@ -71,7 +71,7 @@ def test_docstrings_name_the_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstrings_tell_the_defaults(name: str) -> None:
-    """Behind the type stands ``optional`` where nothing is the default, else ``default`` and the default."""
+    """Each type is followed by its default, or by ``optional`` if the default is nothing."""
     wrong = []
     for parameter, kind in documented(DOCUMENTED[name]).items():
         real = parameters(DOCUMENTED[name])[parameter]
@@ -90,7 +90,7 @@ def test_docstrings_tell_the_defaults(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstrings_tell_the_choices(name: str) -> None:
-    """``{"C", "F"}`` are all the values that the annotation has."""
+    """``{"C", "F"}`` lists all values that the annotation allows."""
     for parameter, kind in documented(DOCUMENTED[name]).items():
         choices = re.match(r"\{(.+)\}", kind)
         if choices:
@@ -99,14 +99,14 @@ def test_docstrings_tell_the_choices(name: str) -> None:
 
 
 def annotation_of(thing: Any, parameter: str) -> Any:
-    """The type in an annotation, of names that the module of the function has."""
+    """Returns the type in an annotation, with names from the function's module."""
     function = thing.__init__ if inspect.isclass(thing) else thing
     annotation = inspect.signature(function).parameters[parameter].annotation
     return eval(annotation, vars(sys.modules[function.__module__]))
 
 
 def values(annotation: Any) -> set[Any]:
-    """The values in an annotation, other than ``None``."""
+    """Returns the values in an annotation, other than ``None``."""
     if typing.get_origin(annotation) is Literal:
         return set(typing.get_args(annotation)) - {None}
     return {value for part in typing.get_args(annotation) for value in values(part)}
@@ -122,7 +122,7 @@ def test_a_group_creates_arrays_as_the_function_does() -> None:
 
 
 def stub() -> ModuleType:
-    """The stub of the native module, as a module."""
+    """Returns the stub of the native module as a module."""
     path = Path(hs.__file__).with_name("_native.pyi")
     module = ModuleType("hyperslab._native_stub")
     exec(compile("from __future__ import annotations\n" + path.read_text(), path, "exec"), vars(module))
@@ -130,7 +130,10 @@ def stub() -> ModuleType:
 
 
 def shown(thing: Any) -> list[tuple[Any, ...]]:
-    """Names, kinds and defaults. The native module shows ``...`` for a default that is no constant."""
+    """Returns names, kinds and defaults.
+
+    The native module shows ``...`` for non-constant defaults.
+    """
     found = [each for each in inspect.signature(thing).parameters.values() if each.name != "self"]
     return [(each.name, each.kind, ... if each.default == () else each.default) for each in found]
 

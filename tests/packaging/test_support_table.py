@@ -1,4 +1,4 @@
-"""docs/support.md is true: hyperslab and its peers read what it says, and no name of theirs is missing."""
+"""docs/support.md is true: hyperslab and its peers read what it says, and it misses no name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
 pytest.importorskip("zarrista", reason="zarrista is not installed: it needs Python 3.12")
 
 PAGE = Path(__file__).parents[2] / "docs" / "support.md"
-# Refused: reading it runs code that is in the file.
+# Refused, because reading it runs code from the file.
 OTHERS = {"pickle"}
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    """What the script finds, in a process where nobody has registered anything."""
+    """Returns what the script finds in a process where nothing is registered."""
     places = os.pathsep.join([str(Path(hs.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     script = str(Path(__file__).parents[1] / "lib" / "support_table.py")
     told = subprocess.run(
@@ -35,7 +35,7 @@ def found() -> dict[str, Any]:
 
 
 def stored() -> dict[str, dict[str, list[str]]]:
-    """The page: what is in each row, by its table and name."""
+    """Returns the cells of each row of the page, by table and name."""
     tables: dict[str, dict[str, list[str]]] = {}
     title = ""
     for line in PAGE.read_text().splitlines():
@@ -49,7 +49,7 @@ def stored() -> dict[str, dict[str, list[str]]]:
 
 def test_each_row(found: dict[str, Any]) -> None:
     page = stored()
-    # With other versions of the peers only our column can be compared.
+    # With other versions of the peers, only our column can be compared.
     width = None if all(version in PAGE.read_text() for version in found["versions"]) else 1
     assert {title: list(rows) for title, rows in page.items()} == {
         title: list(rows) for title, rows in found["rows"].items()

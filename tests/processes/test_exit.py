@@ -1,6 +1,7 @@
-"""A program that ends while daemon threads use arrays ends with its own exit status, and says nothing.
+"""A program that ends while daemon threads use arrays keeps its exit status and prints nothing.
 
-Up to Python 3.13 the interpreter ends such threads in the middle of what they do; from 3.14 on, they sleep.
+Up to Python 3.13 the interpreter ends such threads in the middle of their work. From 3.14 on they
+sleep.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ start(read)
 
 @contextmanager
 def begun(folder: Path, program: str, delay: float) -> Iterator[subprocess.Popen[str]]:
-    """The program while it runs. It ends with the test."""
+    """Starts the program. It ends with the test."""
     folder.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-c", PROGRAM + program + END, str(folder), str(delay)],
@@ -178,7 +179,7 @@ def test_daemon_threads_do_not_change_how_a_program_ends(tmp_path: Path, name: s
 
 
 def test_nothing_waits_for_ever_for_a_thread_that_was_ended(tmp_path: Path) -> None:
-    """A thread is ended in `Mapping`, and has what the end of the program waits for."""
+    """A thread is ended inside `Mapping` while it holds what the end of the program waits for."""
     turn = """
 z = make(Mapping(delay=0.1))
 at_end(lambda: z.attrs.update(b=2))

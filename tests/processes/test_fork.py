@@ -1,4 +1,4 @@
-"""A forked child works: it finds the parent's threads gone, and starts its own."""
+"""A forked child works: the parent's threads are gone, and it starts its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
-    # Python warns of forks of processes with threads; that is what is tested.
+    # Python warns about forks with threads, which this test does on purpose.
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
 

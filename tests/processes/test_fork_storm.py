@@ -1,4 +1,4 @@
-"""A few hundred forks under threads that do every kind of work: no child hangs, none sees broken values."""
+"""Hundreds of forks under threads of every kind of work: no child hangs or sees broken values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORKS, LIMIT = 120, 60
 
 
 def child(work: Callable[[], None]) -> int | str:
-    """The exit code of a forked child that does this; ``"hangs"`` if it does not end."""
+    """Returns the exit code of a forked child that runs `work`, or ``"hangs"``."""
     pid = os.fork()
     if pid == 0:
         code = 1

@@ -1,4 +1,4 @@
-"""Signal handlers and finalizers that run in the middle of a write, and interrupts of what waits."""
+"""Signal handlers and finalizers in the middle of a write, and interrupts of a waiting process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT = 60
 
 
 def run(code: str, *args: object) -> str:
-    """What a program prints; it must end by itself."""
+    """Returns the output of a program, which must end on its own."""
     command = [sys.executable, "-c", code, *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
@@ -124,7 +124,8 @@ def test_waiting_for_another_process_can_be_interrupted(
             pass
         waiter.send_signal(signal.SIGINT)
         if code.startswith("with"):
-            # What is queued is stored when the program ends: a second interrupt, if need be more.
+            # The end of the program stores queued writes. Interrupt again, several times if
+            # necessary.
             for _ in range(20):
                 try:
                     waiter.wait(1)
@@ -133,7 +134,7 @@ def test_waiting_for_another_process_can_be_interrupted(
                     waiter.send_signal(signal.SIGINT)
         out = waiter.communicate(timeout=LIMIT)[0]
         assert out.startswith("interrupted")
-    # No lock file, no temporary file.
+    # No lock file and no temporary file remain.
     assert set(os.listdir(tmp_path / "a/c")) == ({"0"} if shards else {str(k) for k in range(8)})
     assert (hs.open_array(tmp_path / "a", mode="r")[:] == 1).all()
 

@@ -1,4 +1,4 @@
-"""The package and its command while they are imported: missing modules, and Ctrl-C."""
+"""Importing the package and its command: missing modules, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# Acts when a module is imported: Python runs this before all else.
+# Acts when a module is imported. Python runs this before everything else.
 HOOK = """
 import os, signal, sys
 
@@ -21,7 +21,7 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 """
 
-# As installers write it.
+# The script that installers write.
 SCRIPT = """
 import sys
 from hyperslab._cli.main import main
@@ -31,7 +31,7 @@ if __name__ == "__main__":
 
 
 def run(folder: Path, name: str, action: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python, where the import of a module does something else."""
+    """Runs Python. The import of module `name` runs `action`."""
     folder.joinpath("sitecustomize.py").write_text(HOOK.format(name=name, action=action))
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -66,21 +66,21 @@ def test_a_broken_numpy_speaks_for_itself(tmp_path: Path) -> None:
 def test_an_interrupt_while_the_command_is_imported(tmp_path: Path, how: str, module: str) -> None:
     script = tmp_path / "hyperslab"
     script.write_text(SCRIPT)
-    # The folder of a script is searched first: a file without an ending is not a module there.
+    # Python searches the script's folder first. There a file without a suffix is no module.
     called = {"module": ["-m", "hyperslab"], "joined": ["-mhyperslab"], "script": [str(script)]}[how]
     done = run(tmp_path, module, "os.kill(os.getpid(), signal.SIGINT)", *called, "--version")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "hyperslab: interrupted\n")
 
 
 def test_programs_keep_their_handler(tmp_path: Path) -> None:
-    """Only the command ends so: in a program, an interrupt is an exception as ever."""
+    """Only the command ends this way. In a program an interrupt remains an exception."""
     code = "try: import hyperslab\nexcept KeyboardInterrupt: print('caught')"
     done = run(tmp_path, "hyperslab._core.array", "os.kill(os.getpid(), signal.SIGINT)", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "caught\n", "")
 
 
 def test_the_command_starts_with_the_handler_of_python(tmp_path: Path) -> None:
-    """When the command has begun, it handles interrupts itself."""
+    """Once the command has started, it handles interrupts itself."""
     code = (
         "import signal, sys; sys.argv[0] = 'hyperslab'\n"
         "from hyperslab import _native; from hyperslab._cli.main import main\n"

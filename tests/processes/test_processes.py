@@ -1,4 +1,7 @@
-"""Several processes that change parts of the same chunks and shards: nothing is lost, nothing is left."""
+"""Several processes change parts of the same chunks and shards.
+
+No update is lost, and no file is left over.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ for k in range(rounds):
 
 @pytest.mark.parametrize("layout", ["raw", "zstd", "shard"])
 def test_partial_writes_lose_no_update(tmp_path: Path, layout: str) -> None:
-    """Every element of one chunk (or shard) is written by itself, by four processes."""
+    """Four processes write every element of one chunk (or shard) separately."""
     rounds = 60
     options: dict[str, Any] = {"raw": {"compressors": None}, "zstd": {}, "shard": {"shards": (240,)}}[layout]
     chunks = (24,) if layout == "shard" else (240,)
@@ -69,7 +72,8 @@ def test_killed_writers_leave_nothing_that_other_software_lists(tmp_path: Path) 
         hs.create_array(root / name, shape=(64,), chunks=(8,), shards=shards, dtype="i4")
     rng = np.random.default_rng()
     warned: list[str] = []
-    # Of writers that were killed in the instant between a file's two names: told in each round after.
+    # Temporary files of writers that were killed right before a rename. zarr-python warns of them
+    # in every later round.
     left_before: set[str] = set()
     for _ in range(12):
         writer = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE)
@@ -86,7 +90,7 @@ def test_killed_writers_leave_nothing_that_other_software_lists(tmp_path: Path) 
         writer.wait(LIMIT)
         assert (hs.open_array(root / "plain", mode="r")[8:16] > 0).all()
         left_before |= {name for name in names(root) if name.endswith(".hyperslab-tmp")}
-    # A file that is about to be renamed has a name for some microseconds.
+    # A new file has a temporary name for some microseconds before it is renamed.
     assert len([text for text in warned if "hyperslab-tmp" in text]) <= 12, warned
     store = hs.LocalStore(root)
     left = [name for name in names(root) if name.endswith(".hyperslab-tmp")]
@@ -94,7 +98,7 @@ def test_killed_writers_leave_nothing_that_other_software_lists(tmp_path: Path) 
     if left:
         time.sleep(2.2)
     del store
-    # The next writers of the same objects remove what is left of them.
+    # The next writers of the same objects remove the leftover files.
     plain, shard = hs.open_array(root / "plain", mode="r+"), hs.open_array(root / "shard", mode="r+")
     plain[:] = shard[:] = 7
     assert not [n for n in names(root / "plain" / "c") + names(root / "shard" / "c") if n.endswith("-tmp")]

@@ -1,4 +1,4 @@
-"""Documents of references with members that are none: who reads them is told, and the others are read."""
+"""Documents of references with invalid members: reading one fails, and all others can be read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def array_of(shape: list[int], chunks: list[int], dtype: str = "|u1") -> str:
     return json.dumps(meta | {"zarr_format": 2, "compressor": None, "filters": None, "order": "C"})
 
 
-# Values that are no references, and the messages about them.
+# Values that are no references, with the error messages for them.
 ODD_VALUES: list[tuple[Any, str]] = [
     (None, "expected text"),
     (True, "expected text"),
@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
     refs |= {key: ["data.bin", 0, 4] for key in ODD_KEYS}
     refs |= {"s/.zarray": array_of([], [], "<f8"), "s/": ["data.bin", 8, 8]}
     refs |= {"t/.zarray": array_of([], []), "t/": None}
-    # A folder, as some writers list it, is no chunk.
+    # Some writers list folders. A folder is no chunk.
     refs |= {"good/": "", "deep/.zgroup": GROUP, "deep/": ""}
     return {"version": 1, "templates": {"u": "x"}, "refs": refs}
 
@@ -74,7 +74,7 @@ def test_a_document(tmp_path: Path, version: int) -> None:
     found = document()
     if version == 0:
         found = found["refs"]
-        # There are no templates: this is the name of an object.
+        # Version 0 has no templates: this is the name of an object.
         number = next(n for n, (_, why) in enumerate(ODD_VALUES) if "nothing" in why)
         found[f"odd/{number}"] = ["{{nothing}}", 0, -1]
     (tmp_path / "refs.json").write_text(json.dumps(found))
@@ -155,7 +155,7 @@ def test_a_folder_of_parquet(tmp_path: Path) -> None:
 
 
 def test_scalars_of_virtualizarr(tmp_path: Path) -> None:
-    """It calls the only chunk of a scalar `s/`. (It writes no scalars to Parquet.)"""
+    """VirtualiZarr calls the only chunk of a scalar `s/`. (It writes no scalars to Parquet.)"""
     xr = pytest.importorskip("xarray")
     pytest.importorskip("virtualizarr")
     import hyperslab.zarr

@@ -1,6 +1,6 @@
-"""References: what kerchunk, VirtualiZarr and `hyperslab index` write, read as Zarr.
+"""References that kerchunk, VirtualiZarr and `hyperslab index` write, read as Zarr.
 
-fsspec's reference file system under zarr-python is the judge.
+The results are compared with fsspec's reference file system under zarr-python.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def policy() -> Any:
 
 @pytest.fixture
 def ocean(tmp_path: Path) -> Path:
-    """HDF5 with groups, filters, chunks that are missing, text."""
+    """Writes an HDF5 file with groups, filters, absent chunks and text."""
     with h5py.File(tmp_path / "ocean.h5", "w") as file:
         file.attrs["title"] = "an ocean"
         sst = file.create_dataset("deep/sst", data=VALUES, chunks=(16, 16), compression=5, shuffle=True)
@@ -56,13 +56,13 @@ def ocean(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def refs(ocean: Path) -> Path:
-    """Its references, as we write them."""
+    """Writes references to the file with `hyperslab index`."""
     assert cli("index", ocean, "-o", ocean.with_name("refs.json")) == 0
     return ocean.with_name("refs.json")
 
 
 def judge(path: Path, *, expressions: bool = False) -> zarr.Group:
-    """What zarr-python reads by fsspec's references. For expressions in templates it needs Jinja."""
+    """Opens references with zarr-python and fsspec. Expressions in templates need Jinja."""
     options: dict[str, Any] = {
         "fo": str(path),
         "remote_protocol": "file",
@@ -75,8 +75,8 @@ def judge(path: Path, *, expressions: bool = False) -> zarr.Group:
 
 
 def same(ours: Any, theirs: zarr.Group) -> int:
-    """All arrays, compared. Returns how many they were."""
-    # Older zarr-python does not list groups inside of references, but opens what is in them.
+    """Compares all arrays. Returns their number."""
+    # Older zarr-python does not list groups in references, but opens their members.
     assert {*theirs.array_keys(), *theirs.group_keys()} <= {*ours}
     assert dict(ours.attrs) == dict(theirs.attrs)
     count = 0
@@ -154,7 +154,7 @@ def test_values_of_every_kind(tmp_path: Path, version: int) -> None:
     wanted = [10, 11, 12, 13, *b"wxyz", *b"text", 255, 0, 1, 2, *[255] * 4, 96, 97, 98, 99]
     assert group["a"][:].tolist() == wanted and same(group, judge(path)) == 1
     assert dict(group.attrs) == {"given": "as an object", "n": [1, 2.5, None]}
-    # Relative ones are meant from where the document is.
+    # Relative locations start at the folder of the document.
     document["a/0"][0], document["a/1"][0], document["a/5"][0] = (
         "data.bin",
         "below/whole.bin",
@@ -195,7 +195,7 @@ def test_templates_and_generated_references(tmp_path: Path) -> None:
 
 
 def test_zarr_3_and_shards(tmp_path: Path) -> None:
-    """What is in a shard lies in a part of an object, too."""
+    """A shard may be a range of an object. Its inner chunks are ranges of that range."""
     values = np.arange(10_000, dtype="i4").reshape(100, 100)
     zarr.create_array(
         tmp_path / "a.zarr", data=values, chunks=(10, 10), shards=(50, 100), dimension_names=["y", "x"]
@@ -270,7 +270,7 @@ def test_targets_that_are_not_what_they_were(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(hs.errors.StoreError, match="named pipe"):
         hs.open(written(path, document | {"0": ["fifo", 0, 4]}))[:]
-    # A chunk of another length than the array has.
+    # A chunk with a length that does not fit the array.
     with pytest.raises(hs.errors.ChunkError, match="3 bytes"):
         hs.open(written(path, document | {"0": "abc"}))[:4]
 
@@ -300,7 +300,7 @@ def test_bad_documents(tmp_path: Path, text: str, message: str) -> None:
     ],
 )
 def test_bad_members(tmp_path: Path, value: str, message: str) -> None:
-    """Only who reads them is told."""
+    """Bad members are an error only when they are read."""
     good = json.dumps(array_of([1], [1]))
     text = f'{{"version": 1, "templates": {{"x": "y"}}, "refs": {{".zarray": {good}, "0": {value}}}}}'
     (tmp_path / "r.json").write_text(text)
@@ -322,7 +322,7 @@ def test_what_is_no_document(tmp_path: Path) -> None:
 
 
 def test_a_million_references(tmp_path: Path) -> None:
-    """They open in seconds, in little memory."""
+    """A million references open in seconds and need little memory."""
     n = 1_000_000
     with open(tmp_path / "refs.json", "w") as file:
         file.write('{"version": 1, "refs": {".zgroup": ' + json.dumps(GROUP))
@@ -355,7 +355,10 @@ def test_a_forked_child_reads(refs: Path) -> None:
 
 
 def test_references_on_a_server(ocean: Path, tmp_path: Path) -> None:
-    """A document beside its targets is read with the same options; one chunk is one request."""
+    """A document and the files beside it share storage options.
+
+    Reading one chunk takes one request.
+    """
     assert cli("index", ocean, "--url", "ocean.h5", "--inline", "0", "-o", tmp_path / "refs.json") == 0
     with Server(latency=0.02) as server:
         server.put("bucket", "a/refs.json", (tmp_path / "refs.json").read_bytes())
@@ -367,7 +370,7 @@ def test_references_on_a_server(ocean: Path, tmp_path: Path) -> None:
         server.reset()
         assert array[20, 20] == VALUES[20, 20]
         assert [key for _, key in server.requests()] == ["a/ocean.h5"]
-        # All of it takes no more rounds than chunks that are objects of their own.
+        # Reading the whole array takes no more rounds than reading chunks that are objects.
         plain = hs.create_array(
             "s3://bucket/plain.zarr", data=VALUES, chunks=(16, 16), storage_options=options
         )
@@ -436,7 +439,7 @@ def test_icechunk() -> None:
 
 
 def test_fsspec_is_the_judge(refs: Path) -> None:
-    """Bytes of every key, as fsspec's file system gives them."""
+    """Each key has the bytes that fsspec's file system returns."""
     files = fsspec.filesystem("reference", fo=str(refs), remote_protocol="file")
     document = json.loads(refs.read_text())["refs"]
     store = hs.open(refs).store
@@ -447,8 +450,9 @@ def test_fsspec_is_the_judge(refs: Path) -> None:
 
 @pytest.mark.parametrize("where", ["local", "server"])
 def test_as_fsspec_spells_it(ocean: Path, tmp_path: Path, where: str) -> None:
-    """The same storage options for zarr-python and for us: targets of another server than the document's,
-    which name no scheme.
+    """hyperslab and zarr-python take the same storage options.
+
+    The targets are on another server than the document, and their locations have no scheme.
     """
     pytest.importorskip("s3fs")
     assert cli("index", ocean, "--url", "bucket/ocean.h5", "--inline", "0", "-o", tmp_path / "refs.json") == 0
@@ -492,7 +496,7 @@ def test_as_fsspec_spells_it(ocean: Path, tmp_path: Path, where: str) -> None:
 
 
 def test_what_fsspec_spells_otherwise(refs: Path) -> None:
-    """Options that would be without effect are errors."""
+    """An option that would have no effect is an error."""
     np.testing.assert_array_equal(
         hs.open(
             "reference://deep/sst", storage_options={"fo": refs, "lazy": True, "remote_protocol": "file"}

@@ -1,6 +1,6 @@
 """References in folders of Parquet files, as kerchunk and VirtualiZarr write them.
 
-fsspec's reference file system under zarr-python is the judge.
+The results are compared with fsspec's reference file system under zarr-python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def raw(text: str) -> bytes:
 
 
 def written(folder: Path, document: Path, rows: int, *, typed: bool = False, **how: Any) -> Path:
-    """The references of a document, as kerchunk's `refs_to_dataframe` writes them."""
+    """Writes the references of a document as kerchunk's `refs_to_dataframe` does."""
     refs = json.loads(document.read_text())["refs"]
     metadata = {
         key: json.loads(value) for key, value in refs.items() if key.rsplit("/", 1)[-1].startswith(".z")
@@ -57,7 +57,7 @@ def written(folder: Path, document: Path, rows: int, *, typed: bool = False, **h
                     "path": pyarrow.array([each[0] for each in ranges], pyarrow.string()),
                     "offset": pyarrow.array([(each + [0, 0])[1] for each in ranges], pyarrow.int64()),
                     "size": pyarrow.array([(each + [0, 0, 0])[2] for each in ranges], pyarrow.int64()),
-                    # All null: pandas leaves the type open.
+                    # pandas leaves the type open if all values are null.
                     "raw": pyarrow.array(
                         [raw(each) if isinstance(each, str) else None for each in part],
                         pyarrow.binary()
@@ -108,7 +108,7 @@ def test_folders(document: Path, rows: int, how: Any) -> None:
     assert sorted(name for name, _ in group.members(max_depth=None)) == sorted(
         name for name, _ in expected.members(max_depth=None)
     )
-    # Every key of the document, and its bytes.
+    # All keys of the document have the same bytes.
     ours, theirs = group.store._native, expected.store._native
     keys = [key for key in theirs.list("")]
     assert sorted(ours.list("")) == sorted(keys)
@@ -139,7 +139,7 @@ def test_kerchunk(document: Path) -> None:
     document_group: Any = hs.open_group(document, mode="r")
     for name in ("deep/sst", "plain", "scalar"):
         np.testing.assert_array_equal(ours[name][...], theirs[name][...])
-    # fsspec takes the NaN that pandas 3 gives for an absent chunk for a URL.
+    # For an absent chunk pandas 3 returns NaN, which fsspec takes for a URL.
     np.testing.assert_array_equal(ours["sparse"][...], document_group["sparse"][...])
 
 
@@ -177,7 +177,7 @@ def test_on_a_server(document: Path, tmp_path: Path) -> None:
         array = hs.open_array("s3://bucket/a/refs.parq/deep/sst", mode="r", storage_options=options)
         np.testing.assert_array_equal(array[...], VALUES)
         asked = server.requests()
-        # The metadata once, each of two files once, and the data.
+        # The metadata takes one request, and the two files at most three.
         assert len([key for _, key in asked if key.endswith(".zmetadata")]) == 1
         assert len([key for _, key in asked if key.endswith(".parq")]) <= 3
 
@@ -201,7 +201,7 @@ def test_what_goes_wrong(document: Path) -> None:
         file.write_bytes(bad)
         with pytest.raises(hs.errors.HyperslabError, match=r"refs\.0\.parq.*no Parquet file of references"):
             read()
-    # Whatever is damaged: an error, or other references, or values that a checksum does not guard.
+    # Random damage leads to an error, to other references, or to values without a checksum.
     for _ in range(200):
         bad_bytes = bytearray(good)
         for _ in range(generator.integers(1, 4)):
@@ -212,7 +212,7 @@ def test_what_goes_wrong(document: Path) -> None:
         except (hs.errors.HyperslabError, ValueError, OSError):
             pass
     file.unlink()
-    # No file, no chunks.
+    # If the file is missing, its chunks are absent.
     assert not hs.open_array(f"{folder}/deep/sst", mode="r")[:16, :].any()
     many = pyarrow.table({"path": ["x"] * 5, "offset": [0] * 5, "size": [0] * 5})
     nested = pyarrow.table({"path": [["x"]] * 4, "offset": [0] * 4, "size": [0] * 4})
@@ -230,7 +230,7 @@ def test_what_goes_wrong(document: Path) -> None:
         read()
     for text, why in [
         ('{"metadata": {}, "record_size": 0}', "record_size: expected a number"),
-        # An array without chunks is told to who opens it.
+        # An array without chunks in its metadata is an error when it is opened.
         ('{"metadata": {"a/.zarray": {"shape": [3]}}, "record_size": 5}', "there is no array or group"),
         ('{"metadata": ', "invalid JSON"),
     ]:

@@ -1,4 +1,4 @@
-"""The object server of the tests, judged by clients of other people."""
+"""The object server of the tests, checked with third-party clients."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_rounds_are_the_longest_chain() -> None:
     assert longest_chain([(0, 1)]) == 1
     # All at once.
     assert longest_chain([(0, 3), (0.1, 3.1), (2.9, 6)]) == 1
-    # One begins when the other ends.
+    # The second begins when the first ends.
     assert longest_chain([(0, 1), (1, 2)]) == 2
-    # Two rounds of many; the first of the second begins before the last of the first has ended.
+    # Rounds of several requests. Each begins before the previous one has ended.
     assert longest_chain([(0, 1), (0, 2), (0, 1.5), (1, 2), (2, 3), (2.5, 4)]) == 3
     # One long request beside a chain.
     assert longest_chain([(0, 10), (1, 2), (3, 4), (5, 6)]) == 3
@@ -93,7 +93,7 @@ def test_streamed_bodies_are_decoded() -> None:
 
 def test_objects_of_botocore(server: Server) -> None:
     client = boto_client(server)
-    # Streamed, with a checksum at the end: what botocore does where it can.
+    # botocore streams the body, with a checksum at the end, wherever it can.
     put = client.put_object(Bucket="bucket", Key="a/ü b+c?", Body=b"0123456789", Metadata={"unit": "K"})
     got = client.get_object(Bucket="bucket", Key="a/ü b+c?")
     assert got["Body"].read() == b"0123456789"
@@ -115,7 +115,10 @@ def test_objects_of_botocore(server: Server) -> None:
 
 
 def test_bodies_signed_in_pieces(server: Server, tmp_path: Any) -> None:
-    """A body that cannot be read twice is sent in signed pieces; one of a file waits for `100 Continue`."""
+    """A body that can be read only once is sent in signed pieces.
+
+    The body of a file waits for `100 Continue`.
+    """
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * 5000)
     client = boto_client(server)
@@ -225,7 +228,7 @@ def test_conditional_puts(server: Server) -> None:
     with pytest.raises(PreconditionError):
         obstore.put(store, "key", b"three", mode={"e_tag": first["e_tag"]})
     assert server.get("bucket", "key") == b"two"
-    # As S3 does: there is nothing that could match.
+    # Like S3: no object exists that could match the condition.
     assert server.request("PUT", "/bucket/none", b"x", if_match='"1"')[0] == 404
     assert server.request("DELETE", "/bucket/key", if_match='"1"')[0] == 412
 
@@ -249,7 +252,7 @@ def test_etags_off(server: Server) -> None:
 
 
 def test_no_update_is_lost(server: Server) -> None:
-    """Eight threads add to one number, under the condition that it has not changed."""
+    """Eight threads add to one number, on condition that it has not changed."""
     server.put("bucket", "sum", b"0")
     server.control(latency=0.001)
 
@@ -268,7 +271,7 @@ def test_no_update_is_lost(server: Server) -> None:
     with ThreadPoolExecutor(8) as pool:
         refused = sum(pool.map(add, range(8)))
     assert server.get("bucket", "sum") == b"160"
-    # Otherwise the threads were not at it together.
+    # Otherwise the threads did not run concurrently.
     assert refused > 0
 
 
@@ -395,10 +398,10 @@ def test_arrays_of_tensorstore(server: Server, monkeypatch: pytest.MonkeyPatch) 
     spec = {"driver": "zarr3", "kvstore": kvstore, "metadata": metadata}
     array = tensorstore.open(spec, create=True).result()
     array[...].write(values).result()
-    # A part of a chunk: read and written under a condition.
+    # Write a part of a chunk: tensorstore reads it and writes it under a condition.
     array[5:8].write(-1).result()
     values[5:8] = -1
-    # Reading through plain HTTP too.
+    # Read through plain HTTP, too.
     http = {"driver": "http", "base_url": f"{server.url}/bucket/three/"}
     for kind in (kvstore, http):
         found = tensorstore.open({"driver": "zarr3", "kvstore": kind}, read=True).result()
@@ -430,7 +433,10 @@ def test_requests_are_counted(server: Server) -> None:
 
 
 def test_pace(server: Server) -> None:
-    """Never faster than it should be. How much slower depends on the machine."""
+    """Requests are never faster than configured.
+
+    How much slower they are depends on the machine.
+    """
     server.put("bucket", "key", bytes(2 * MIB))
 
     def seconds(connections: int) -> float:
@@ -495,7 +501,7 @@ def test_faults(server: Server) -> None:
     assert server.request("GET", "/bucket/key", if_match=headers["etag"])[0] == 412
     assert server.get("bucket", "key") == b"other"
 
-    # The put is done, and its answer is lost.
+    # The put succeeds, but its response is lost.
     server.fault("reset", method="PUT", late=True)
     with pytest.raises(ConnectionError):
         server.request("PUT", "/bucket/key", b"late")
@@ -503,7 +509,7 @@ def test_faults(server: Server) -> None:
 
 
 def test_retries_of_object_store(server: Server) -> None:
-    """The faults are such that a good client gets over them."""
+    """A good client recovers from these faults."""
     data = np.random.default_rng(0).bytes(300_000)
     server.put("bucket", "key", data)
     server.control(
@@ -540,7 +546,7 @@ def test_wrong_settings_are_refused(server: Server) -> None:
 
 
 def test_it_ends_with_its_parent() -> None:
-    """Even if that is killed, and with connections open."""
+    """The server ends even if its parent is killed, and with connections open."""
     code = "import object_server_client as c, time; print(c.Server().url, flush=True); time.sleep(60)"
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=PROGRAM.parent
@@ -550,5 +556,5 @@ def test_it_ends_with_its_parent() -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
         parent.kill()
         parent.wait()
-        # Closed by the server's end.
+        # The server has closed its end.
         assert raw.recv(1) == b""

@@ -21,7 +21,7 @@ from hyperslab.storage import FileStore, RemoteStore
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Python's own web server: it knows no ranges and no entity tags."""
+    """Python's own web server, which supports neither ranges nor entity tags."""
 
     protocol_version = "HTTP/1.1"
 
@@ -31,7 +31,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """The URL of a directory."""
+    """Returns the URL of a directory."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -120,7 +120,7 @@ def test_secrets_are_not_pickled() -> None:
 
 
 def test_ctrl_c_stops_a_wait() -> None:
-    """A server that never answers."""
+    """Ctrl-C stops a wait for a server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/a.zarr"
         pressed = []

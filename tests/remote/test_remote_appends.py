@@ -1,5 +1,6 @@
-"""Appends of several processes to arrays on a server that fails: each acknowledged row is there once,
-and no row is nobody's.
+"""Several processes append to arrays on a failing server.
+
+Each acknowledged row is stored exactly once. Only killed appends leave rows without values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from object_server_client import Server
 
 FOR_EVER = 10**9
 CHANCE = 0.12
-# By the name of the array whose requests they hit.
+# Faults by the name of the array whose requests they hit.
 FAULTS: dict[str, list[dict[str, Any]]] = {
     "s500": [{"do": "status", "status": 500}],
     "late500": [{"do": "status", "status": 500, "late": True}],
@@ -47,7 +48,7 @@ def _url(name: str) -> str:
 
 
 def _append(server: str, writer: int, times: int, told: Path) -> None:
-    """Appends rows with values of its own, and writes down which it begins and which are done."""
+    """Appends rows with unique values, and records which appends were begun and done."""
     options = {**_options(server), "timeout": "20"}
     with told.open("w") as file:
         arrays = {name: hs.open_array(_url(name), mode="r+", storage_options=options) for name in FAULTS}
@@ -55,7 +56,7 @@ def _append(server: str, writer: int, times: int, told: Path) -> None:
             for name, array in arrays.items():
                 value = writer * 1_000_000 + n
                 print("try", name, value, file=file, flush=True)
-                # One row, or as many as a chunk and a part of the next.
+                # Append one row, or five rows: a chunk and a part of the next.
                 array.append(np.full(1 if n % 3 else 5, value))
                 print("done", name, value, file=file, flush=True)
 
@@ -99,7 +100,7 @@ def test_each_row_is_there_once(server: Server, tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for n, writer in enumerate(writers[WRITERS:], WRITERS):
-        # In the middle of some append.
+        # Kill the writer in the middle of an append.
         while not told[n].exists() or len(told[n].read_text().splitlines()) < 20 * (n - WRITERS + 1):
             assert writer.is_alive()
             time.sleep(0.01)
@@ -115,7 +116,7 @@ def test_each_row_is_there_once(server: Server, tmp_path: Path) -> None:
     assert len(done) >= WRITERS * TIMES * len(FAULTS)
     for name in FAULTS:
         found = Counter(hs.open_array(_url(name), mode="r", storage_options=options)[:].tolist())
-        # Appends that were killed between the reservation of their rows and their values.
+        # Appends that were killed between reserving their rows and writing their values.
         killed = [value for of, value in tried - done if of == name]
         nobodys = found.pop(-1, 0)
         for value in (value for of, value in done if of == name):
@@ -126,7 +127,7 @@ def test_each_row_is_there_once(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_append_that_fails_leaves_no_rows(server: Server, zarr_format: Any) -> None:
-    """Its rows were reserved, and the server said nothing of that."""
+    """The append reserves rows, but the server does not confirm it."""
     options = {**server.s3_options, "max_retries": "0"}
     document = "zarr.json" if zarr_format == 3 else ".zarray"
     array = hs.create_array(
@@ -135,7 +136,7 @@ def test_an_append_that_fails_leaves_no_rows(server: Server, zarr_format: Any) -
     for late in (False, True):
         faults = [
             {"do": "status", "status": 500, "method": "PUT", "key": f".*{document}", "late": late},
-            # The look whether it was done.
+            # The request that checks whether the change was made.
             {"do": "status", "status": 500, "method": "HEAD", "key": f".*{document}"},
         ]
         server.control(faults=faults)
@@ -157,7 +158,7 @@ def test_appends_take_as_many_requests_as_before(server: Server) -> None:
             ("PUT", "zarr"),
             ("PUT", "c/" + str(len(array) // 4 - 1)[:2]),
         ]
-    # Two writers on one machine, and a third that does not know their rows.
+    # Two writers on one machine: the second does not know the new rows of the first.
     other = hs.open_array(_url("a"), mode="r+", storage_options=server.s3_options)
     array.append(np.arange(4))
     other.append(np.arange(4))
@@ -165,7 +166,7 @@ def test_appends_take_as_many_requests_as_before(server: Server) -> None:
 
 
 def test_consolidating_says_what_became_of_it(server: Server) -> None:
-    """Every change of a document, with an answer that is lost after it was done."""
+    """The server loses responses to completed changes of documents."""
     url, options = "s3://bucket/g.zarr", server.s3_options
     server.control(
         faults=[

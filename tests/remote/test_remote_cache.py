@@ -1,4 +1,4 @@
-"""`cache=` of remote stores: requests and bytes that are saved, processes that share a folder."""
+"""`cache=` of remote stores: saved requests and bytes, and processes that share a folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create(server: Server, **how: Any) -> None:
 
 
 def asked(server: Server, work: Callable[[], Any]) -> tuple[int, int]:
-    """Requests, and bytes of bodies."""
+    """Returns the number of requests, and the bytes of all bodies."""
     server.reset()
     assert np.array_equal(work(), VALUES)
     return len(server.log()), sum(each["sent"] for each in server.log() if each["status"] in (200, 206))
@@ -49,15 +49,15 @@ def test_requests_and_bytes(server: Server, tmp_path: Path, how: Any) -> None:
     first, sent = asked(server, read)
     assert sent > 100_000
     again, sent = asked(server, read)
-    # Objects are asked for, and nothing comes; what is in a shard needs no request of its own.
+    # Objects are requested, but no bodies are sent. Inner chunks of a shard need no requests.
     assert sent == 0 and again <= first
     if "shards" in how:
         assert again < first
     never = reading(server, tmp_path / "cache", cache_check="never")
     requests, sent = asked(server, never)
-    # What is missing, the documents of version 2, is not kept.
+    # The cache does not remember that objects are absent, as the documents of Zarr v2 are here.
     assert requests <= 4 and {each["status"] for each in server.log()} == {404}
-    # The array is another one now.
+    # Replace the array.
     create(server, **how, fill_value=7)
     server.put("bucket", "unrelated", b"x")
     _, sent = asked(server, read)
@@ -79,7 +79,7 @@ def test_in_memory(server: Server) -> None:
 def test_files(server: Server, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        # The first read brings up to 1 MiB.
+        # Longer than 1 MiB, the most that the first read returns.
         file.create_dataset("long", data=np.zeros(500_000))
         file.create_dataset("g/v", data=VALUES, chunks=(4, 500), compression="gzip")
     server.put("bucket", "x.h5", (tmp_path / "x.h5").read_bytes())
@@ -89,7 +89,7 @@ def test_files(server: Server, tmp_path: Path) -> None:
         return hs.open_array("s3://bucket/x.h5/g/v", mode="r", storage_options=options)[:]
 
     first, _ = asked(server, read)
-    # The file is asked for once when it is opened, whatever is read of it.
+    # Opening the file checks it with one request. Reads need no more.
     assert first > 1 and asked(server, read) == (1, 0)
 
 
@@ -133,7 +133,7 @@ def test_many_processes_and_one_small_folder(server: Server, tmp_path: Path) -> 
     assert [process.wait(120) for process in processes] == [0] * len(sizes)
     files = [file for file in cache.rglob("*") if file.is_file()]
     assert not [file for file in files if file.name.startswith("tmp-")]
-    # Each process sweeps at random: together, once per 16th of the limit on average.
+    # Each process sweeps at random. Together they sweep once per 16th of the limit on average.
     assert 10_000 < sum(file.stat().st_size for file in files) < 2 * 105 * 1024
 
 

@@ -1,4 +1,7 @@
-"""Attributes, shapes and rows on a server, changed by several processes; what creating and copying leave."""
+"""Several processes change attributes, shapes and rows on a server.
+
+Also what creating and copying leave there.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def asked(server: Server, work: Callable[[], Any]) -> tuple[int, int, Any]:
 
 def test_creating_takes_few_rounds_and_no_old_chunks(server: Server) -> None:
     url, options = "s3://bucket/new.zarr", server.s3_options
-    # A copy that was killed: chunks without metadata.
+    # Chunks without metadata, as a killed copy leaves them.
     hs.create_array(url, data=np.arange(10), chunks=(5,), storage_options=options)
     store = hs.storage.RemoteStore(url, storage_options=options)
     store.delete("zarr.json")
@@ -98,7 +101,7 @@ def test_growing_and_shrinking_take_few_rounds(server: Server) -> None:
     values = np.arange(400)
     array = hs.create_array(url, data=values, chunks=(2,), storage_options=options)
     rounds, requests, _ = asked(server, lambda: array.resize((100,)))
-    # The document; its condition; what is outside; one request that deletes it; a look before it.
+    # The document, its condition, a list of the chunks outside, a look at them, and their deletion.
     assert rounds <= 9, (rounds, requests)
     rounds, requests, _ = asked(server, lambda: array.resize((1000,)))
     assert rounds <= 13, (rounds, requests)
@@ -122,7 +125,7 @@ def test_copies_write_documents_last(server: Server, tmp_path: Path) -> None:
     chunks = [n for n, path in enumerate(written) if "/c/" in path]
     assert chunks and max(chunks) < min(documents) and written[-1].endswith("copy.zarr/zarr.json")
 
-    # Another one takes its place; what is no array or group stays.
+    # Another copy replaces it. A folder that is no array or group is not replaced.
     with pytest.raises(FileExistsError):
         hs.copy(source, url, storage_options=options)
     hs.copy(source["g1"], url, storage_options=options, overwrite=True, verify=True)
@@ -152,7 +155,7 @@ def test_a_copy_does_not_replace_its_source(server: Server) -> None:
                 hs.copy(source, dest, storage_options=options, overwrite=overwrite)
     array = hs.open_array(f"{url}/g/a", mode="r", storage_options=options)
     assert array[:].tolist() == list(range(10))
-    # Beside it, and under names that end alike.
+    # Copies beside the source, and to names that have the same end or start.
     hs.copy(f"{url}/g", "s3://bucket/other/all.zarr/g", storage_options=options)
     hs.copy(f"{url}/g", "s3://bucket/all.zarr2", storage_options=options)
     assert hs.open("s3://bucket/all.zarr2", storage_options=options)["a"][:].tolist() == list(range(10))

@@ -1,4 +1,4 @@
-"""Credentials of AWS by SSO, programs and roles, from a small server in the place of AWS's services."""
+"""AWS credentials from SSO, programs and roles. A small server replaces AWS's services."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ ROLE = "arn:aws:iam::123456789012:role/reader"
 
 
 def when(seconds: float) -> str:
-    """A time from now, as AWS writes it."""
+    """Returns a time from now in AWS's notation."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass
 class Aws:
-    """The services that give credentials, and what they were asked."""
+    """The services that issue credentials. Records what they were asked."""
 
     url: str = ""
-    # Seconds for which credentials are good.
+    # Lifetime of credentials in seconds.
     lasts: float = 3600
-    # Tokens that the portal takes.
+    # Tokens that the portal accepts.
     tokens: set[str] = field(default_factory=lambda: {"CANARY-TOKEN"})
-    # What services answer instead, by their names, and how often.
+    # Responses of services by name, instead of the usual ones: status, body, number of times.
     refusals: dict[str, tuple[int, bytes, int]] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class Aws:
 
 @pytest.fixture
 def aws() -> Iterator[Aws]:
-    """Running."""
+    """Runs the services."""
     aws = Aws()
 
     class Handler(BaseHTTPRequestHandler):
@@ -116,7 +116,7 @@ def aws() -> Iterator[Aws]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aws: Aws) -> Path:
-    """An empty home directory, and nothing of AWS in the environment but where its services are."""
+    """Returns an empty home directory. The environment tells only where AWS's services are."""
     for name in list(os.environ):
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
@@ -146,7 +146,7 @@ def options(server: Server, **others: Any) -> dict[str, Any]:
 
 
 def keys(server: Server) -> set[tuple[str, str | None]]:
-    """The keys and session tokens with which the requests of the log were signed."""
+    """Returns the keys and session tokens that signed the requests in the log."""
     found = set()
     for each in server.log():
         key = re.match(r"AWS4-HMAC-SHA256 Credential=(\w+)/", each["authorization"] or "")
@@ -159,7 +159,7 @@ def config(home: Path, text: str) -> None:
 
 
 def token(home: Path, session: str, **what: str) -> Path:
-    """Leaves the token of a login."""
+    """Stores the token of a login."""
     path = home / ".aws" / "sso" / "cache" / f"{hashlib.sha1(session.encode()).hexdigest()}.json"
     path.write_text(json.dumps({"accessToken": "CANARY-TOKEN", "expiresAt": when(3600), **what}))
     return path
@@ -188,7 +188,8 @@ def test_sso(home: Path, aws: Aws, server: Server, profile: str, session: str) -
     before = path.read_bytes()
     array = hs.open_array("s3://bucket/a.zarr", mode="r", storage_options=options(server, profile=profile))
     assert np.array_equal(array[:], np.arange(40))
-    # All requests, also those at once, and those of another store, have what was asked for once.
+    # Credentials are requested once. All requests use them, also concurrent ones and another
+    # store's.
     hs.open_array("s3://bucket/a.zarr/", mode="r", storage_options=options(server, profile=profile))[:]
     assert aws.count("portal") == len(aws.asked) == 1 and keys(server) == {("SSO1", "T1")}
     _, given, headers = aws.asked[0]
@@ -217,7 +218,7 @@ def test_a_login_that_is_over_says_what_to_do(home: Path, aws: Aws, server: Serv
     assert not aws.asked
     token(home, "my sso", accessToken="CANARY-OTHER")
     refused("token of profile 'x' was refused")
-    # Requests that come at once share the refusal.
+    # Concurrent requests share the refusal.
     assert 1 <= aws.count("portal") <= 2
     aws.refusals["portal"] = (403, b'{"message": "No access"}', 9)
     token(home, "my sso")
@@ -241,7 +242,7 @@ def test_a_token_that_expires_is_exchanged(home: Path, aws: Aws, server: Server)
     assert when(3000) < kept["expiresAt"] < when(3700)
     assert path.stat().st_mode & 0o777 == 0o600 and len(list(path.parent.iterdir())) == 1
 
-    # The registration of the client has ended, too.
+    # The client's registration has expired, too.
     token(home, "my sso", expiresAt=when(-100), registrationExpiresAt=when(-1), **client)
     config(home, SSO.replace("reader", "writer"))
     with pytest.raises(PermissionError, match="has expired"):
@@ -254,7 +255,8 @@ def test_credentials_are_renewed_before_they_end(home: Path, aws: Aws, server: S
     aws.lasts = 4
     array = hs.open_array("s3://bucket/a.zarr", mode="r", storage_options=options(server, profile="x"))
     assert array[0] == 0 and aws.count("portal") == 1
-    # Three quarters of the time are over. Who gives credentials refuses; the old ones are still good.
+    # Three quarters of the lifetime are over. The service refuses to renew the credentials, but
+    # they are still valid.
     time.sleep(3.1)
     aws.refusals["portal"], aws.lasts = (403, b"{}", 1), 3600
     assert array[1] == 1 and aws.count("portal") == 2
@@ -282,7 +284,7 @@ def test_a_forked_child_has_the_credentials(home: Path, aws: Aws, server: Server
 
 
 def program(home: Path, **what: Any) -> str:
-    """A program that prints credentials, and counts how often it ran; its line for a profile."""
+    """Returns a profile's command for a program that prints credentials and counts its runs."""
     path = home / "a program.py"
     printed = {"Version": 1, "AccessKeyId": "PROGRAM", "SecretAccessKey": "CANARY", **what}
     path.write_text(
@@ -419,7 +421,10 @@ def test_services_that_fail_are_asked_again(home: Path, aws: Aws, server: Server
 def test_which_credentials_are_taken(
     home: Path, aws: Aws, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As AWS's own tools do it: the environment, unless a profile is named; a role; SSO; keys; a program."""
+    """Credentials are chosen in the order of AWS's own tools.
+
+    The environment (unless a profile is named), a role, SSO, keys, a program.
+    """
     own = "aws_access_key_id = FILE\naws_secret_access_key = CANARY\n"
     line = f"credential_process = {program(home)}\n"
     sso = SSO.replace("[profile x]\n", f"[default]\n{line}").replace("reader", "chosen")
@@ -427,13 +432,13 @@ def test_which_credentials_are_taken(
     (home / ".aws" / "credentials").write_text(f"[default]\n{own}")
 
     botocore = pytest.importorskip("botocore.session")
-    # It takes the user's home when it is imported, which may have been before.
+    # botocore reads the home directory when it is imported, perhaps by an earlier test.
     for provider in ("tokens.SSOTokenProvider", "credentials.SSOProvider"):
         cache = str(home / ".aws" / "sso" / "cache")
         monkeypatch.setattr(f"botocore.{provider}._SSO_TOKEN_CACHE_DIR", cache)
 
     def first(**others: Any) -> str:
-        """The key of the requests; botocore must have found one of the same origin."""
+        """Returns the key that signs requests. botocore must find a key of the same origin."""
         judge = botocore.Session(profile=others.get("profile")).get_credentials()
         aws.asked.clear()
         server.reset()
@@ -457,7 +462,7 @@ def test_which_credentials_are_taken(
 
 
 def test_moto_takes_the_signatures(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Moto checks signatures, and what a role may do."""
+    """Moto checks signatures, and the permissions of a role."""
     with running_or_skipped("moto") as moto:
         botocore = pytest.importorskip("botocore.session")
         port = int(moto.url.rsplit(":", 1)[1])

@@ -1,7 +1,7 @@
-"""Faults at every request of an operation in turn: the result is right, or an error says what failed. Never a
-wrong value, never half an array.
+"""Faults at each request of an operation: the result is right, or an error says what failed.
 
-Each case has a bucket of its own, a copy of `origin`, so that many run at the same time.
+The result is never a wrong value or half an array. Each case has its own bucket, a copy of
+`origin`, so that many cases run at the same time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from support import examples
 
 OLD = np.arange(1, 1201, dtype="i4").reshape(40, 30)
 NEW = -OLD
-# Takes fewer bytes, so that all lies elsewhere.
+# Encodes to fewer bytes, so that all chunks move.
 SPARSE_NEW = np.where(OLD < 600, -OLD, 3).astype("i4")
-# Nobody listens there.
+# No server listens there.
 NOBODY = "http://127.0.0.1:9"
 CHUNK, SHARD = (10, 10), (20, 15)
 PART = np.s_[3:25, 2:28:3]
-# Long enough to be listed before it is read.
+# Long enough for the store to list the chunks before reading.
 SPARSE = np.zeros(2_000_000, "i4")
 SPARSE[::500_000] = 1, 2, 3, 4
 LONG = np.random.default_rng(0).integers(0, 255, 6_000_000, dtype="u1")
@@ -40,7 +40,7 @@ LONG = np.random.default_rng(0).integers(0, 255, 6_000_000, dtype="u1")
 
 @dataclass
 class Place:
-    """A bucket."""
+    """A bucket on the server."""
 
     server: Server
     bucket: str
@@ -107,7 +107,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-# What is read. Values are checked here: a wrong one is a failure, not an error.
+# Reads. They check values: a wrong value fails the test, and does not count as an error.
 
 
 def opens_an_array(place: Place) -> None:
@@ -127,7 +127,7 @@ def opens_a_consolidated_group(place: Place) -> None:
 def walks_a_group(place: Place) -> None:
     found = dict(place.group(use_consolidated=False).members(max_depth=None))
     for node in found.values():
-        # It is listed although it cannot be read, and knows why.
+        # An array that cannot be read is listed, and holds its error.
         if isinstance(node, hs.UnreadableArray):
             raise node.error
     assert sorted(found) == ["inner", "inner/a0", "inner/a1", "inner/a2", "one", "raw", "s3", "sparse", "v3"]
@@ -179,12 +179,12 @@ READS = [
     reads_hdf5,
 ]
 
-# What is changed, and what may be there afterwards: `done` tells whether an error was raised.
+# Changes, and checks of the state after them. `done` is true if no error was raised.
 Check = Callable[[Place, bool], None]
 
 
 def old_or_new(found: Any, new: Any, done: bool, chunk: tuple[int, ...], old: Any = OLD) -> None:
-    """Each chunk has the old values or the new ones."""
+    """Checks that each chunk has its old or its new values. If `done`, all are new."""
     if done:
         assert np.array_equal(found, new)
         return
@@ -271,7 +271,7 @@ def shrunk(place: Place, done: bool) -> None:
         assert np.array_equal(array[:], OLD[:15])
     else:
         assert not done and array.shape == (40, 30)
-        # What is to go may be gone.
+        # Chunks beyond the new shape may already be deleted.
         old_or_new(array[:], np.vstack([OLD[:20], np.zeros_like(OLD[20:])]), False, CHUNK)
 
 
@@ -375,7 +375,7 @@ class Case:
 def inject(
     server: Server, work: Callable[[Place], None], faults: list[dict[str, Any]], seed: int, **options: str
 ) -> list[Case]:
-    """Does the work with each fault at each request; where there are many requests, at some."""
+    """Runs the work with each fault at each request, or at a sample if there are many requests."""
     server.reset()
     server.control(copy={"plain": "origin"})
     work(Place(server, "plain", {}))
@@ -399,13 +399,13 @@ def inject(
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(run, cases))
-    # Without the faults that were not met.
+    # Remove the faults that no request has triggered.
     server.control(faults=[])
     return cases
 
 
 def is_clear(case: Case) -> bool:
-    """Whether an error names what failed, and where."""
+    """Returns whether the error names what failed, and where."""
     kind, text = type(case.error), str(case.error)
     return issubclass(kind, hs.errors.StoreError) and f"s3://{case.place.bucket}/g.zarr" in text
 
@@ -440,7 +440,7 @@ def test_reads(server: Server, work: Callable[[Place], None], seed: int) -> None
 
 @pytest.mark.parametrize("work", [reads_chunks, reads_raw, reads_shards, reads_hdf5])
 def test_bodies_that_are_compressed_on_the_way(server: Server, work: Any, seed: int) -> None:
-    """The head says which range it is; the bytes are others, and have another length."""
+    """The headers state the right range, but the body has other bytes and another length."""
     for times in (1, FOR_EVER):
         cases = inject(server, work, [{"do": "compress", "times": times}], seed)
         assert all(isinstance(case.error, hs.errors.HyperslabError) for case in cases if case.error)
@@ -462,7 +462,7 @@ def test_changes(server: Server, name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("work", [reads_shards, reads_hdf5], ids=lambda work: work.__name__)
 def test_silence(server: Server, work: Callable[[Place], None], seed: int) -> None:
-    """No answer, or half of one."""
+    """The server sends no response, or half of one."""
     faults = [{"do": "stall", "seconds": 3}, {"do": "stall", "seconds": 3, "after": 5}]
     cases = inject(server, work, faults, seed, timeout="0.5", max_retries="0")
     for case in cases:
@@ -470,11 +470,11 @@ def test_silence(server: Server, work: Callable[[Place], None], seed: int) -> No
     assert any("did not answer in time" in str(case.error) for case in cases)
 
 
-# Objects that somebody replaces between two requests of one reader.
+# Objects that are replaced between two requests of one reader.
 
 
 def reads_long_chunks(place: Place) -> None:
-    """By several requests."""
+    """Reads each chunk with several requests."""
     found = place.array("raw")[:]
     assert np.array_equal(found, OLD) or np.array_equal(found, NEW), found
 
@@ -497,7 +497,7 @@ def reads_changing_hdf5(place: Place) -> None:
     "work", [reads_long_chunks, reads_changing_shards, reads_changing_hdf5], ids=lambda work: work.__name__
 )
 def test_objects_that_change(server: Server, work: Callable[[Place], None], seed: int) -> None:
-    """Read anew, or refused; never a mixture."""
+    """Replaced objects are read again or refused. Results are never mixed."""
     key = {reads_long_chunks: "raw/c/0/0", reads_changing_shards: "one/c/0/0", reads_changing_hdf5: "x.h5"}
     key = f"g.zarr/{key[work]}"
     data = base64.b64encode(server.get("other", key)).decode()
@@ -516,7 +516,7 @@ def _write(url: str, options: dict[str, str], writer: int) -> None:
 
 
 def test_writers_lose_nothing(server: Server, seed: int) -> None:
-    """Processes that write to one shard of a server that fails now and then."""
+    """Several processes write to one shard on a server that fails now and then."""
     place = Place(server, "bucket", {})
     url, options = f"{place.url}/n", place.options
     hs.create_array(url, shape=(30,), dtype="i4", chunks=(10,), shards=(30,), storage_options=options)
@@ -536,11 +536,11 @@ def test_writers_lose_nothing(server: Server, seed: int) -> None:
     assert np.array_equal(place.array("n")[:], np.arange(1, 31))
 
 
-# What errors say.
+# Error messages.
 
 
 def errors_of(place: Place) -> Iterator[str]:
-    """Of reading, of writing and of creating."""
+    """Yields the errors of reading, creating and listing."""
     works: list[Callable[[], Any]] = [
         lambda: place.array("v3")[:],
         lambda: hs.create_array(f"{place.url}/new", data=[1], storage_options=place.options),
@@ -567,7 +567,7 @@ def test_errors_name_status_and_request(server: Server, status: int, says: str) 
     advice = {403: "Check the permissions of the credentials", 500: ""}.get(status, "try again later")
     for text in errors_of(Place(server, "origin", {"max_retries": "0"})):
         assert "s3://origin/g.zarr" in text and "[request request-" in text and advice in text, text
-        # Answers to HEAD have no body.
+        # Responses to HEAD have no body.
         assert says in text or f"HTTP status {status}" in text, text
 
 

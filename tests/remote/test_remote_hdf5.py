@@ -1,4 +1,4 @@
-"""Files of HDF5 on a server far away: what is read, and how many requests follow one another."""
+"""HDF5 files on a distant server: the values, and how many requests follow one another."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from object_server_client import Server
 
 h5py = pytest.importorskip("h5py")
 
-# Long enough that requests which do not wait for each other overlap on a busy machine.
+# Seconds. Long enough that independent requests overlap even on a busy machine.
 LATENCY = 0.15
 COUNT = 30
 SIDE = 128
 
-# How files are written. Each variable is followed by its data, so that metadata is all over the file.
+# How the files are written. Data follows each variable, so that metadata is spread over the file.
 KINDS: dict[str, dict[str, Any]] = {
     "old": {"libver": "earliest"},
     "v108": {"libver": ("earliest", "v108")},
@@ -30,9 +30,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "old-paged": {"fs_strategy": "page", "fs_page_size": 1 << 18},
 }
 
-# Rounds of: reading all attributes, then a plane of one variable; that plane alone; the names of all
-# dimensions. Each is one more than was counted, for machines that are busy. Read one after the other, the
-# first were 13 to 40, and 4 to 6 where metadata lies in pages of its own.
+# Maximum rounds for: all attributes and then a plane of one variable; only that plane; the names of
+# all dimensions. Each is one more than was counted, for busy machines. One request after the other,
+# the first took 13 to 40 rounds, and 4 to 6 if metadata has pages of its own.
 ROUNDS = {
     "old": (5, 6, 4),
     "v108": (5, 6, 4),
@@ -44,7 +44,10 @@ ROUNDS = {
 
 
 def write(path: Path, groups: int = 0, **how: Any) -> None:
-    """Chunked variables with attributes and dimension scales, with more attributes every third."""
+    """Writes chunked variables with attributes and dimension scales.
+
+    Every third variable has more attributes.
+    """
     planes = 4
     with h5py.File(path, "w", **how) as file:
         for name, size in (("t", planes), ("y", SIDE), ("x", SIDE)):
@@ -82,7 +85,7 @@ def server(folder: Path) -> Iterator[Server]:
 
 
 def asked(server: Server, work: Callable[[], Any]) -> tuple[int, Any]:
-    """Rounds, and what came of the work."""
+    """Returns the number of rounds, and the result of the work."""
     server.control(latency=LATENCY)
     server.reset()
     made = work()
@@ -92,7 +95,7 @@ def asked(server: Server, work: Callable[[], Any]) -> tuple[int, Any]:
 
 
 def plain(attributes: Any) -> dict[str, Any]:
-    """Attributes that a user has written."""
+    """Returns the attributes that `write` has written."""
     names = ("unit", "range", *(f"more{n}" for n in range(12)))
     return {name: np.asarray(attributes[name]).tolist() for name in names if name in attributes}
 
@@ -141,7 +144,7 @@ def test_hierarchies_take_rounds_for_levels(server: Server, folder: Path, kind: 
 
     rounds, found = asked(server, walk)
     assert found == expected and len(found) == 3 + 10 + COUNT
-    # One by one they were more than 40.
+    # One request after the other, there were more than 40 rounds.
     assert rounds <= 9, server.requests()
 
 
@@ -151,7 +154,10 @@ def test_hierarchies_take_rounds_for_levels(server: Server, folder: Path, kind: 
 def test_chunk_indexes_come_level_by_level(
     server: Server, tmp_path: Path, libver: str, maxshape: int | None
 ) -> None:
-    """Of 4000 chunks: all nodes of a level of a tree, or all blocks of an array, in one round."""
+    """One round reads all nodes of a tree level, or all blocks of an array.
+
+    There are 4000 chunks.
+    """
     size, chunk = 4000 * 1024, 1024
     values = np.arange(size, dtype="i4")
     with h5py.File(tmp_path / "x.h5", "w", libver=libver) as file:
@@ -162,14 +168,14 @@ def test_chunk_indexes_come_level_by_level(
         server, lambda: hs.open_array("s3://bucket/x.h5/a", mode="r", storage_options=options)[some]
     )
     assert np.array_equal(found, values[some])
-    # Opening, two or three levels, data.
+    # Open, two or three levels, data.
     assert rounds <= 6, server.requests()
 
 
 def test_files_whose_names_end_in_any_way(server: Server) -> None:
     options = server.s3_options
     rounds, file = asked(server, lambda: hs.open("s3://files/no ending", mode="r", storage_options=options))
-    # The documents that Zarr would have, and the object.
+    # The documents that a Zarr node could have, and the object.
     assert rounds <= 3
     assert file["v03"].attrs["unit"] == "K3" and file.store.url == "s3://files/no ending"
     with hs.config.set(pickle_credentials=True):
@@ -185,19 +191,19 @@ def test_files_whose_names_end_in_any_way(server: Server) -> None:
 )
 @pytest.mark.parametrize("width", [10_000, 300_000])
 def test_many_chunks_come_together(server: Server, tmp_path: Path, width: int, how: dict[str, Any]) -> None:
-    """Small chunks and large ones, of which all or a part is wanted."""
+    """Small and large chunks, read whole or in part."""
     values = np.arange(20 * width, dtype="i4").reshape(20, width) * 7
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("a", data=values, chunks=(1, width), **{"dtype": "i4", **how})
     server.put("bucket", "x.h5", (tmp_path / "x.h5").read_bytes())
     array = hs.open_array("s3://bucket/x.h5/a", mode="r", storage_options=server.s3_options)
-    # Reads the index.
+    # Read the index.
     assert array[0, 0] == 0
     size = (tmp_path / "x.h5").stat().st_size
     selections: list[Any] = [np.s_[:, 77], np.s_[::3, 5:5000:9], np.s_[::-1]]
     for selection in selections:
         rounds, found = asked(server, partial(array.__getitem__, selection))
         assert np.array_equal(found, values[selection])
-        # The first request may stand alone: it makes the connection.
+        # The first request may be alone, because it opens the connection.
         assert rounds <= 2, server.requests()
         assert sum(each["sent"] for each in server.log()) <= size + 1000

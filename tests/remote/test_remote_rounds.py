@@ -1,4 +1,4 @@
-"""How many requests follow one another, on a server far away. Counts, not times."""
+"""How many requests follow one another on a distant server. Counts, not times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_opening(server: Server, zarr_format: Any) -> None:
     rounds, _, _ = server.asked(lambda: hs.open_array(f"{url}/a07", mode="r", storage_options=options)[:], 2)
     assert rounds == 2
 
-    # A hierarchy: for each level what is there, and what it is; nodes are open then.
+    # A hierarchy takes two rounds for each level: the names of nodes, and the nodes, which are open
+    # then.
     def walk() -> list[int]:
         found = hs.open_group(url, mode="r", storage_options=options, use_consolidated=False)
         return [node.attrs.get("n", -1) for _, node in found.members(max_depth=None)]
@@ -60,7 +61,7 @@ def test_many_chunks(server: Server, compressors: Any) -> None:
     )
     rounds, requests, found = server.asked(lambda: array[:, 7], 2)
     assert np.array_equal(found, values[:, 7])
-    # The first request may stand alone: it makes the connection.
+    # The first request may be alone, because it opens the connection.
     assert requests == 60 and rounds <= 2
     if compressors is None:
         assert sum(each["sent"] for each in server.log()) == 60 * 4
@@ -68,7 +69,10 @@ def test_many_chunks(server: Server, compressors: Any) -> None:
 
 @pytest.mark.parametrize("compressors", [None, "auto"])
 def test_chunks_of_many_shards(server: Server, compressors: Any) -> None:
-    """The indexes of all shards in one round, all chunks in the next: ranges are joined until so few."""
+    """One round reads the indexes of all shards, the next all chunks.
+
+    Joined ranges save requests.
+    """
     url, options = "s3://bucket/s.zarr", server.s3_options
     values = np.random.default_rng(0).integers(0, 1 << 30, (20, 512, 512), "i4")
     hs.create_array(
@@ -79,7 +83,7 @@ def test_chunks_of_many_shards(server: Server, compressors: Any) -> None:
         compressors=compressors,
         storage_options=options,
     )
-    # Eight of the 64 chunks of each shard.
+    # Eight of the 64 inner chunks of each shard.
     rng = np.random.default_rng(1)
     shards = np.repeat(np.arange(20), 8)
     rows, columns = (64 * rng.integers(0, 8, (2, 160))).tolist()
@@ -91,12 +95,12 @@ def test_chunks_of_many_shards(server: Server, compressors: Any) -> None:
 
     rounds, requests, found = server.asked(points, 3)
     assert np.array_equal(found, values[shards, rows, columns])
-    # One round more is the metadata.
+    # The other round reads the metadata.
     assert rounds == 3 and requests <= 5 + 20 + 64
 
 
 def test_sparse_arrays_take_few_requests(server: Server) -> None:
-    """Of many chunks that are not there few are asked for: a listing tells which are."""
+    """A listing tells which of many chunks exist, so that few absent chunks are requested."""
     url, options = "s3://bucket/sparse.zarr", server.s3_options
     array = hs.create_array(url, shape=(2000, 1000), chunks=(1, 1000), dtype="i4", storage_options=options)
     array[7] = 7
@@ -109,7 +113,10 @@ def test_sparse_arrays_take_few_requests(server: Server) -> None:
 def writing(
     server: Server, work: Callable[[], Any], most: int, latency: float = 0.15
 ) -> tuple[int, list[str]]:
-    """Rounds, and the methods of all requests. As `Server.asked`, of work that can be done again."""
+    """Returns the number of rounds, and the methods of all requests.
+
+    Like `Server.asked`, for work that can be repeated.
+    """
     for _ in range(5):
         server.clear()
         server.control(latency=latency)
@@ -123,7 +130,10 @@ def writing(
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_creating(server: Server, zarr_format: Any) -> None:
-    """What is there and what a killed copy left is asked for together; then the document, then the chunks."""
+    """Looks for a node and for leftovers in one round.
+
+    Then writes the document, then the chunks.
+    """
     options, values = server.s3_options, np.arange(4000, dtype="i4").reshape(40, 100)
     how: dict[str, Any] = {"zarr_format": zarr_format, "storage_options": options}
 
@@ -133,7 +143,7 @@ def test_creating(server: Server, zarr_format: Any) -> None:
     rounds, methods = writing(server, create, 2)
     assert rounds == 2 and sorted(methods) == ["GET"] * 5 + ["PUT"]
 
-    # Attributes of Zarr v2 are an object of their own: who sees the array sees them.
+    # In Zarr v2 attributes are an object of their own. They are written before the array appears.
     def with_attributes() -> None:
         hs.create_array("s3://bucket/a.zarr", shape=(10,), dtype="i4", attributes={"n": 1}, **how)
 
@@ -220,7 +230,7 @@ def test_what_becomes_empty_is_not_asked_for(server: Server) -> None:
         requests = server.requests()
         rounds = server.rounds()
         server.control(latency=0)
-        # A listing, and the two that are there.
+        # A listing, and a request for each of the two chunks that exist.
         assert sorted(method for method, _ in requests) == ["GET", "POST", "POST"], requests
         assert rounds <= 3 and server.list("bucket", "z.zarr/") == ["z.zarr/zarr.json"]
     array[3] = 3

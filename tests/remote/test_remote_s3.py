@@ -1,4 +1,4 @@
-"""Arrays on an S3 server: what is asked of it, and writers on several machines."""
+"""Arrays on an S3 server: the requests that they make, and writers on several machines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_arrays(server: Server, zarr_format: Any, shards: tuple[int, int] | None
     assert np.array_equal(found[::7, 13], values[::7, 13])
     assert dict(hs.open_group(url, mode="r", storage_options=options).attrs) == {"a": 1}
     assert [name for name, _ in hs.open_group(url, storage_options=options).arrays()] == ["v"]
-    # Nothing but fill value, by a partial write: no other writer is undone.
+    # A partial write leaves only the fill value. It must not undo other writers.
     array[:] = 0
     array[3, 7] = 5
     array[3, 7] = 0

@@ -1,7 +1,8 @@
-"""Arrays, groups and files on real servers: moto (S3), azurite (Azure), fake-gcs-server (GCS), nginx (HTTP).
+"""Arrays, groups and files on real servers.
 
-zarr-python with obstore reads what we write there, and the reverse. The promises of a store are tested by
-crates/remote/tests/real_servers.rs.
+The servers are moto (S3), azurite (Azure), fake-gcs-server (GCS) and nginx (HTTP). zarr-python with
+obstore reads what hyperslab writes there, and the reverse. crates/remote/tests/real_servers.rs
+tests the promises of a store.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def start() -> Iterator[Callable[[str], Running]]:
 
 @dataclass
 class Place:
-    """A part of a server that one test has to itself."""
+    """A part of a server that belongs to one test."""
 
     kind: str
     server: Running
@@ -56,7 +57,7 @@ class Place:
         return obstore_of(self.kind, self.server)
 
     def zarr(self, path: str) -> Any:
-        """The same for zarr-python."""
+        """Returns the same store for zarr-python."""
         store = obstore_of(self.kind, self.server, f"{self.name}/{path}")
         return ObjectStore(store, read_only=self.kind == "nginx")
 
@@ -81,7 +82,7 @@ def place(kind: str, request: pytest.FixtureRequest, start: Callable[[str], Runn
 
 @pytest.fixture(params=SCHEMES)
 def there(request: pytest.FixtureRequest, start: Callable[[str], Running]) -> Place:
-    """Servers that take changes."""
+    """Returns a place on each server that accepts changes."""
     return place(request.param, request, start)
 
 
@@ -120,7 +121,7 @@ def test_arrays_and_groups(there: Place, zarr_format: Any) -> None:
         assert np.array_equal(array.oindex[[3, 199, 60], [7, 299]], values[np.ix_([3, 199, 60], [7, 299])])
         assert array[3, 7] == -1 and array[199, 299] == 59_999
 
-    # Attributes, shape, deletion, another array in the place of one.
+    # Attributes, shape, deletion, and an array that replaces another.
     root.attrs["title"] = "y"
     array = root["v"]
     array.attrs.update(units="K", n=1)
@@ -144,7 +145,7 @@ def test_arrays_and_groups(there: Place, zarr_format: Any) -> None:
 
 
 def test_names(there: Place) -> None:
-    """Names that URLs and XML write in another way."""
+    """Names that URLs and XML escape."""
     url, options = f"{there.url}/ä b.zarr", there.options
     root = hs.create_group(url, storage_options=options)
     names = ["ü c+d", "a&b<c", "100%", "%20", "a=b;c,d", "~'()!"]
@@ -161,7 +162,7 @@ def test_names(there: Place) -> None:
 
 
 def test_sparse_arrays(there: Place) -> None:
-    """What is absent is found out by a listing."""
+    """A listing tells which chunks are absent."""
     url, options = f"{there.url}/n.zarr", there.options
     array = hs.create_array(url, shape=(300,), chunks=(1,), dtype="i2", storage_options=options)
     wanted = np.zeros(300, "i2")
@@ -173,7 +174,7 @@ def test_sparse_arrays(there: Place) -> None:
 
 
 def test_long_objects(there: Place) -> None:
-    """Written in parts, read by several requests."""
+    """Long objects are written in parts and read with several requests."""
     options = {**there.options, "part_size": "5242880", "max_request_size": "1000000"}
     values = np.random.default_rng(1).integers(0, 255, 12_000_000, dtype="u1")
     array = hs.create_array(f"{there.url}/long", data=values, chunks=values.shape, storage_options=options)
@@ -248,7 +249,7 @@ NEXT = dict(zip(SCHEMES, [*list(SCHEMES)[1:], "moto"], strict=True)) | {"nginx":
 def test_copies(
     anywhere: Place, request: pytest.FixtureRequest, start: Callable[[str], Running], tmp_path: Path
 ) -> None:
-    """From a directory to a server, from there to another one, and back."""
+    """Copies from a directory to a server, from there to another server, and back."""
     other = place(NEXT[anywhere.kind], request, start)
     here = hs.create_group(tmp_path / "g.zarr", attributes={"a": 1})
     here.create_array("v", data=VALUES, chunks=(64, 64))
@@ -265,7 +266,7 @@ def test_copies(
     assert report.arrays == 2
     with pytest.raises(hs.errors.ContainsArrayError):
         hs.copy(source, other.store("copy.zarr"))
-    # In the other format, and in the place of what is there.
+    # Copy to the other format, in the place of the existing copy.
     wanted: Any = {"chunks": (50, 60), "shards": None, "zarr_format": 2}
     hs.copy(source, f"{other.url}/copy.zarr", overwrite=True, storage_options=other.options, **wanted)
     assert not [key for key in other.keys("copy.zarr") if key.endswith("zarr.json")]
@@ -277,7 +278,7 @@ def test_copies(
 
 
 def test_commands_on_a_web_server(start: Callable[[str], Running], tmp_path: Path) -> None:
-    """It lists nothing: what is there is told by consolidated metadata."""
+    """The web server lists nothing, so consolidated metadata tells which nodes exist."""
     server = start("nginx")
     made = hs.create_group(server.folder / "commands.zarr")
     made.create_array("v", data=VALUES, chunks=(64, 64))
@@ -317,12 +318,12 @@ def test_processes_that_write_to_one_shard_lose_nothing(there: Place) -> None:
 
 
 def test_what_is_not_there(anywhere: Place) -> None:
-    """What is missing is told apart from what is refused."""
+    """A missing object and a refused request give different errors."""
     options = {**anywhere.options, "max_retries": "0"}
     with pytest.raises(hs.errors.NodeNotFoundError, match=anywhere.name):
         hs.open(f"{anywhere.url}/none", mode="r", storage_options=options)
     if anywhere.kind == "nginx":
-        # It does not list directories.
+        # nginx does not list directories.
         anywhere.put("secret/zarr.json/x", b"")
         with pytest.raises(hs.errors.StoreError, match="HTTP status 403"):
             hs.open(f"{anywhere.url}/secret", mode="r", storage_options=options)
@@ -338,7 +339,7 @@ def test_what_is_not_there(anywhere: Place) -> None:
 
 
 def test_wrong_credentials(start: Callable[[str], Running]) -> None:
-    """Of these servers only azurite looks at signatures."""
+    """Only azurite checks signatures. The other servers do not."""
     options = {**start("azurite").options, "max_retries": "0"}
     wrong = {**options, "account_key": "QUFB" * 22}
     anonymous = {name: value for name, value in options.items() if name != "account_key"} | {"anon": "true"}

@@ -1,4 +1,4 @@
-"""Zip archives on servers: names that lead into them, and how many requests that takes."""
+"""Zip archives on servers: names that lead into them, and the number of requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def archive(server: Server, tmp_path: Path) -> str:
-    """The name of an archive on the server."""
+    """Stores an archive on the server. Returns its name."""
     path = tmp_path / "x.zip"
     with ZipStore(path, mode="w") as store:
         root = hs.create_group(store)
@@ -37,7 +37,7 @@ def archive(server: Server, tmp_path: Path) -> str:
 
 
 def asked(server: Server, work: Callable[[], Any]) -> tuple[int, int, int, Any]:
-    """Rounds, requests, bytes, and what came of the work."""
+    """Returns the rounds, requests and bytes, and the result of the work."""
     server.control(latency=LATENCY)
     server.reset()
     made = work()
@@ -52,7 +52,7 @@ def test_rounds(server: Server, archive: str) -> None:
     rounds, requests, sent, array = asked(
         server, lambda: hs.open_array(f"{archive}/a", mode="r", storage_options=options)
     )
-    # The directory is at the end; the metadata come with it or in a round of their own.
+    # The archive's directory is at its end. The metadata come with it or in their own round.
     assert rounds == requests and rounds <= 2 and sent <= 400_000
     rounds, _, sent, found = asked(server, lambda: array[:, 7])
     assert np.array_equal(found, VALUES[:, 7])
@@ -64,8 +64,7 @@ def test_rounds(server: Server, archive: str) -> None:
 
 
 def zipped(tree: Path, path: Path, method: int, extra: bytes) -> bytes:
-    """An archive of the files below a directory, whose local headers have extra fields that the directory has
-    not."""
+    """Returns an archive of a directory. Only its local headers have extra fields."""
     with zipfile.ZipFile(path, "w", method) as archive:
         for file in sorted(tree.rglob("*")):
             if file.is_file():
@@ -81,7 +80,7 @@ def zipped(tree: Path, path: Path, method: int, extra: bytes) -> bytes:
 @pytest.mark.parametrize("extra", [b"", b"\xfe\xca\x1c\x00" + bytes(28)], ids=["plain", "extra"])
 @pytest.mark.parametrize("kind", ["coded", "plain", "shards"])
 def test_many_members(server: Server, tmp_path: Path, method: int, extra: bytes, kind: str) -> None:
-    """Members are ranges of one object: those of a read are asked for together, with their headers."""
+    """Members are ranges of one object. A read requests them together, with their headers."""
     values = np.random.default_rng(0).integers(0, 1 << 30, (40, 50_000), "i4")
     layouts: dict[str, dict[str, Any]] = {
         "coded": {"chunks": (1, 50_000)},
@@ -94,13 +93,13 @@ def test_many_members(server: Server, tmp_path: Path, method: int, extra: bytes,
     url, options = "s3://bucket/m.zip/a", server.s3_options
 
     def read() -> list[Any]:
-        # Opened anew: nothing is known of the headers.
+        # Open the array again, so that no headers are known.
         array = hs.open_array(url, mode="r", storage_options=options)
         rounds = server.rounds()
         found = array[:]
         return [found, rounds]
 
-    # The indexes of shards are a round of their own, unless shards are compressed as a whole.
+    # The indexes of shards take one more round, unless whole shards are compressed.
     most = 2 + 1 + (kind == "shards" and method == zipfile.ZIP_STORED)
     rounds, requests, (found, opening) = server.asked(read, most)
     assert np.array_equal(found, values)
@@ -133,7 +132,7 @@ def test_names(server: Server, archive: str, tmp_path: Path) -> None:
         array = hs.open_array(location, mode="r", storage_options=given)
         assert np.array_equal(array[3], VALUES[3]), location
         assert isinstance(array.store, ZipStore) and array.store.path is None
-    # Any name, said with `zip://`.
+    # After `zip://`, an archive may have any name.
     server.put("bucket", "archive", server.get("bucket", "d/x.zip"))
     root = hs.open_group("zip://::s3://bucket/archive", mode="r", storage_options=options)
     assert np.array_equal(np.asarray(root["a"])[5], VALUES[5])
@@ -146,7 +145,7 @@ def test_names(server: Server, archive: str, tmp_path: Path) -> None:
     assert np.array_equal(again[5], VALUES[5])
     with pytest.raises(TypeError, match="secret_access_key"):
         pickle.dumps(store)
-    # A directory may have any name.
+    # A directory may have any name, too.
     hs.create_array("s3://bucket/dir/x", data=VALUES[0], storage_options=options)
     for key in server.list("bucket", "dir/x/"):
         server.put("bucket", key.replace("dir/x/", "dir/y.zip/"), server.get("bucket", key))

@@ -1,21 +1,21 @@
-"""The real servers that tests use answer. What they do not do right was found by trying, with obstore:
+"""The real servers that tests use work. These deviations were found by trials with obstore:
 
-- moto (S3): a suffix range of an empty object is answered with 200 and nothing (S3: 416). Completing an
-  upload heeds If-None-Match, but not If-Match. Signatures are not checked. ETags are sums of the bytes, as
-  those of S3: the same bytes have the same again.
-- azurite (Azure): no suffix ranges, and no ranges of an empty object (416), as Azure. Deleting what is not
-  there is an error, as on Azure.
-- fake-gcs-server (GCS): no puts, copies and uploads of the XML interface, and no conditional reads: all of
-  that is in gcs_front.py. A suffix range of an empty object has a header that means nothing (``bytes
-  0--1/0``). Lists do not begin where they are asked to (``start-after``), and have one page. A copy
-  overwrites even under the condition that it must not. The ETag is a sum of the bytes; each write has another
+- moto (S3): A suffix range of an empty object returns 200 and no bytes (S3: 416). Completing an
+  upload respects If-None-Match, but not If-Match. Signatures are not checked. An ETag is a sum of
+  the bytes, as in S3: equal bytes get an equal ETag.
+- azurite (Azure): Like Azure, it has no suffix ranges and no ranges of an empty object (416).
+  Deleting a missing object is an error, as on Azure.
+- fake-gcs-server (GCS): It has no puts, copies and uploads of the XML interface, and no conditional
+  reads. gcs_front.py adds them. A suffix range of an empty object has a meaningless header (``bytes
+  0--1/0``). Lists ignore their start (``start-after``), and have one page. A copy overwrites even
+  under a condition that forbids it. The ETag is a sum of the bytes. Each write has another
   generation.
-- nginx (HTTP): ranges of an empty file are ignored (200). The ETag is made of the time (in seconds) and the
-  size of a file: one that is written twice within a second keeps it.
+- nginx (HTTP): Ranges of an empty file are ignored (200). The ETag is made of the time (in seconds)
+  and the size of a file. A file that is written twice within a second keeps its ETag.
 
-The `object_store` crate completes an upload without a condition, whatever the server can do.
+The `object_store` crate completes an upload without a condition, whatever the server supports.
 
-No lost update was seen on any of the first three: eight threads that add to one number, under a condition.
+Eight threads that add to one number under a condition lost no update on the first three servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays with shards, as far as metadata tells: created, shown, copied; next to zarr-python."""
+"""Metadata of arrays with shards: created, shown and copied like in zarr-python."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_refused(given: dict[str, Any], message: str) -> None:
 
 
 def test_several_sizes_add_up() -> None:
-    # What they are like else: test_grids_shards.py.
+    # test_grids_shards.py tests the valid ones.
     with pytest.raises(errors.InvalidArgumentError, match="shards: axis 0: the lengths add up to 10"):
         create(chunks=(2, 5), shards=[[4, 6], [5, 5]])
 
@@ -98,7 +98,7 @@ def test_sharding_codec() -> None:
     outer = hs.codecs.Sharding((2, 15), [inner], index_location="start")
     z = create(chunks=(10, 15), serializer=outer)
     assert z.metadata["codecs"] == [outer.to_dict()]
-    # As in zarr-python, what is called chunks are those of the outermost shards.
+    # As in zarr-python, `chunks` are the chunks of the outermost shards.
     assert (z.chunks, z.shards, z.serializer, z.compressors) == ((2, 15), (10, 15), inner, ())
     assert inner.index_codecs == (hs.codecs.Bytes("big"),)
     assert hs.codecs.ShardingCodec is hs.codecs.Sharding

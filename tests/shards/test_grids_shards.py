@@ -1,4 +1,4 @@
-"""Shards of different lengths along an axis (rectilinear grids), as zarr-python 3.4 has them."""
+"""Shards of different lengths along an axis (rectilinear grids), as in zarr-python 3.4."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keys(path: Path) -> set[str]:
 
 @st.composite
 def sharded(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[Any]]:
-    """A shape, the chunks in shards, and the shards, at least on one axis with lengths of each."""
+    """Draws a shape, chunks and shards. At least one axis lists the length of each shard."""
     shape, chunks, shards = [], [], []
     for axis in range(draw(st.integers(1, 3))):
         inner = draw(st.integers(1, 3))
@@ -98,7 +98,7 @@ def test_both_ways(
             found = of(again, kind)[key]
             assert np.shape(found) == expected.shape
             assert np.array_equal(found, expected), (kind, key)
-        # A part of what zarr-python has stored.
+        # Overwrites a part of zarr-python's stored values.
         kind, key = data.draw(selections(shape))
         model[indexed(model, kind, key)] = 3
         of(again, kind)[key] = 3
@@ -138,12 +138,12 @@ def test_resize_and_append(
             assert ours.write_chunk_sizes == theirs.write_chunk_sizes
             assert np.array_equal(ours[...], model)
             assert np.array_equal(zarr.open_array(path / "a")[...], model)
-            theirs[...] = model  # what a shrink cuts off comes back with zarr-python
+            theirs[...] = model  # in zarr-python, elements removed by a shrink come back
             assert np.array_equal(hs.open_array(path / "b")[...], model)
 
 
 def outcome(work: Any) -> type[Exception] | None:
-    """What went wrong."""
+    """Returns the type of the error, if any."""
     try:
         work()
     except ValueError:
@@ -217,7 +217,7 @@ def test_what_the_array_says(tmp_path: Path) -> None:
     z[5] = 3  # fill values
     z[4] = 3
     assert np.array_equal(theirs[4:6], np.full((2, 10), 3))
-    # Inner chunks that are missing.
+    # Missing inner chunks.
     (tmp_path / "a/c/0/0").unlink()
     assert (z[:4, :5] == 3).all() and (z[3, 5:] == 3).all()
     strict = z.with_config({"read_missing_chunks": False})
@@ -300,8 +300,8 @@ def test_shards_in_shards_and_other_orders(tmp_path: Path) -> None:
         assert np.array_equal(hs.open_array(tmp_path / name)[...], values)
         assert np.array_equal(zarr.open_array(tmp_path / name)[...], values)
     assert z.write_chunk_sizes == theirs.write_chunk_sizes
-    # Transposed before it is cut into inner chunks: their shape counts the other order of axes.
-    # (zarr-python compares it with the order of the array: lengths that fit both.)
+    # Transposed before it is cut into inner chunks, so their shape has the transposed axis order.
+    # zarr-python compares it with the array's order. These lengths fit both.
     turned = {
         **common,
         "shape": (24, 6),
@@ -371,7 +371,7 @@ def test_wrong_shards(shards: Any, message: str) -> None:
 
 BAD: list[tuple[Any, str]] = [
     ([[4, 7, 2]], "a shard of 7|do not divide shards"),
-    # Of those behind the end, too.
+    # This also holds for shards beyond the end.
     ([[4, 8, 3]], "found a shard of 3"),
     ([5], "do not divide shards"),
     ([[4, 4]], "cover 8 elements, the array has 12"),
@@ -380,7 +380,7 @@ BAD: list[tuple[Any, str]] = [
     ([[[2**62, 8]]], "more than"),
     ([[4, [8, -1]]], "integers from 1"),
     ([[4, 8], [2]], "axes"),
-    # An index of more inner chunks than memory should hold.
+    # Too many inner chunks for an index in memory.
     ([[4, 2**62]], "index"),
 ]
 

@@ -1,4 +1,7 @@
-"""Damaged shards: typed errors that say what and where; what can still be read is, and nothing changes."""
+"""Damaged shards: errors name the damage and its place.
+
+All intact parts can be read, and nothing changes.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +61,13 @@ LEVELS = {
 
 
 def elements(at: tuple[int, ...]) -> tuple[slice, slice]:
-    """The elements of an inner chunk of shard (1, 0)."""
+    """Returns the elements of an inner chunk of shard (1, 0)."""
     row, column = 4 + 2 * at[0], 3 * at[1]
     return slice(row, row + 2), slice(column, column + 3)
 
 
 def compose(level: Level, change: Callable[[Numbers, int], None] | None = None) -> bytes:
-    """Shard (1, 0), put together here: inner chunks of raw bytes, with an index that `change` has changed."""
+    """Returns shard (1, 0) with inner chunks of raw bytes, and an index that `change` modifies."""
     index_bytes = 16 * math.prod(COUNTS) + 4 * level.index_checksums
     first = index_bytes if level.location == "start" else 0
     numbers = np.zeros((*COUNTS, 2), "u8")
@@ -80,7 +83,7 @@ def compose(level: Level, change: Callable[[Numbers, int], None] | None = None) 
 
 
 def make(root: Path, case: ShardCase, shard: bytes | None = None, name: str = "ocean/t") -> Path:
-    """An array of good shards, written by zarr-python, one of which is replaced; the path of that one."""
+    """Writes an array with zarr-python and replaces one shard. Returns the path of that shard."""
     case.create(root / name)
     zarr.open_array(root / name)[...] = DATA
     file = root / name / KEY
@@ -96,8 +99,7 @@ def test_what_is_composed_here_is_a_shard(tmp_path: Path) -> None:
             assert_same(read(tmp_path / str(number)), DATA)
 
 
-# --------------------------------------------------------------------------------------------- bad
-# entries
+# ---- bad entries
 
 
 def set_entry(offset: int | None, length: int | None) -> Callable[[Numbers, int], None]:
@@ -106,7 +108,7 @@ def set_entry(offset: int | None, length: int | None) -> Callable[[Numbers, int]
     def change(numbers: Numbers, size: int) -> None:
         for place, number in enumerate((offset, length)):
             if number is not None:
-                # Below 0: counted from the end of the shard.
+                # A negative number counts from the end of the shard.
                 numbers[0, 1, place] = number if number >= 0 else size + number
 
     return change
@@ -116,14 +118,14 @@ def in_the_index(level: Level) -> Callable[[Numbers, int], None]:
     return set_entry(0 if level.location == "start" else -8, 8)
 
 
-# What is wrong with the entry of inner chunk (0, 1).
+# Wrong entries for inner chunk (0, 1).
 ENTRIES: dict[str, Callable[[Level], Callable[[Numbers, int], None]]] = {
     "behind the end": lambda _: set_entry(1000, 24),
     "past the end": lambda _: set_entry(-10, 24),
     "huge length": lambda _: set_entry(None, 2**40),
     "longest length": lambda _: set_entry(None, 2**63),
     "huge offset": lambda _: set_entry(2**63, None),
-    # zarrs adds these up, and wraps around.
+    # zarrs adds these numbers, and the sum wraps around.
     "wraps around": lambda _: set_entry(2**64 - 24, 24),
     "wraps around to the middle": lambda _: set_entry(2**64 - 10, 34),
     "wraps around by length": lambda _: set_entry(100, 2**64 - 90),
@@ -135,7 +137,7 @@ ENTRIES: dict[str, Callable[[Level], Callable[[Numbers, int], None]]] = {
 }
 
 
-# These lie where they may: it is the codecs that do not find what they expect.
+# These entries lie within the shard. Only the codecs find fewer bytes than they expect.
 LENGTHS = ("too short", "empty")
 
 
@@ -154,7 +156,7 @@ def test_an_entry_that_cannot_be_right(tmp_path: Path, level: str, entry: str) -
         lambda: z[5, 4],
         lambda: z[::-1, ::2],
         lambda: z.read(bad, out=np.empty(INNER, "i4")),
-        # A partial write reads it first.
+        # A partial write reads the inner chunk first.
         lambda: z.__setitem__((4, 4), 0),
     ]
     for attempt in attempts:
@@ -164,21 +166,22 @@ def test_an_entry_that_cannot_be_right(tmp_path: Path, level: str, entry: str) -
         assert isinstance(caught.value, ValueError)
         assert "ocean/t'" in told
         assert KEY in told
-        # The inner chunk, counted over the whole array; or, where any entry prevents a write, over
-        # the index.
+        # Errors name the inner chunk of the array, or of the index if any wrong entry prevents a
+        # write.
         assert "inner chunk [2, 1]" in told or "inner chunk number 1 " in told or entry in LENGTHS, told
     if entry not in LENGTHS:
-        # What does not lie in the shard cannot be kept: it is not put together anew.
+        # A write cannot keep an inner chunk that is not in the shard, so it does not rewrite the
+        # shard.
         with pytest.raises(hs.errors.ChunkError, match=KEY):
             z[6:8, 3:6] = 1
     assert files_below(tmp_path) == before
-    # The others lie where they should.
+    # The other inner chunks can be read.
     for at in product(*map(range, COUNTS)):
         if at != (0, 1):
             assert_same(z[elements(at)], DATA[elements(at)], f"inner chunk {at}")
     assert_same(z[:4], DATA[:4])
     assert_same(z[:, 6:], DATA[:, 6:])
-    # A write of the whole shard needs nothing of the old one.
+    # A write of the whole shard needs nothing from the old shard.
     z[4:, :6] = DATA[4:, :6]
     assert_same(z[...], DATA)
     assert_same(zarr.open_array(tmp_path, path="ocean/t", mode="r")[...], DATA)
@@ -187,7 +190,7 @@ def test_an_entry_that_cannot_be_right(tmp_path: Path, level: str, entry: str) -
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("by", ["one byte", "all of it"])
 def test_entries_that_overlap(tmp_path: Path, level: str, by: str) -> None:
-    """Of the two none can be trusted, and rewriting one would change the other."""
+    """The two entries cannot be trusted, and rewriting one inner chunk would change the other."""
     how = LEVELS[level]
 
     def change(numbers: Numbers, size: int) -> None:
@@ -208,7 +211,7 @@ def test_entries_that_overlap(tmp_path: Path, level: str, by: str) -> None:
 
 
 def test_inner_chunks_may_lie_anywhere(tmp_path: Path) -> None:
-    """In any order, with gaps, and absent: that is no damage."""
+    """Inner chunks may be in any order, have gaps between them, and be absent."""
     level = LEVELS["end"]
     parts = [DATA[elements(at)].tobytes() for at in product(*map(range, COUNTS))]
     numbers = np.full((*COUNTS, 2), ABSENT, "u8")
@@ -225,12 +228,14 @@ def test_inner_chunks_may_lie_anywhere(tmp_path: Path) -> None:
     assert_same(TensorStore(tmp_path / "ocean/t").read(), expected)
 
 
-# --------------------------------------------------------------------------------------- bad bytes
-# of indexes
+# ---- bad bytes of indexes
 
 
 def refused(z: hs.Array, *, where: Any = (4, 0)) -> str:
-    """The complaint about shard (1, 0), the same for a read and a partial write."""
+    """Checks that a read and a partial write of shard (1, 0) fail.
+
+    Returns the error of the read.
+    """
     with pytest.raises(hs.errors.ChunkError) as caught:
         z[where]
     with pytest.raises(hs.errors.ChunkError, match=KEY):
@@ -256,14 +261,14 @@ def test_every_bit_of_an_index_with_a_checksum(tmp_path: Path, level: str) -> No
         assert "checksum" in refused(z)
         assert file.read_bytes() == bad
     with hs.config.set(verify_checksums=False):
-        # The last byte was one of the checksum's, or the first offset's: then the entry is wrong.
+        # The last changed byte is part of the checksum, so all entries are right.
         if how.location == "end":
             assert_same(hs.open_array(tmp_path, path="ocean/t")[...], DATA)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_length(tmp_path: Path, level: str) -> None:
-    """Cut off anywhere: refused, or read as far as it is there."""
+    """A shard that is cut off anywhere is refused, or its remaining inner chunks are read."""
     how = LEVELS[level]
     good = compose(how)
     file = make(tmp_path, case_of(how))
@@ -282,8 +287,8 @@ def test_every_length(tmp_path: Path, level: str) -> None:
                     with pytest.raises(hs.errors.ChunkError, match=KEY):
                         z[elements(at)]
         else:
-            # Other bytes are taken for the index: whatever they say, no more than an error or
-            # numbers.
+            # Other bytes are taken for the index. The result is an error or some numbers, and
+            # nothing worse.
             try:
                 assert z[4:8, :6].shape == SHARDS
             except hs.errors.ChunkError as error:
@@ -293,7 +298,7 @@ def test_every_length(tmp_path: Path, level: str) -> None:
 
 
 def test_a_directory_in_the_place_of_a_shard(tmp_path: Path) -> None:
-    """A directory is no object: for zarr-python as for us there is no shard. Nor can there be one."""
+    """A directory is no object: hyperslab and zarr-python see no shard. None can be written."""
     file = make(tmp_path, case_of(LEVELS["end"]))
     file.unlink()
     file.mkdir()
@@ -307,7 +312,7 @@ def test_a_directory_in_the_place_of_a_shard(tmp_path: Path) -> None:
 
 
 def test_a_nested_index(tmp_path: Path) -> None:
-    """The index of a shard within a shard: its own inner chunks are in doubt, and no others."""
+    """A damaged index of a shard in a shard affects only the inner chunks of that index."""
     levels = (Level((2, 3)), Level((1, 3)))
     case = ShardCase(SHAPE, SHARDS, levels, np.dtype("i4"), 0, DATA)
     file = make(tmp_path, case)
@@ -321,7 +326,7 @@ def test_a_nested_index(tmp_path: Path) -> None:
     assert "checksum" in told
     for at in ((0, 0), (1, 0), (1, 1)):
         assert_same(z[elements(at)], DATA[elements(at)])
-    # An offset of the inner index that is beyond the inner shard, but within the outer.
+    # An offset in the inner index that is beyond the inner shard, but within the outer shard.
     good = make(tmp_path, case, name="other").read_bytes()
     numbers = np.array([[[40, 12]], [[12, 12]]], "u8")
     bad = good[: inner + 24] + stored_index(levels[1], numbers) + good[inner + 60 :]
@@ -332,8 +337,7 @@ def test_a_nested_index(tmp_path: Path) -> None:
     assert_same(z[5, 3:6], DATA[5, 3:6])
 
 
-# ------------------------------------------------------------------------------------------- sizes
-# that lie
+# ---- false sizes
 
 
 HUNGRY = """
@@ -362,12 +366,12 @@ print(errors, int(status["VmHWM"].split()[0]) << 10)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux")
 @pytest.mark.parametrize("what", ["length", "decoded length", "shard through zstd"])
 def test_no_more_memory_than_a_shard_has(tmp_path: Path, what: str) -> None:
-    """Numbers in files do not decide how much is allocated."""
+    """Numbers in files do not determine how much memory is allocated."""
     level, codecs = LEVELS["end"], (BYTES, zstd())
     if what == "length":
         make(tmp_path, case_of(level), compose(level, set_entry(None, 2**35)))
     elif what == "decoded length":
-        # An inner chunk of zeros, of far more than there may be.
+        # An inner chunk that decodes to 1 GiB of zeros, far more than allowed.
         bomb = bytes(numcodecs.Zstd(level=1).encode(bytes(1 << 30)))
         numbers = np.full((*COUNTS, 2), ABSENT, "u8")
         numbers[0, 1] = 0, len(bomb)
@@ -391,7 +395,7 @@ def test_no_more_memory_than_a_shard_has(tmp_path: Path, what: str) -> None:
 
 
 def test_an_index_that_no_memory_could_hold(tmp_path: Path) -> None:
-    """Metadata that promises more inner chunks than there can be."""
+    """Metadata that promises more inner chunks than memory can hold entries for."""
     case = case_of(LEVELS["end"])
     path = tmp_path / "a"
     case.create(path)
@@ -407,14 +411,13 @@ def test_an_index_that_no_memory_could_hold(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-# ---------------------------------------------------------------------------------------------
-# anything else
+# ---- random damage
 
 
 @given(case=shard_cases(), data=st.data())
 @settings(max_examples=examples(100))
 def test_random_damage_of_shards(case: ShardCase, data: st.DataObject) -> None:
-    """Whatever bytes a shard has: an array of the right shape, or an error; never more."""
+    """Any bytes in a shard yield an array of the right shape or an error, and nothing worse."""
     with scratch() as root:
         case.create(root / "a")
         hs.open_array(root / "a", mode="r+")[...] = case.data

@@ -1,4 +1,4 @@
-"""Several writers of one shard, threads and processes: nothing is lost."""
+"""Threads and processes write to one shard at the same time: no write is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("compressors", [None, ZSTD], ids=["plain", "zstd"])
 @pytest.mark.parametrize("width", [200, 100, 70])
 def test_threads_lose_nothing(store: Any, compressors: Any, width: int) -> None:
-    """Whole inner chunks, halves of them, and parts that cross from one to the next."""
+    """Writes whole inner chunks, halves of them, and parts that cross their borders."""
     z = create(store, compressors)
     expected = np.arange(1, 6401, dtype="i4").reshape(SHAPE)
 
@@ -51,14 +51,14 @@ def test_threads_lose_nothing(store: Any, compressors: Any, width: int) -> None:
 
 
 def test_handles_and_threads_with_inner_chunks_of_their_own(tmp_path: Path) -> None:
-    """Each finds what it has just written, whatever the others do to the same shard."""
+    """Each writer reads back what it has just written, whatever the others do to the shard."""
     create(tmp_path)
 
     def work(row: int) -> Callable[[], None]:
         def run() -> None:
             z = hs.open_array(tmp_path, mode="r+")
             for number in range(1, 30):
-                # Every few rounds the inner chunk goes away.
+                # In every fifth round the inner chunk is dropped.
                 value = 0 if number % 5 == 0 else 100 * row + number
                 z[row, 200:400] = value
                 assert (z[row, 200:400] == value).all()

@@ -1,4 +1,4 @@
-"""Shards that zarr-python and TensorStore write we read, and the other way round; also when parts change."""
+"""hyperslab, zarr-python and TensorStore read each other's shards, also after partial writes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def contents_of(path: Path) -> dict[Path, bytes]:
 
 
 def check_changed(case: ShardCase, path: Path, before: dict[Path, bytes]) -> None:
-    """Shards that have changed are as they should be, and hold nothing that no index names."""
+    """Checks changed shards: they are valid, and hold no bytes that no index names."""
     for file, stored in contents_of(path).items():
         if before.get(file) != stored:
-            # Where a file can share another's bytes, old ones may stay until there are many.
+            # If files can share blocks, unused bytes may stay until there are many.
             check_shard(case, stored, dead=None if shares_blocks() else 0)
 
 
 def values_for(case: ShardCase, data: st.DataObject, seed: int, target: Any) -> np.ndarray[Any, Any]:
-    """What a region becomes: anything, or the fill value."""
+    """Returns new values for a region: any bits, or the fill value."""
     shape = np.shape(target)
     if data.draw(st.sampled_from(["bits", "bits", "fill"])) == "fill":
         return np.full(shape, case.fill, case.dtype)
@@ -50,14 +50,14 @@ def values_for(case: ShardCase, data: st.DataObject, seed: int, target: Any) -> 
 
 
 def assert_all_read(case: ShardCase, path: Path, model: np.ndarray[Any, Any], what: str) -> None:
-    """Everybody who can read the array finds the same in it."""
+    """Checks that every library that can read the array finds the same elements."""
     assert_same(shards.open_ours(path)[...], model, f"{what}: we")
     for judge in judges(case):
         assert_same(as_array(judge(path).read(), case.dtype), model, f"{what}: {judge.__name__}")
 
 
 def rewrite_parts(case: ShardCase, data: st.DataObject, path: Path, model: np.ndarray[Any, Any]) -> None:
-    """Several partial writes of ours, each checked by everybody."""
+    """Makes several partial writes with hyperslab. All libraries check each one."""
     ours = shards.open_ours(path)
     for number in range(3):
         region = data.draw(regions(case))
@@ -80,7 +80,8 @@ def test_they_write_and_we_read_and_rewrite(judge: str, data: st.DataObject) -> 
         case.create(path)
         theirs = kind(path, stored=data.draw(st.booleans()))
         theirs.write(..., case.data)
-        # What it takes for the fill value it does not store: its own reading tells.
+        # The other library does not store elements that it takes for the fill value. Its own read
+        # shows them.
         model = as_array(theirs.read(), case.dtype).copy()
         ours = shards.open_ours(path)
         assert_same(ours[...], model, "all")
@@ -88,7 +89,7 @@ def test_they_write_and_we_read_and_rewrite(judge: str, data: st.DataObject) -> 
             selection = data.draw(selections(case.shape))
             assert_same(ours[selection], model[selection], repr(selection))
         for number in range(2):
-            # Some inner chunks come later, so that their order in the shard is another.
+            # Write some inner chunks later, so that their order in the shard changes.
             region = data.draw(regions(case))
             value = values_for(case, data, case.seed + 7 + number, model[region])
             theirs.write(region, value)
@@ -117,7 +118,10 @@ def test_we_write_and_they_read(case: ShardCase, data: st.DataObject) -> None:
 @given(case=shard_cases(), data=st.data())
 @settings(max_examples=examples(60))
 def test_parts_of_nothing(case: ShardCase, data: st.DataObject) -> None:
-    """Shards come into being inner chunk by inner chunk; those that hold nothing are not stored."""
+    """Shards grow inner chunk by inner chunk.
+
+    A shard that holds only the fill value is not stored.
+    """
     with scratch() as root:
         path = root / "a"
         case.create(path)
@@ -144,7 +148,7 @@ def test_empty_inner_chunks_are_stored_where_asked_for(case: ShardCase, data: st
         assert_all_read(case, path, case.data, "all")
         grid = [-(-n // c) for n, c in zip(case.shape, case.inner_chunks, strict=True)]
         stored = sum(check_shard(case, shard) for shard in contents_of(path).values())
-        # Those beyond the array's end need not be.
+        # Inner chunks beyond the array's end may be absent.
         assert stored >= int(np.prod(grid))
         rewrite_parts(case, data, path, case.data.copy())
 

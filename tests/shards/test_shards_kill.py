@@ -1,8 +1,8 @@
-"""Writers of parts of a shard, killed at any instant, while others read: an inner chunk is old, or new.
+"""Writers of parts of a shard are killed at random while others read: inner chunks are old or new.
 
-Children of one process that has imported everything write inner chunks in a loop; it kills them, one after
-the other, after a time that nobody can foresee. What is read meanwhile, in threads here and in a process of
-its own, must be what some child has written, and never older than what was read before.
+A process that has imported everything forks children that write inner chunks in a loop. It kills
+them one after the other, each after a random time. Meanwhile threads here and another process read.
+Each read value must be one that a child has written, and never older than the value read before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KILLS = 150
 
 
 def program(*arguments: str) -> list[str]:
-    # Python warns of forks of processes with threads; that is what is tested.
+    # Python warns if a process with threads forks. The test does this on purpose.
     return [sys.executable, "-W", "ignore", killed_writers.__file__, *arguments]
 
 
@@ -68,12 +68,12 @@ def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads:
         assert all(watcher.result() > 0 for watcher in watchers)
     assert killer.returncode == 0, killer.stderr
     assert reader.returncode == 0, complaints
-    # All of this has happened: many children were in the middle of something. (On a busy machine
-    # some are killed before they begin.)
+    # The children have written and the reader has read. (On a busy machine some children are killed
+    # before they begin.)
     assert int(killer.stdout) > KILLS // 3
     assert int(told) > 0
 
-    # What is left is an array for everybody, and goes on to be one.
+    # All libraries can read the array, and it can still be written.
     ours = hs.open_array(path, mode="r+")
     found = ours[...]
     for row in found.reshape(-1, LENGTH):
@@ -85,7 +85,7 @@ def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads:
     assert_same(ours[...], found)
     assert_same(zarr.open_array(path, mode="r")[...], found)
 
-    # Temporary files that killed writers have left are no keys.
+    # Temporary files that killed writers have left are not listed as keys.
     assert list(hs.open_group(tmp_path, mode="r")) == ["a"]
     keys = {"zarr.json", "a/zarr.json", "a/c/0/0", "a/c/1/0"}
     assert set(hs.LocalStore(tmp_path).list()) == keys

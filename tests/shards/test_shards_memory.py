@@ -1,4 +1,4 @@
-"""Peak memory of writing and of reading a shard of 256 MiB: a few inner chunks, never the shard."""
+"""Peak memory when writing and reading a shard of 256 MiB: a few inner chunks, never the shard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 PLANE = 4 * MIB
 PLANES = 64
 INDEX_BYTES = 16 * PLANES + 4
-# What allocators keep, and contexts of compressors.
+# Memory that allocators keep, and contexts of compressors.
 SLACK = 12 * MIB
 
 PROGRAM = """
@@ -69,7 +69,7 @@ print(peak(globals()[work]))
 
 
 def peak(path: Path, work: str, threads: int, flight: int) -> int:
-    """The bytes that one kind of work needs in a process of its own."""
+    """Returns the bytes that one kind of work needs, measured in its own process."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), work, str(PLANES), str(threads), str(flight)],
         capture_output=True,
@@ -92,6 +92,6 @@ def test_a_shard_is_never_in_memory(tmp_path: Path, threads: int, flight: int) -
     found["read_all"] = peak(path, "read_all", threads, flight)
     for work, bytes_ in found.items():
         assert bytes_ <= 2 * flight * PLANE + INDEX_BYTES + SLACK, (work, found)
-    # Every inner chunk as it was encoded, and an index: nothing is left that nobody names.
+    # The shard holds the encoded inner chunks and an index, and almost no unused bytes.
     for name in ("a", "b"):
         assert (tmp_path / name / "c/0/0/0").stat().st_size < 1.01 * PLANES * PLANE

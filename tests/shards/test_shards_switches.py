@@ -1,4 +1,4 @@
-"""Partial reads, partial decoding, threads, decodes in flight: whatever is switched, results are the same."""
+"""Partial reads, partial decoding, threads, decodes in flight: the results are always the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def test_small_arrays(case: ShardCase, data: st.DataObject) -> None:
 @given(case=shard_cases(), data=st.data())
 @settings(max_examples=examples(30))
 def test_writes(case: ShardCase, data: st.DataObject) -> None:
-    """Every write under another combination; what is stored is read with the next."""
+    """Each write has a combination of settings.
+
+    The stored shard is read with another combination.
+    """
     with scratch() as root:
         case.create(root / "a")
         model = case.empty.copy()
@@ -67,7 +70,7 @@ CHAINS: dict[str, list[dict[str, Any]]] = {
     "zstd, crc32c": [zstd(1), {"name": "crc32c"}],
     "crc32c, zstd": [{"name": "crc32c"}, zstd(1)],
 }
-# Large enough for several threads, and for parts of an inner chunk to be worth it.
+# Large enough for several threads, and for partial decoding of inner chunks to pay off.
 SHAPE, SHARDS, CHUNKS = (24, 70_000), (8, 60_000), (2, 20_000)
 
 
@@ -103,7 +106,7 @@ def test_large_arrays(
         np.s_[3],
         np.s_[:, 20_003],
         np.s_[:, 69_999:20_000:-777],
-        # The front of an inner chunk, its end, and one row of two.
+        # The start of an inner chunk, its end, and one row of two.
         np.s_[0, 20_000:20_100],
         np.s_[1, 100:200],
         np.s_[4:6, 59_990:60_010],
@@ -128,7 +131,7 @@ def test_streams_and_caches(tmp_path: Path, large: np.ndarray[Any, Any]) -> None
     for _ in range(2):
         assert_same(np.stack([values for _, values in z.stream(axis=0)]), large)
         assert_same(z[5, 100:50_000:7], large[5, 100:50_000:7])
-    # What has changed is read again, from the cache or not.
+    # Changed elements are read again, with or without a cache.
     ours = hs.open_array(tmp_path, mode="r+")
     for number in range(3):
         ours[4:6, 20_000:40_000] = number
@@ -137,7 +140,7 @@ def test_streams_and_caches(tmp_path: Path, large: np.ndarray[Any, Any]) -> None
 
 
 def test_a_writer_fills_shards(tmp_path: Path, large: np.ndarray[Any, Any]) -> None:
-    """Row after row through write-behind."""
+    """Write-behind fills shards row by row."""
     z = hs.create_array(tmp_path / "a", shape=SHAPE, shards=SHARDS, chunks=CHUNKS, dtype="i4")
     with z.writer() as writer:
         for row in range(SHAPE[0]):
@@ -147,7 +150,7 @@ def test_a_writer_fills_shards(tmp_path: Path, large: np.ndarray[Any, Any]) -> N
 
 
 def test_memory_stores_hold_the_same_bytes(tmp_path: Path, rng: np.random.Generator) -> None:
-    """A shard is put together from its parts in memory as in a file."""
+    """A shard in memory is put together from its parts like a shard in a file."""
     store = hs.MemoryStore()
     for place in (store, tmp_path / "a"):
         z = hs.create_array(place, shape=(8, 8), shards=(8, 8), chunks=(2, 2), dtype="i4")

@@ -1,4 +1,4 @@
-"""How often shards are opened and read, how many bytes pass through the process: counted, not timed."""
+"""Counts how often shards are opened and read, and how many bytes pass through the process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from test_syscalls import strace
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
 
 SIDE, COUNT = 4, 64
-# Bytes of an inner chunk: more than any store would read in vain.
+# Bytes of an inner chunk: more than any store reads needlessly.
 CHUNK_BYTES = 1 << 18
 LENGTH = CHUNK_BYTES // 4
 SHAPE = (SIDE, SIDE, SIDE * LENGTH)
 LEVEL = Level((1, 1, LENGTH))
 INDEX_BYTES = 16 * COUNT + 4
-# Files changed this long ago cannot change unseen any more.
+# Seconds. A file that changed longer ago can no longer change unnoticed.
 SETTLED = 2.5
 
 PROGRAM = f"""
@@ -43,8 +43,8 @@ os.path.exists("/hyperslab-mark-end")
 """
 
 VALUES = f"values = np.random.default_rng(1).random({SHAPE}, 'f4')"
-# Stores read by position. `read` is what others use: the standard library, to find out how many
-# cores there are.
+# Stores read at positions. `read` is used by other code: the standard library finds the number of
+# cores with it.
 READS = {"pread64", "preadv", "preadv2"}
 WRITES = {"write", "pwrite64", "writev", "pwritev", "pwritev2"}
 RESULT = re.compile(r"(?:<\.\.\. )?(\w+)(?:\(| resumed).*= (-?\d+)")
@@ -52,7 +52,7 @@ RESULT = re.compile(r"(?:<\.\.\. )?(\w+)(?:\(| resumed).*= (-?\d+)")
 
 @dataclass
 class Counted:
-    """What a request did with a shard's file and the one that replaces it."""
+    """Calls of a request on a shard's file, and on the file that replaces it."""
 
     opens: int = 0
     renames: int = 0
@@ -62,7 +62,10 @@ class Counted:
 
 
 def count(tmp_path: Path, path: Path, counted: str, *, first: str = "", threads: int = 1) -> Counted:
-    """The calls of ``counted``, which runs after ``first``; both may use the open array ``z``."""
+    """Returns the system calls of ``counted``, which runs after ``first``.
+
+    Both may use the open array ``z``.
+    """
     lines = strace(tmp_path / "trace", "file,desc", PROGRAM, str(path), first, counted, str(threads))
     found, counting = Counted(), False
     for line in lines:
@@ -70,8 +73,8 @@ def count(tmp_path: Path, path: Path, counted: str, *, first: str = "", threads:
             counting = True
         elif "/hyperslab-mark-end" in line:
             return found
-        # A temporary file beside it, and directories, are others. (The result of a call may come on
-        # a line of its own.)
+        # Temporary files and directories are not counted. (strace may print the result of a call on
+        # another line.)
         if counting and line.startswith("open"):
             found.opens += "/c/0/0/0" in line
         match = RESULT.match(line) if counting else None
@@ -89,7 +92,7 @@ def count(tmp_path: Path, path: Path, counted: str, *, first: str = "", threads:
     raise AssertionError("no end mark in the trace")
 
 
-# What is read at once is kept in memory until it is decoded: it is no longer than this.
+# Maximum length of a run in bytes. A run stays in memory until it is decoded.
 LONGEST = 1 << 20
 
 
@@ -98,7 +101,7 @@ def stored(path: Path) -> list[Entry]:
 
 
 def runs(found: list[Entry], wanted: Callable[[tuple[int, ...]], bool]) -> int:
-    """The wanted inner chunks in as few pieces as they lie in the file, of at most `LONGEST` bytes."""
+    """Returns the number of runs of at most `LONGEST` bytes that hold the wanted inner chunks."""
     count, begin, last = 0, 0, -1
     for start, end in sorted((e.offset, e.offset + e.length) for e in found if wanted(e.at)):
         if start != last or end - begin > LONGEST:
@@ -109,7 +112,10 @@ def runs(found: list[Entry], wanted: Callable[[tuple[int, ...]], bool]) -> int:
 
 @pytest.fixture(scope="module", params=["plain", "zstd"])
 def shuffled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One shard of 4³ inner chunks that were written in any order: so they lie in the file."""
+    """One shard of 4³ inner chunks.
+
+    They were written in random order, which is their order in the file.
+    """
     path = tmp_path_factory.mktemp("shuffled") / "a"
     z = hs.create_array(
         path,
@@ -129,7 +135,7 @@ def shuffled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return path
 
 
-# 48 of the 64 each: rows, and a range that cuts every row.
+# Each selection takes 48 of the 64 inner chunks.
 SELECTIONS: dict[str, tuple[str, Callable[[tuple[int, ...]], bool]]] = {
     "rows": ("z[:3]", lambda at: at[0] < 3),
     "columns": ("z[:, 1:]", lambda at: at[1] > 0),
@@ -149,7 +155,7 @@ def test_48_of_64_inner_chunks(tmp_path: Path, shuffled: Path, selection: str, t
     assert cold.opens == 1
     assert len(cold.reads) <= most + 1
     assert needed <= sum(cold.reads) <= needed + INDEX_BYTES + 48 * 4096
-    # Once more: where the inner chunks are is known.
+    # Repeat the read. The positions of the inner chunks are known now.
     warm = count(tmp_path, shuffled, request, first=request, threads=threads)
     assert warm.opens == 1
     assert len(warm.reads) <= most
@@ -184,7 +190,7 @@ def test_whole_and_absent_shards_are_opened_once(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shard of inner chunks without codecs, settled."""
+    """Returns a settled shard of inner chunks without codecs."""
     path = tmp_path_factory.mktemp("plain") / "a"
     data = np.random.default_rng(2).normal(size=SHAPE).astype("f4")
     hs.create_array(path, data=data, shards=SHAPE, chunks=LEVEL.inner, compressors=None)
@@ -221,7 +227,7 @@ def test_a_whole_shard_is_written_once(tmp_path: Path) -> None:
     counted = count(
         tmp_path, path, "z[...] = values", first=f"values = np.random.default_rng(1).random({SHAPE}, 'f4')"
     )
-    # A new object gets its name without a rename.
+    # A new object gets its name with a link, without a rename.
     assert (counted.renames, counted.links) == (0, 1)
     assert sum(counted.reads) == 0
     assert sum(counted.writes) <= (path / "c/0/0/0").stat().st_size + INDEX_BYTES
@@ -229,7 +235,7 @@ def test_a_whole_shard_is_written_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_small_inner_chunks_are_written_together(tmp_path: Path, threads: int) -> None:
-    """1024 of 1 KiB, and their index."""
+    """1024 inner chunks of 1 KiB, and their index."""
     path = tmp_path / "x.zarr"
     hs.create_array(
         path, shape=(1024, 256), dtype="f4", chunks=(1, 256), shards=(1024, 256), compressors=None
@@ -251,13 +257,13 @@ def test_rewriting_one_inner_chunk_moves_its_bytes_only(tmp_path: Path, shuffled
     after = {entry.at: entry.length for entry in stored(path)}
     assert {at for at in before if before[at] != after[at]} <= {(1, 2, 1)}
     assert counted.renames == 1
-    # Nothing of the old inner chunk is needed, and the others are not touched by this process.
+    # The old inner chunk is not read, and the bytes of the others do not pass through this process.
     assert sum(counted.reads) <= INDEX_BYTES
     assert sum(counted.writes) <= after[1, 2, 1] + INDEX_BYTES
     size = (path / "c/0/0/0").stat().st_size
     if not shares_blocks():
         assert size == sum(after.values()) + INDEX_BYTES
-    # A part of an inner chunk: that one is read, too.
+    # A write of a part of an inner chunk also reads this inner chunk.
     part = count(tmp_path, path, "z[1, 2, LENGTH + 5 : LENGTH + 10] = 1", threads=threads)
     assert part.renames == 1
     assert sum(part.reads) <= after[1, 2, 1] + INDEX_BYTES

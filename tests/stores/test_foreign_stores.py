@@ -1,4 +1,4 @@
-"""Stores of obstore, file systems of fsspec, zarr-python's stores of both: made anew where possible."""
+"""Stores of obstore, fsspec and zarr-python become stores of hyperslab where possible."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_remote_stores_are_made_anew(server: Server) -> None:
         array = hs.create_array(store, name=f"x{number}", data=values, chunks=(5, 5))
         assert isinstance(array.store, hs.storage.RemoteStore)
         assert array.store.url == "s3://bucket/a/b"
-        # Zarr-python, by its own way, and the others.
+        # zarr-python reads through its own store, then the others read.
         theirs = zarr.open_array(zarr.storage.ObjectStore(obstore_of(server)), path=f"x{number}", mode="r")
         assert np.array_equal(theirs[:], values)
         for other in stores(server):

@@ -1,4 +1,4 @@
-"""With ``fsync`` files are flushed before they get their names, directories after their entries changed."""
+"""With ``fsync`` files are flushed before they are named, and directories after changes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_order_of_flushes(tmp_path: Path, operation: str) -> None:
         if re.search(r"= -1 E", line):
             continue
         if match := re.search(r"f(?:data)?sync\((\d+)<([^>]*)>", line):
-            # The number of an unnamed file, the path of a directory.
+            # The descriptor of an unnamed file, or the path of a directory.
             flushed |= {match[1], match[2]}
             pending.pop(match[2], None)
             continue
@@ -66,7 +66,7 @@ def test_the_order_of_flushes(tmp_path: Path, operation: str) -> None:
         if not paths or str(root) not in paths[-1]:
             continue
         target = paths[-1]
-        # By its descriptor, or by its path in /proc.
+        # By descriptor or by path in /proc.
         if match := re.search(r'linkat\((?:(\d+)<[^>]*>(?:\(deleted\))?, ""|.*"/proc/self/fd/(\d+)")', line):
             named += 1
             assert (match[1] or match[2]) in flushed, f"named before it was flushed: {line}"

@@ -1,4 +1,4 @@
-"""Mappings as stores: what is stored arrives in the caller's own object, whatever kind of mapping it is."""
+"""Mappings as stores: stored objects arrive in the caller's own mapping, whatever its type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REF = np.arange(60 * 70, dtype="i4").reshape(60, 70)
 
 
 class Counting(MutableMapping[str, bytes]):
-    """A mapping that is no dictionary, and counts what it is asked."""
+    """A mapping that is not a dictionary and counts its calls."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -60,7 +60,7 @@ def test_what_is_stored_is_in_the_mapping(make: Any, zarr_format: Any, tmp_path:
     expected = REF.copy()
     expected[3, 5:9] = -1
     assert np.array_equal(z[2:5], expected[2:5])
-    # On disk the same keys and bytes are what zarr-python reads.
+    # Written to disk, the same keys and bytes are readable for zarr-python.
     for key, value in objects.items():
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(value)
@@ -114,7 +114,7 @@ def test_values_need_not_be_bytes() -> None:
     objects["c/0/0"] = "text"
     with pytest.raises(hs.errors.StoreError, match="c/0/0"):
         hs.open_array(objects)[...]
-    # Other keys are somebody else's.
+    # Other keys do not belong to hyperslab.
     objects["c/0/0"], objects["/odd//key"], objects[3] = b"", 5, 7  # type: ignore[index]
     assert sorted(hs.MemoryStore(objects).list()) == ["c/0/0", "c/1/0", "zarr.json"]
     with pytest.raises(hs.errors.ChunkError):
@@ -160,8 +160,11 @@ def test_fsspec_mappers() -> None:
 
 
 def test_threads_keep_their_state() -> None:
-    """A thread of the engine has one state of Python's for all its life: making and deleting states takes a
-    lock, which a forked child of Python 3.11 may wait for."""
+    """An engine thread keeps one Python thread state for its whole life.
+
+    Creating and deleting states takes a lock. A forked child of Python 3.11 might wait for it
+    forever.
+    """
     states: dict[int, set[int]] = {}
     api = ctypes.pythonapi
     api.PyThreadState_Get.restype = ctypes.c_void_p
@@ -171,7 +174,7 @@ def test_threads_keep_their_state() -> None:
         def __getitem__(self, key: str) -> bytes:
             state = api.PyThreadState_GetID(api.PyThreadState_Get())
             states.setdefault(threading.get_ident(), set()).add(state)
-            # Others have the GIL meanwhile: chunks are read by several threads.
+            # Lets other threads have the GIL, so that several threads read chunks.
             time.sleep(0.001)
             return super().__getitem__(key)
 
@@ -185,7 +188,7 @@ def test_threads_keep_their_state() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_fork_while_other_threads_read() -> None:
-    """A child reads at once, whatever other threads were doing with objects of Python."""
+    """A child reads at once, whatever other threads were doing with Python objects."""
     objects: dict[str, bytes] = {}
     data = REF[:20, :20]
     z = hs.create_array(objects, data=data, chunks=(2, 2))
@@ -223,7 +226,7 @@ def test_memory_urls() -> None:
     z[:] = 7
     assert hs.open_array("memory://surface-test/a/b", mode="r")[:].tolist() == [7, 7, 7]
     assert list(hs.open_group("memory://surface-test", mode="r")) == ["a"]
-    # A store is also found by the URL that it says it has.
+    # A store's own URL leads to it, too.
     assert hs.open_array(f"{z.store.url}/a/b", mode="r")[0] == 7
     only_read = hs.open_array("memory://surface-test/a/b", mode="r")
     del z

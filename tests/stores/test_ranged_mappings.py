@@ -1,4 +1,4 @@
-"""Mappings that read parts of objects, as stores of the engine: what they answer is checked."""
+"""Mappings that read ranges of objects, used as stores by the engine: their results are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hyperslab._stores.store import Store, store_beside
 
 
 class Ranged(MutableMapping[str, bytes]):
-    """Objects in memory."""
+    """Holds objects in memory."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -90,7 +90,7 @@ def test_absent_objects_are_fill_value() -> None:
 
 
 def shard(mapping: Ranged) -> hs.Array:
-    """An array of one shard, of which parts are read by range."""
+    """Returns an array of one shard. The engine reads ranges of this shard."""
     z = hs.create_array(
         store_of(mapping), shape=(8, 4), chunks=(2, 4), shards=(8, 4), dtype="i4", compressors=None
     )

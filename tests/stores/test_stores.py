@@ -1,4 +1,4 @@
-"""Stores by URL, and files of HDF5 and NetCDF as objects of any store."""
+"""Stores opened by URL, and HDF5 and NetCDF files as objects of any store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_file_is_an_object_of_any_store(tmp_path: Path, kind: str) -> None:
         assert array.store.url == f"{store.url}/files/a.h5"
     assert np.array_equal(hs.open_array(store, path="files/a.h5/g/x")[:], VALUES)
     assert hs.copy(hs.open(store, path="files/a.h5/g"), hs.MemoryStore(), "copy").arrays == 1
-    # It is no part of a hierarchy of Zarr, and read only.
+    # The file is not part of a Zarr hierarchy, and is read-only.
     with pytest.raises(FileNotFoundError):
         hs.open(store, path="files/a.h5", zarr_format=3)
     with pytest.raises(FileNotFoundError):

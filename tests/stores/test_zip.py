@@ -1,4 +1,4 @@
-"""Zip archives: those of zarr-python and of Python's zipfile, and ours, read by both; kills, forks."""
+"""Zip archives of zarr-python, Python's zipfile and hyperslab: read by all; kills, forks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES = np.arange(600, dtype="i4").reshape(20, 30)
 
 
 def objects() -> dict[str, bytes]:
-    """The objects of a group with arrays of both formats' kinds: chunks, compressed ones, shards."""
+    """Returns the objects of a group with arrays of chunks, compressed chunks and shards."""
     found: dict[str, bytes] = {}
     group = hs.create_group(found, attributes={"title": "ocean"})
     group.create_array("plain", data=VALUES, chunks=(7, 30), compressors=None)
@@ -46,7 +46,7 @@ def check(location: str | ZipStore) -> None:
 
 
 class Unseekable(io.RawIOBase):
-    """A file that zipfile cannot go back in: it writes sizes behind the data."""
+    """A file that zipfile cannot seek in, so that it writes sizes after the data."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.open("wb")
@@ -101,7 +101,7 @@ def prefixed(path: Path) -> None:
 
 
 def shifted(path: Path) -> None:
-    """Offsets that do not count what stands before."""
+    """Writes an archive whose offsets do not count the bytes in front of it."""
     plain(path)
     path.write_bytes(b"something before" * 9 + path.read_bytes())
 
@@ -116,7 +116,7 @@ def replaced(path: Path) -> None:
 
 
 def many(path: Path) -> None:
-    """More members than the end of an archive has room to count."""
+    """Writes more members than the end record of an archive can count."""
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(66_000):
             archive.writestr(f"other/{number}", b"")
@@ -146,7 +146,7 @@ def test_archives_of_others(tmp_path: Path, write: Callable[[Path], None]) -> No
     with ZipStore(path) as store:
         check(store)
         assert store.path == path and store.read_only
-    # We append to it, and both of them read all of it.
+    # hyperslab appends to the archive. Both hyperslab and zarr-python then read all of it.
     hs.create_array(f"{path}/new", data=VALUES + 1)
     check(str(path))
     with zipfile.ZipFile(path) as archive:
@@ -240,7 +240,7 @@ def test_places(tmp_path: Path) -> None:
     assert run(f"import hyperslab as hs; print(hs.open('{path}/a').shape)") == "(20, 30)"
     array = hs.open(f"{path}/a", mode="r")
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[:], VALUES)
-    # In another store, to read.
+    # An archive in another store can be read, but not written.
     inner = hs.MemoryStore()
     inner.set("d/x.zip", path.read_bytes())
     np.testing.assert_array_equal(hs.open(f"zip://a::{inner.url}/d/x.zip")[:], VALUES)
@@ -258,7 +258,7 @@ def test_processes_append_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     for number in range(4):
         run(f"import hyperslab as hs; hs.create_array({str(path)!r} + '/a{number}', data=[{number}] * 5)")
-    # At the end of a program, also of what is still in use.
+    # The end of a program closes archives, even if they are still in use.
     run(
         "import hyperslab as hs\n"
         f"cycle = [hs.create_array({str(path)!r} + '/last', data=[9])]\n"
@@ -282,7 +282,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         )
         assert "StoreError" in said and "another process" in said
     assert zipfile.ZipFile(path).namelist() == ["a"]
-    # One that another process has changed is not changed by who has not seen that.
+    # A writer that has not seen another process's change does not change the archive.
     with ZipStore(path, mode="a") as store:
         run(
             "from hyperslab.storage import ZipStore\n"
@@ -422,7 +422,7 @@ def test_bad_archives(tmp_path: Path) -> None:
         if round % 3 == 0:
             del bad[chance.randrange(len(bad)) :]
         else:
-            # Mostly in the directory.
+            # Mostly change the directory.
             low = 0 if round % 3 == 1 else len(bad) * 3 // 4
             for _ in range(chance.randrange(1, 4)):
                 bad[chance.randrange(low, len(bad))] = chance.randrange(256)

@@ -1,4 +1,4 @@
-"""What a user of hyperslab writes. Not run, but checked by mypy and pyright, as users do with programs."""
+"""A program as users of hyperslab write it. mypy and pyright check it, but it is not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hierarchies of anndata through copies: anndata reads the same from every one."""
+"""Copies hierarchies of anndata: anndata reads the same from every copy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings() -> Iterator[None]:
 
 
 def cells(seed: int) -> Any:
-    """Every kind of element that anndata stores."""
+    """Returns every kind of element that anndata stores."""
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(5, 40)), int(rng.integers(3, 9))
     mask = rng.random(n) < 0.3
@@ -43,7 +43,7 @@ def cells(seed: int) -> Any:
     obs = pandas.DataFrame(
         {
             "kind": pandas.Categorical(rng.choice(["a", "b", "é"], n)),
-            # Codes of -1.
+            # Missing categories have the code -1.
             "kind_missing": pandas.Categorical(
                 [None if no else "xy"[at % 2] for at, no in enumerate(mask)],
                 categories=["x", "y", "unused"],
@@ -60,7 +60,7 @@ def cells(seed: int) -> Any:
         index=[f"cell{at}" for at in range(n)],
     )
     var = pandas.DataFrame(index=[f"gene{at}" for at in range(m)])
-    # Without text: h5ad has text of any length in fields, which Zarr does not have.
+    # Without text: h5ad stores text of any length in fields, which Zarr does not support.
     record = np.array([(1, 2.5), (3, 4.5)], dtype=[("x", "i4"), ("y", "f8")])
     made = anndata.AnnData(
         sparse.random(n, m, 0.3, "csr", dtype="f4", random_state=rng),
@@ -86,7 +86,7 @@ def cells(seed: int) -> Any:
 
 
 def written(made: Any, place: Path) -> Any:
-    """Writes with anndata, and reads it back with anndata."""
+    """Writes and reads back with anndata."""
     if place.suffix == ".h5ad":
         made.write_h5ad(place)
         return anndata.read_h5ad(place)

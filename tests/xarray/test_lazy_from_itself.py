@@ -1,5 +1,6 @@
-"""Lazy values that are written to the place they are read from: each task writes the right elements, or the
-first write does not happen.
+"""Lazy values written to the place they are read from.
+
+Each task writes the right elements, or the first write is refused.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def test_blocks_that_replace_what_they_read(engine: Any, zarr_format: Any, tmp_p
     ds["a"] = ds.a + 1
     to_zarr(ds, place, mode="r+")
     assert values(place, "a") == [each + 1 for each in UP] and values(place, "b") == TENS
-    # Variables that are stored again as they are may be read by all.
+    # All tasks may read variables that are stored unchanged.
     ds = lazy(place, engine, y=4)
     ds["d"] = ds.a + ds.b.isel(y=slice(None, None, -1))
     to_zarr(ds, place, mode="a")
@@ -199,7 +200,7 @@ def test_store_in_place() -> None:
     for torn, region in ((x[::-1], None), (x[2:], slice(0, 6)), (hd.from_array(a, chunks=3) + 1, None)):
         with pytest.raises(hs.errors.InvalidArgumentError, match=r"^x is read lazily from memory://"):
             hd.store(torn, a, region=region)
-    # All of it is read, and written is the part alone that this task reads.
+    # The task reads everything, but writes only a part that no other task reads.
     hd.store(hd.from_array(a, chunks=8)[2:4] + 1, a, region=slice(2, 4))
     assert list(a[...]) == [1, 2, 4, 5, 10, 12, 14, 16]
 

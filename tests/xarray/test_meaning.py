@@ -1,6 +1,7 @@
-"""A dataset's meaning to xarray survives copies, references and stores: there, and there and back.
+"""A dataset means the same to xarray after copies, references and stores, also there and back.
 
-For every kind of file the copy is opened by xarray's own engine and by ours, and compared with the source.
+For every kind of file, xarray's own engine and ours open the copy. The result is compared with the
+source.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("netCDF4")
 pytest.importorskip("h5netcdf")
 pytest.importorskip("zarr")
-# Only the newest Python has all the judges.
+# Only the newest Python has all judges.
 pytest.importorskip("kerchunk")
 
 import hyperslab.zarr  # noqa: E402
@@ -27,23 +28,23 @@ from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402
 from meaning_cases import SOURCES, Source  # noqa: E402
 from meaning_judge import Seen, bookkeeping, differences  # noqa: E402
 
-# The formats of copies, one made of the other.
+# The formats of copies. Each copy is made from the one before.
 CHAINS = ((2,), (3,), (2, 3), (3, 2))
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Without the warnings of other libraries about formats and consolidated metadata."""
+    """Silences other libraries' warnings about formats and consolidated metadata."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def groups(place: Any, source: Source) -> dict[str, Seen]:
-    """All groups of the source, as xarray's own engine opens them."""
+    """Returns all groups of the source, opened by xarray's own engine."""
     if not source.groups:
         return {"": Seen(place, source.engine)}
-    # Not as a tree, in which coordinates of inner groups have to equal the coordinates of outer ones.
+    # Not as a tree: there, coordinates of inner and outer groups would have to be equal.
     found = xr.open_groups(place, engine=source.engine)
     paths = [group.lstrip("/") for group in found]
     for each in found.values():
@@ -54,7 +55,7 @@ def groups(place: Any, source: Source) -> dict[str, Seen]:
 def faults(
     want: dict[str, Seen], place: Any, engine: Any, version: int, what: str, **options: Any
 ) -> list[str]:
-    """How what an engine opens differs from the source."""
+    """Describes how a dataset opened by an engine differs from the source."""
     told = []
     for path, seen in want.items():
         names = [*seen.variables, *seen.failures]
@@ -69,7 +70,7 @@ def faults(
 def copies(
     place: Any, want: dict[str, Seen], folder: Path, chains: tuple[tuple[int, ...], ...] = CHAINS
 ) -> list[str]:
-    """The faults of copies to both formats, and of copies of these."""
+    """Describes the faults of copies to both formats, and of copies of the copies."""
     made: dict[tuple[int, ...], Any] = {(): place}
     told = []
     for chain in chains:
@@ -91,7 +92,7 @@ def copies(
 
 
 def indexed(path: Path, folder: Path) -> Path:
-    """References to a file, as kerchunk has them."""
+    """Writes references to a file in kerchunk's format."""
     document = folder / "refs.json"
     code = _native.run_cli(["hyperslab", "index", str(path), "-o", str(document)])
     assert code == 0, f"hyperslab index: {code}"
@@ -132,12 +133,12 @@ def test_copies_mean_what_their_source_means(name: str, seed: int, tmp_path: Pat
         reported(every_fault(place, source, folder), f"{name}, seed {seed + number}")
 
 
-# Files of netCDF-C that xarray's engine for netCDF4 does not open: types that netCDF4-python does not read.
+# netCDF-C files that xarray's netCDF4 engine cannot open: netCDF4-python lacks their types.
 NOT_OPENED = {"ref_tst_compounds.nc", "ref_tst_xplatform2_1.nc", "ref_tst_xplatform2_2.nc"}
 
 PLAIN = "HDF5 without dimension scales: axes get no names of the library's making"
 COMPOUND = "JSON has objects for compounds"
-# File, a part of the message about its copies, and why that is right.
+# File, part of a message about its copies, and the reason why the difference is right.
 EXCEPTIONS = [
     ("ref_groups.h5", "is missing the", PLAIN),
     ("ref_groups.h5", "has no dimension names", PLAIN),

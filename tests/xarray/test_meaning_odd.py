@@ -1,4 +1,4 @@
-"""Copies and references of files that hold something one of the formats has no words for."""
+"""Copies and references of files with content that one of the formats cannot express."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_missing_text_of_fixed_length(tmp_path: Path) -> None:
 
 @pytest.fixture
 def other_fills(tmp_path: Path) -> Path:
-    """A file whose integers have missing values that are none."""
+    """Writes a file of integers with missing values that are not integers."""
     place = tmp_path / "fills.nc"
     values = {"nan": np.nan, "infinite": -np.inf, "fraction": 1.5, "whole": 2.0, "large": 1e9}
     with h5py.File(place, "w") as file:
@@ -153,7 +153,7 @@ def test_plans_verify_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert plan.differs == ()
     assert hs.CopyPlan.from_json(plan.to_json()) == plan
     plan.run(verify=True)
-    # Somebody changes a document of the copy.
+    # Another program changes a document of the copy.
     shutil.rmtree(tmp_path / "v2")
     from hyperslab._copy.place import Place
 
@@ -222,7 +222,7 @@ def test_plain_files_keep_bytes(tmp_path: Path) -> None:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """A file with a variable of lists of numbers."""
+    """Writes a file with a variable of lists of numbers."""
     place = tmp_path / "lists.nc"
     with netCDF4.Dataset(place, "w") as file:
         file.createDimension("x", 2)
@@ -254,7 +254,7 @@ def test_lists_of_numbers(lists: Path, tmp_path: Path, capfd: pytest.CaptureFixt
 
 @pytest.fixture
 def unsaid(tmp_path: Path) -> Path:
-    """A file with a dataset of floats of 80 bits, and one without a shape."""
+    """Writes a file with a dataset of 80-bit floats, and one without a shape."""
     place = tmp_path / "unsaid.h5"
     with h5py.File(place, "w") as file:
         file["a"] = np.arange(3)

@@ -1,4 +1,4 @@
-"""Variables that are shorter than their unlimited dimension: every path has the rest as netCDF4-python."""
+"""Variables shorter than their unlimited dimension: the rest is filled as in netCDF4-python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ zarr = pytest.importorskip("zarr")
 import hyperslab.zarr  # noqa: E402
 from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402
 
-# Elements of netCDF4-python.
+# netCDF4-python's element types.
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "S1", "str")
 
 
@@ -37,7 +37,7 @@ def one(name: str) -> Any:
 
 
 def netcdf(path: Path) -> None:
-    """Each variable has one element, and its dimension five."""
+    """Writes variables of one element on a dimension of five."""
     with netCDF4.Dataset(path, "w") as f:
         f.createDimension("t", None)
         f.createDimension("x", 2)
@@ -75,7 +75,7 @@ def values(ds: Any) -> dict[str, Any]:
 
 
 def paths_of(source: Path, folder: Path) -> Iterator[tuple[str, Any]]:
-    """The dataset on every path."""
+    """Yields the dataset on every path."""
     options: dict[str, Any] = {"decode_cf": False}
     yield "engine", xr.open_dataset(source, engine=Engine, **options)
     store = hyperslab.zarr.Store(source)
@@ -130,7 +130,7 @@ def test_elements_that_netcdf4_does_not_read(tmp_path: Path) -> None:
         "complex": ("c8", 1 + 2j, 1 + 2j),
     }
     if tuple(int(part) for part in zarr.__version__.split(".")[:2]) < (3, 4):
-        del kinds["aligned"], kinds["packed"]  # Older versions know no structures in Zarr v3.
+        del kinds["aligned"], kinds["packed"]  # Older versions have no structures in Zarr v3.
     with h5py.File(source, "w") as f:
         f.create_dataset("t", data=np.arange(5.0), maxshape=(None,))
         f["t"].make_scale()
@@ -177,7 +177,7 @@ def test_inlined_references_have_the_rest(tmp_path: Path) -> None:
 
 
 def test_chunks_that_nobody_has_written(tmp_path: Path) -> None:
-    """Within its end HDF5 has zeros, behind it NetCDF has its default fill value."""
+    """Within the dataset HDF5 returns zeros. Beyond its end NetCDF has its default fill value."""
     source = tmp_path / "holes.h5"
     with h5py.File(source, "w") as f:
         f.create_dataset("t", data=np.arange(9), maxshape=(None,)).make_scale()

@@ -1,4 +1,4 @@
-"""OME-Zarr through copies between Zarr formats: version 0.4 of its metadata is for v2, 0.5 for v3.
+"""OME-Zarr in copies between Zarr formats: metadata version 0.4 is for Zarr v2, 0.5 for v3.
 
 The rules are from https://ngff.openmicroscopy.org/0.4 and https://ngff.openmicroscopy.org/0.5.
 """
@@ -26,7 +26,7 @@ COLORS = [{"label-value": 0, "rgba": [0, 0, 128, 128]}, {"label-value": 1}]
 
 
 class Writer:
-    """A hierarchy in one of the two versions."""
+    """Writes a hierarchy in one of the two versions."""
 
     def __init__(self, place: Path, version: int) -> None:
         self.version = version
@@ -41,11 +41,11 @@ class Writer:
         return group
 
     def stated(self, part: dict[str, Any]) -> dict[str, Any]:
-        """A part with its version."""
+        """Returns a part with its version."""
         return {**part, "version": "0.4" if self.version == 2 else "0.5"}
 
     def image(self, path: str, rank: int = 3, *, dtype: str = "u2", **parts: Any) -> None:
-        """An image of two resolutions."""
+        """Writes an image with two resolutions."""
         axes = AXES[-rank:] if rank != 3 else [AXES[1], *AXES[3:]]
         datasets = []
         for level in range(2):
@@ -78,7 +78,7 @@ def write_image(place: Path, version: int) -> None:
         "labels/cells", 5, dtype="i4", **{"image-label": writer.stated({"colors": COLORS, "source": source})}
     )
     writer.image("labels/deep/nuclei", 5, dtype="i4", **{"image-label": {"colors": COLORS}})
-    # Not of OME-Zarr.
+    # These attributes are not OME-Zarr.
     writer.root.create_group("tables").attrs.update(
         {"labels": ["cat", "dog"], "well": "done", "series": ["a"]}
     )
@@ -113,7 +113,7 @@ HIERARCHIES = {"image": write_image, "plate": write_plate, "collection": write_c
 
 
 def described(place: Path) -> dict[str, Any]:
-    """All attributes of a hierarchy, by path."""
+    """Returns all attributes of a hierarchy, by path."""
     root = zarr.open_group(place, mode="r")
     found = {"": root.attrs.asdict()}
     for path, node in root.members(max_depth=None):
@@ -122,7 +122,7 @@ def described(place: Path) -> dict[str, Any]:
 
 
 def without_names(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Without names of axes, which version 0.4 does not know, and xarray reads."""
+    """Removes the axis names that xarray reads. Version 0.4 does not define them."""
     return {
         path: {name: value for name, value in one.items() if name != "_ARRAY_DIMENSIONS"}
         for path, one in attributes.items()
@@ -130,7 +130,10 @@ def without_names(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_images(place: Path, version: int) -> int:
-    """Checks every image: where its metadata are, and that arrays have its axes. Returns their number."""
+    """Checks the place of the metadata and the axes of every image.
+
+    Returns the number of images.
+    """
     root = zarr.open_group(place, mode="r")
     count = 0
     for _, group in [("", root), *root.members(max_depth=None)]:
@@ -168,7 +171,7 @@ def test_there_and_back(kind: str, version: int, tmp_path: Path) -> None:
     assert check_images(tmp_path / "back", version) == images
     assert without_names(described(tmp_path / "back")) == described(tmp_path / "source")
 
-    # The other version is what it had been written as.
+    # The copy equals a hierarchy that was written in the other version.
     HIERARCHIES[kind](tmp_path / "expected", other)
     assert without_names(described(tmp_path / "there")) == described(tmp_path / "expected")
     expected, found = (zarr.open_group(tmp_path / name, mode="r") for name in ("expected", "there"))

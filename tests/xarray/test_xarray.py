@@ -1,5 +1,6 @@
-"""Datasets that xarray opens with hyperslab, side by side with its own engines: values, attributes and
-encodings.
+"""Datasets opened with hyperslab and with xarray's own engines.
+
+Values, attributes and encodings are the same.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Without the warnings of other libraries about formats and consolidated metadata."""
+    """Silences the warnings of other libraries about formats and consolidated metadata."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal and of one type; NaN equals NaN."""
+    """Returns whether both are equal and of one type. NaN equals NaN."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -65,7 +66,8 @@ def same_dataset(ours: Any, theirs: Any) -> None:
         assert not difference(dict(our.attrs), dict(their.attrs)), name
         encoding = dict(our.encoding)
         if encoding.get("shards"):
-            # zarr-python's chunks; ours are shards, so that dask reads an object at once.
+            # zarr-python prefers chunks. hyperslab prefers shards, so that dask reads an object at
+            # once.
             assert tuple(encoding["preferred_chunks"].values()) == encoding["shards"]
             encoding["preferred_chunks"] = dict(zip(our.dims, encoding["chunks"]))
         assert not difference(encoding, dict(their.encoding)), name
@@ -73,7 +75,7 @@ def same_dataset(ours: Any, theirs: Any) -> None:
 
 
 def same_tree(place: Any, engine: str, **options: Any) -> None:
-    """All groups; unlike those of a tree they need not agree on their dimensions."""
+    """Compares all groups. Unlike groups of a tree, they need not agree on dimensions."""
     theirs = xr.open_groups(place, engine=engine, **options)
     ours = xr.open_groups(place, engine=Engine, **options)
     assert {*ours} == {*theirs}
@@ -94,7 +96,10 @@ def values_of(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> A
 
 
 def dataset_of(seed: int, kind: str) -> Any:
-    """A dataset of a few variables of all kinds, with encodings that ``kind`` (a format) takes."""
+    """Returns a dataset of a few variables of all kinds.
+
+    Its encodings are valid for ``kind`` (a format).
+    """
     chance, rng = random.Random(seed), np.random.default_rng(seed)
     sizes = {"t": chance.randint(1, 5), "x": chance.randint(1, 6), "y": chance.randint(1, 4)}
     variables: dict[str, Any] = {}
@@ -165,7 +170,7 @@ def dataset_of(seed: int, kind: str) -> Any:
 
 
 def cases(seed: int, usual: int) -> Iterator[tuple[int, Path]]:
-    """Seeds of generated cases, each with an empty directory."""
+    """Yields seeds of generated cases, each with an empty directory."""
     for number in range(seed, seed + examples(usual)):
         print(f"seed {number}")
         with scratch() as folder:
@@ -210,7 +215,7 @@ def generated_netcdf(place: Path, kind: str, seed: int) -> None:
 
 
 def test_round_trip(seed: int) -> None:
-    """What is opened with hyperslab is written as what xarray's engine opens."""
+    """Datasets opened with hyperslab and with xarray's engine give the same when written."""
     for number, folder in cases(seed, 2):
         round_trip(folder, number)
 
@@ -250,7 +255,7 @@ def test_netcdf_of_all_kinds(tmp_path: Path) -> None:
         variable = file.createVariable("t", "f8", ("t",))
         variable.units = "days since 2000-01-01"
         variable[:5] = np.arange(5)
-        # Named as a dimension, but not its coordinate variable.
+        # Has the name of a dimension, but is not its coordinate variable.
         file.createVariable("x", "f8", ("t", "x"))
         file.createVariable("chars", "S1", ("x", "s"), fill_value="-")[:] = "b"
         kind = file.createEnumType("u1", "kinds", {"a": 0, "b": 1})
@@ -266,7 +271,7 @@ def test_netcdf_of_all_kinds(tmp_path: Path) -> None:
     same_tree(place, "netcdf4", decode_cf=False)
     ours = xr.open_dataset(place, engine=Engine, decode_cf=False)
     theirs = xr.open_dataset(place, engine="netcdf4", decode_cf=False).load()
-    # Elements that are not stored, by each kind of index.
+    # Elements that are not stored, with each kind of index.
     points = xr.DataArray([4, 0, 3], dims="p")
     for name in ("short", "texts"):
         for index in ({"t": 4}, {"t": slice(1, None, 2)}, {"t": [4, 1]}, {"t": points}, {"t": -1}):
@@ -281,12 +286,12 @@ def test_axes_without_dimensions(tmp_path: Path) -> None:
         file.create_dataset("grows", (4,), maxshape=(None,), dtype="i4")
     with xr.open_dataset(place, engine="h5netcdf", phony_dims="sort") as theirs:
         xr.testing.assert_identical(xr.open_dataset(place, engine=Engine).compute(), theirs.compute())
-    # Of groups h5netcdf counts otherwise than netCDF.
+    # h5netcdf numbers unnamed dimensions of groups differently from netCDF.
     with h5py.File(place, "a") as file:
         file["g/b"] = np.arange(3.0)
     same_tree(place, "netcdf4")
     place = place.rename(tmp_path / "more.h5")
-    # What netCDF cannot open: a dataset without elements, types that it does not have.
+    # netCDF cannot open a dataset without elements, or types that it does not have.
     with h5py.File(place, "a") as file:
         file["nothing"] = h5py.Empty("f4")
         file["g/bits"] = np.array([True, False])
@@ -303,16 +308,16 @@ def test_no_names_of_axes(tmp_path: Path) -> None:
         for engine in (Engine, "zarr"):
             with pytest.raises(KeyError, match="missing|no dimension names"):
                 xr.open_dataset(place, engine=engine)
-        # What is dropped need not be readable.
+        # A dropped variable need not be readable.
         assert not xr.open_dataset(place, engine=Engine, drop_variables="a").variables
 
 
-# ---- what is done with datasets
+# ---- uses of datasets
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[Any, list[Path]]:
-    """A dataset, and where it is stored in three formats."""
+    """Returns a dataset, and its places in three formats."""
     rng = np.random.default_rng(0)
     made = xr.Dataset(
         {"v": (("t", "y", "x"), rng.random((8, 6, 10)).astype("f4"))}, {"x": np.arange(10.0)}, {"title": "a"}
@@ -344,7 +349,7 @@ def test_every_kind_of_index(stored: Any) -> None:
             lazy = opened["v"].isel(index)
             assert not lazy.variable._in_memory
             xr.testing.assert_identical(lazy.load(), made["v"].isel(index))
-            # Index upon index.
+            # An index of an index.
             xr.testing.assert_identical(
                 opened["v"][::2, 1:].isel(x=[1, 3]).isel(x=0).load(),
                 made["v"][::2, 1:].isel(x=[1, 3]).isel(x=0),
@@ -463,7 +468,7 @@ def test_what_is_not_there(tmp_path: Path, stored: Any) -> None:
 def test_guesses(tmp_path: Path, stored: Any) -> None:
     _, places = stored
     guess = Engine().guess_can_open
-    # Zarr is left to xarray's engine.
+    # Names that end in `.zarr` are left to xarray's engine.
     assert [guess(place) for place in places] == [False, True, True]
     plain = tmp_path / "plain"
     places[0].rename(plain)
@@ -472,7 +477,7 @@ def test_guesses(tmp_path: Path, stored: Any) -> None:
     hs.create_array(tmp_path / "array", shape=(2,), dtype="i4")
     for other in ("a.txt", "array", "nowhere", "nowhere.nc"):
         assert not guess(tmp_path / other)
-    # The contents of a file.
+    # Contents of a file instead of its name.
     assert guess(b"CDF\x01") and guess(memoryview(b"\x89HDF\r\n\x1a\n")) and not guess(b"{}") and not guess(3)
     assert guess("s3://bucket/a.nc") and guess("https://example.org/a.h5?version=1")
     for url in (
@@ -493,7 +498,7 @@ def test_lazy_import() -> None:
 
 
 def test_dropped_variables_do_not_change_others(tmp_path: Path) -> None:
-    """Characters are not joined to text along a dimension that another variable has, dropped or not."""
+    """Characters are not joined to text along a dimension of another variable, dropped or not."""
     netCDF4 = pytest.importorskip("netCDF4")
     for kind in ("NETCDF4", "NETCDF3_CLASSIC"):
         path = tmp_path / f"{kind}.nc"
@@ -515,7 +520,7 @@ def test_dropped_variables_do_not_change_others(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_end_of_a_ragged_variable(tmp_path: Path) -> None:
-    """A variable shorter than its unlimited dimension: its further rows are empty."""
+    """A variable may be shorter than its unlimited dimension. Its further rows are empty."""
     netcdf = pytest.importorskip("netCDF4")
     with netcdf.Dataset(tmp_path / "a.nc", "w") as f:
         f.createDimension("u", None)
@@ -536,7 +541,7 @@ def test_rows_beyond_the_end_of_a_ragged_variable(tmp_path: Path) -> None:
             assert found.shape == right.shape and found.dtype == right.dtype, (name, where)
             for one, other in zip(found.flat, right.flat, strict=True):
                 assert same(one, other), (name, where)
-    # One row: as it is, not its elements.
+    # A selected row is one element, and is not split into its elements.
     for at, right in ((0, [1]), (5, [])):
         row = ours["ones"].isel(u=at).values
         assert row.shape == () and row.item().dtype == np.int32 and row.item().tolist() == right

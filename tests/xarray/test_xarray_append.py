@@ -1,5 +1,7 @@
-"""`to_zarr` into arrays that are there (append, region, mode "a"): stored values mean what the dataset says,
-and what cannot be stored is refused before anything is changed.
+"""`to_zarr` into existing arrays (append, region, mode "a").
+
+Stored values mean what the dataset says. Values that cannot be stored are refused before anything
+changes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def quiet() -> Iterator[None]:
 
 
 def refused(ds: Any, place: Path, error: type[Exception], words: str, **options: Any) -> None:
-    """Nothing is changed, byte for byte."""
+    """Checks that `to_zarr` fails and changes no byte."""
     before = files_below(place)
     with pytest.raises(error, match=words):
         to_zarr(ds, place, **options)
@@ -43,7 +45,7 @@ def refused(ds: Any, place: Path, error: type[Exception], words: str, **options:
 
 
 def opened(place: Path, **options: Any) -> Any:
-    """The dataset, as xarray's own engine reads it."""
+    """Returns the dataset that xarray's own engine reads."""
     return xr.open_dataset(place, engine="zarr", **options).load()
 
 
@@ -68,7 +70,7 @@ def test_native_dates(zarr_format: Any, lazy: bool, kind: str, tmp_path: Path, s
         place = tmp_path / f"{number}.zarr"
         stored, given = chance.choice(units), chance.choice(["s", "ms", "us", "ns"])
         order = chance.choice("<>")
-        # Whole units of both.
+        # Whole units of both the stored and the given type.
         coarser = min(stored, given, key=units.index)
         weeks = np.array([chance.randint(-400, 400) for _ in range(7)], "m8[W]").astype(f"m8[{coarser}]")
         values = (weeks if kind == "m" else weeks + np.datetime64(0, coarser)).copy()
@@ -88,7 +90,7 @@ def test_native_dates(zarr_format: Any, lazy: bool, kind: str, tmp_path: Path, s
         region = {"t": slice(2, 4)}
         to_zarr(changed.isel(t=[6, 5]), place, region=region)
         np.testing.assert_array_equal(hs.open_array(place, path="v")[2:4], values[:2].astype(first.dtype))
-        # Opened, and written back.
+        # Open the array with xarray and write it back.
         before = hs.open_array(place, path="v")[...]
         to_zarr(xr.open_dataset(place, engine=Engine).load(), place, mode="a")
         np.testing.assert_array_equal(hs.open_array(place, path="v")[...], before)
@@ -112,13 +114,13 @@ def test_dates_that_do_not_fit(zarr_format: Any, tmp_path: Path) -> None:
 
 @FORMATS
 def test_dates_and_numbers(zarr_format: Any, tmp_path: Path) -> None:
-    """Numbers of an array that is there keep its units."""
+    """Numbers in an existing array keep its units."""
     numbers, days = tmp_path / "numbers.zarr", tmp_path / "days.zarr"
     to_zarr(of([1, 2]), numbers, zarr_format=zarr_format)
     to_zarr(of(dates("2000-01-01", "2000-01-02")), days, zarr_format=zarr_format)
     refused(of(dates("2000-01-03")), numbers, ValueError, "without units", append_dim="t")
     refused(of([7]), days, ValueError, "without units", append_dim="t")
-    # xarray's own writes 2000-02-18 for 2000-01-03: hours.
+    # xarray's own `to_zarr` writes 2000-02-18 for 2000-01-03, because it stores hours.
     refused(of(dates("2000-01-03", "2000-01-03T12")), days, ValueError, "hours since", append_dim="t")
     other = of([7])
     other["v"].attrs["units"] = "days since 1999-01-01"
@@ -169,7 +171,7 @@ def test_numbers_that_do_not_fit(zarr_format: Any, tmp_path: Path) -> None:
     to_zarr(of(np.array([1, 2], "i1")), place, zarr_format=zarr_format)
     for wrong in ([300, 1], [1, -129], [1.5, 1e6]):
         refused(of(wrong), place, TypeError, "does not fit", append_dim="t")
-    # Blocks are looked at when they are written.
+    # Blocks are checked when they are written.
     with pytest.raises(TypeError, match="300 does not fit"):
         to_zarr(of([300, 1]).chunk(), place, mode="a")
     assert opened(place)["v"].values.tolist() == [1, 2]
@@ -220,7 +222,7 @@ def test_missing_text_with_a_fill_value(tmp_path: Path) -> None:
     assert hs.open_array(place, path="v")[...].tolist() == ["ab", "c", "d", "-"]
 
 
-# First values, their encoding, values that do not fit, values that do, and the same as they are read.
+# First values, their encoding, values that do not fit, values that do, and these as read back.
 NUMBERS: dict[str, tuple[Any, dict[str, Any], list[Any], list[Any], list[Any]]] = {
     "i2": (
         np.array([1, 2], "i2"),
@@ -275,7 +277,7 @@ def test_values_that_the_array_cannot_hold(zarr_format: Any, kind: str, tmp_path
     for values in wrong:
         for options in WAYS:
             refused(of(values), place, hs.errors.DataTypeError, "^variable 'v'", **options)
-        # Blocks are looked at when they are written.
+        # Blocks are checked when they are written.
         with pytest.raises(hs.errors.DataTypeError, match="^variable 'v'"):
             to_zarr(of(values).chunk(), place, mode="r+")
         assert opened(place)["v"].values.tolist() == before
@@ -302,7 +304,7 @@ def test_stored_encodings_are_used(zarr_format: Any, tmp_path: Path) -> None:
     refused(of([1]), plain, ValueError, "encoding", append_dim="t", encoding={"v": {"chunks": (1,)}})
 
 
-# ---- rows that are stored
+# ---- stored rows
 
 
 def table(columns: str, first: int = 0, rows: int = 1, **variables: Any) -> Any:
@@ -340,7 +342,7 @@ def test_variables_of_stored_rows(zarr_format: Any, tmp_path: Path) -> None:
         other.assign(m=("x", [1.0, np.nan, 3.0])).chunk(),
     ):
         to_zarr(made, place, append_dim="t")
-    # By itself it is replaced.
+    # Written alone, the variable is replaced.
     to_zarr(other[["m"]], place, mode="a")
     found = opened(place)
     np.testing.assert_array_equal(found["m"], [1.0, np.nan, 4.0])
@@ -348,7 +350,10 @@ def test_variables_of_stored_rows(zarr_format: Any, tmp_path: Path) -> None:
 
 
 def test_coordinates_that_codecs_round(tmp_path: Path) -> None:
-    """A filter has rounded the stored values; the same values are the same."""
+    """A filter has rounded the stored coordinates.
+
+    Writing the same coordinates again is allowed.
+    """
     place = tmp_path / "a.zarr"
     rounds = numcodecs.FixedScaleOffset(offset=0, scale=10, dtype="<f8", astype="<i4")
     ds = of([1.0]).assign_coords(x=("x", [0.123, 0.456]))
@@ -369,13 +374,13 @@ def test_all_that_has_the_dimension_grows(zarr_format: Any, tmp_path: Path) -> N
     refused(both.assign(z=("t", [1.0, 2.0])).isel(t=[0])[["z"]], place, ValueError, "'z' is new", mode="a")
     part = both.isel(t=[1]).assign(z=("t", [1.0]))
     refused(part.drop_vars("x"), place, ValueError, "'z' is new", mode="a", region={"t": slice(1, 2)})
-    # Without the dimension it may be new.
+    # A variable without the dimension may be new.
     to_zarr(both.assign(z=("x", [5.0, 6.0])), place, append_dim="t")
     to_zarr(both.transpose("x", "t"), place, append_dim="t")
     found = opened(place)
     assert found["v"].values.tolist() == [[0, 1], [2, 3]] * 3
     assert found["n"].values.tolist() == [1, 2] * 3 and found["z"].values.tolist() == [5, 6]
-    # One that is shorter than the others already.
+    # One variable is already shorter than the others.
     hs.open_array(place, path="n").resize((5,))
     refused(both, place, ValueError, "disagree on the length", append_dim="t")
 
@@ -410,7 +415,7 @@ def test_nothing_is_made_where_it_is_refused(tmp_path: Path) -> None:
                 xr.DataTree.from_dict({"/": of([1]), "/b": wrong}), tmp_path / "a.zarr", mode=mode or "w-"
             )
     assert list(tmp_path.iterdir()) == []
-    # A group in the way, and an array.
+    # A group is in the way, then an array.
     place = tmp_path / "b.zarr"
     to_zarr(of([1]), place)
     to_zarr(of([1]), place, group="g")

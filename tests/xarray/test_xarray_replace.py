@@ -1,5 +1,6 @@
-"""`to_zarr(mode="w")`: the old dataset stays until the new one is complete, and stays for good where the new
-one is refused or fails.
+"""`to_zarr(mode="w")`: the old dataset stays until the new one is complete.
+
+If the new one is refused or fails, the old one stays for good.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def quiet() -> Iterator[None]:
 
 
 class Recorded(UserDict[str, bytes]):
-    """A mapping, no dictionary, that remembers which objects were stored, in their order."""
+    """A mapping that is no dictionary. Records the stored objects in their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +61,7 @@ def place_of(kind: str, folder: Path) -> Any:
 
 
 def objects(place: Any) -> dict[str, Any]:
-    """All objects of a place, byte for byte."""
+    """Returns all objects of a place, byte for byte."""
     if isinstance(place, Path):
         return dict(files_below(place))
     if isinstance(place, dict | Recorded):
@@ -166,7 +167,7 @@ def test_over_itself(kind: str, chunks: Any, group: str | None, tmp_path: Path) 
 def test_blocks_that_would_be_read_too_late(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A write that would read the old dataset after its deletion is refused, before the deletion."""
+    """A write that would read the old dataset after its deletion is refused before the deletion."""
     source, other = tmp_path / "a.zarr", tmp_path / "b.zarr"
     ds = xr.Dataset({"v": (("y", "x"), np.arange(70.0).reshape(10, 7))})
     for place in (source, other):
@@ -179,14 +180,14 @@ def test_blocks_that_would_be_read_too_late(
         with pytest.raises(ValueError, match="read lazily"):
             to_zarr(made, source, mode="w", compute=False)
         assert objects(source) == before
-    # The source is another group: the group above is not replaced.
+    # The source is another group. The group above is not replaced.
     above = xr.open_dataset(source, engine=engine, chunks={})
     to_zarr(above, source, group="g", mode="w", compute=False).compute()
     xr.testing.assert_identical(xr.open_dataset(source, engine="zarr", group="g").load(), ds)
     elsewhere = xr.open_dataset(other, engine=engine, chunks={})
     to_zarr(elsewhere, source, mode="w", compute=False).compute()
     xr.testing.assert_identical(xr.open_dataset(source, engine="zarr").load(), ds)
-    # Also in stores where the old one goes first.
+    # Also in stores that delete the old dataset first.
     monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", 0)
     store = zarr.storage.MemoryStore()
     to_zarr(ds, store)
@@ -202,7 +203,7 @@ def test_not_computed(tmp_path: Path) -> None:
     new = xr.Dataset({"v": ("x", np.arange(6.0)), "s": ("x", np.arange(6))}).chunk(x=2)
     new["s"].load()
     writing = to_zarr(new, place, mode="w", compute=False)
-    # A template that regions are written to.
+    # The new dataset is a template, to which regions are written.
     found = xr.open_dataset(place, engine="zarr").load()
     assert {*found.variables} == {"v", "s"} and np.isnan(found["v"]).all()
     assert found["s"].values.tolist() == [0, 1, 2, 3, 4, 5]
@@ -215,7 +216,7 @@ def test_not_computed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In stores that keep nothing back: checks first, the group's own document last."""
+    """If no objects are held back, checks come first and the group's own document last."""
     monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", 0)
     place = Recorded()
     to_zarr(old(), place, zarr_format=zarr_format)
@@ -229,7 +230,7 @@ def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: py
     own = [key for key in place.stored if "/" not in key]
     assert own and place.stored[-len(own) :] == own
     assert {"zarr.json"} == {*own} if zarr_format == 3 else {".zgroup", ".zmetadata"} <= {*own}
-    # A task that fails leaves no group that could be taken for a whole one.
+    # A failed task leaves no group, so that nobody takes it for a complete one.
     with pytest.raises(ZeroDivisionError):
         to_zarr(new.map_blocks(failing, template=new), place, mode="w", zarr_format=zarr_format)
     with pytest.raises(FileNotFoundError):
@@ -240,7 +241,7 @@ def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: py
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_dictionary_keeps_the_old_one(zarr_format: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However large the new one is."""
+    """A dictionary keeps the old dataset, however large the new one is."""
     monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", 0)
     place: dict[str, bytes] = {}
     to_zarr(old(), place, zarr_format=zarr_format)
@@ -279,7 +280,7 @@ def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert root["a/b/n"][...].tolist() == [0, 1, 2, 3]
         after = {key: value for key, value in objects(place).items() if key.startswith("a/c")}
         assert after == kept
-        # An array is in the way, or the format is another.
+        # An array is in the way, or the format differs.
         before = objects(place)
         with pytest.raises(ValueError):
             to_zarr(new, place, group="v/b", mode="w")
@@ -289,7 +290,7 @@ def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_killed(tmp_path: Path) -> None:
-    """The old dataset is there, and the next write removes the files that are left beside it."""
+    """The old dataset stays. The next write removes the files that were left beside it."""
     place = tmp_path / "a.zarr"
     to_zarr(old(), place)
     before = objects(place)
@@ -378,7 +379,7 @@ def test_a_cluster_writes_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     from object_server_client import Server
 
-    # Workers have no other secrets than their environment's.
+    # Workers have only the secrets in their environment.
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     url = "s3://bucket/a.zarr"

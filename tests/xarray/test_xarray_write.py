@@ -1,5 +1,6 @@
-"""Datasets written by `hyperslab.xarray.to_zarr`, side by side with xarray's own `to_zarr`: the same
-metadata, the same chunks, the same datasets and encodings, the same refusals.
+"""Datasets written by `hyperslab.xarray.to_zarr` and by xarray's own `to_zarr`.
+
+Metadata, chunks, datasets, encodings and refusals are the same.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def theirs(ds: Any, place: Any, *arguments: Any, **options: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Without the warnings of other libraries about formats and consolidated metadata."""
+    """Silences the warnings of other libraries about formats and consolidated metadata."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def consolidated_once(document: Any) -> Any:
-    """A document; groups in consolidated metadata without their own (empty) consolidated metadata."""
+    """Removes the (empty) consolidated metadata of groups in a document's consolidated metadata."""
     below = document if "metadata" in document else document.get("consolidated_metadata") or {}
     for each in below.get("metadata", {}).values():
         each.pop("consolidated_metadata", None)
@@ -52,7 +53,7 @@ def consolidated_once(document: Any) -> Any:
 
 
 def same_stores(ours: Path, expected: Path) -> None:
-    """The same metadata and the same chunks (by their keys), and so the same datasets."""
+    """Checks for the same metadata and the same chunks (by key), and so the same datasets."""
     documents = [
         {
             key: consolidated_once(read_json(place / key))
@@ -73,7 +74,10 @@ def same_stores(ours: Path, expected: Path) -> None:
 
 
 def both(folder: Path, write: Callable[[Write, Path], object]) -> bool:
-    """Writes with both; the outcome is the same. Whether it was no error."""
+    """Writes with both libraries and checks for the same outcome.
+
+    Returns whether both succeeded.
+    """
     errors: list[Exception | None] = []
     places = folder / "ours.zarr", folder / "theirs.zarr"
     for place, to in zip(places, (to_zarr, theirs)):
@@ -98,14 +102,14 @@ def builtin_of(error: Exception) -> type:
 
 
 def chunked(ds: Any, chance: random.Random) -> Any:
-    """The dataset, or the same in blocks of dask."""
+    """Returns the dataset, or the same dataset in dask blocks."""
     if chance.random() < 0.4:
         return ds
     return ds.chunk({name: chance.randint(1, max(n, 1)) for name, n in ds.sizes.items()})
 
 
 def generated(seed: int, zarr_format: int) -> Any:
-    """A dataset with compressors, of which the default differs in Zarr v2."""
+    """Returns a dataset with compressors, because their default differs in Zarr v2."""
     ds, chance = dataset_of(seed, f"zarr{zarr_format}"), random.Random(seed)
     if zarr_format == 2:
         codecs: list[Any] = [None, numcodecs.Zlib(3), numcodecs.Blosc("zstd", 2), numcodecs.Zstd(1)]
@@ -160,7 +164,7 @@ def test_appended(zarr_format: int, seed: int) -> None:
         try:
             both(folder, write)
         except hs.errors.InvalidArgumentError as error:
-            # Times of finer units than those stored: theirs writes other times.
+            # Times in finer units than the stored ones: xarray's own `to_zarr` writes other times.
             assert "needs units" in str(error)
 
 
@@ -225,7 +229,7 @@ def test_blocks_that_do_not_fit_are_never_torn(seed: int) -> None:
         with dask.config.set(scheduler="threads", num_workers=8):
             to_zarr(blocks, place, encoding=encoding, safe_chunks=False)
         xr.testing.assert_equal(xr.open_dataset(place, engine="zarr").load(), ds)
-        # A region in the middle, in blocks of other lengths.
+        # Write a region in the middle, in blocks of other lengths.
         part = {"t": slice(shape[0] // 3, shape[0]), "x": slice(shape[1] // 4, shape[1])}
         negative = (-ds.isel(part)).chunk(t=chance.randint(1, 9), x=chance.randint(1, 9))
         with dask.config.set(scheduler="threads", num_workers=8):
@@ -372,7 +376,7 @@ def test_trees(tmp_path: Path) -> None:
     ]
     for number, each in enumerate(options):
         if each.get("zarr_format") == 2:
-            # Another default compressor: only the datasets are the same.
+            # The default compressor differs, so only the datasets are the same.
             to_zarr(tree, tmp_path / "v2.zarr", **each)
             xr.testing.assert_identical(xr.open_datatree(tmp_path / "v2.zarr", engine="zarr").load(), tree)
             continue
@@ -453,7 +457,7 @@ def test_computed_once(tmp_path: Path) -> None:
 
 
 def test_from_here_to_there(tmp_path: Path) -> None:
-    """Datasets opened by this engine, lazily and in blocks, into other chunks."""
+    """Datasets opened by this engine, lazily and in blocks, are written to other chunks."""
     ds = example().drop_attrs()
     ds.to_zarr(tmp_path / "a.zarr", encoding={"v": {"chunks": (2, 2), "shards": (4, 2)}})
     ds.drop_vars("s").to_netcdf(tmp_path / "a.nc", engine="netcdf4")
@@ -528,7 +532,8 @@ def test_many_variables_on_a_server() -> None:
         url, options = "s3://bucket/a.zarr", server.s3_options
 
         def rounds(write: Callable[[], object], most: int) -> None:
-            # Without waiting for each other: not some rounds for each variable.
+            # Variables do not wait for each other, so rounds do not grow with the number of
+            # variables.
             found, _, _ = server.asked(write, most)
             assert found <= most
 
@@ -542,7 +547,7 @@ def test_many_variables_on_a_server() -> None:
             values = (np.arange(5.0) + n).tolist()
             found = opened[f"v{n:02}"].values.tolist()
             assert found == [2 * value for value in values] + values * (len(found) // 5 - 1)
-        # What one variable raises is raised.
+        # An error of one variable is raised.
         wrong = ds.assign(wrong=("x", np.arange(5.0)))
         with pytest.raises(ValueError) as caught:
             to_zarr(

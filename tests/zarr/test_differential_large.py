@@ -1,6 +1,7 @@
-"""Arrays of 0.1 to 20 MB, beside zarr-python, TensorStore and h5py: every path that large requests take.
+"""Arrays of 0.1 to 20 MB compared with zarr-python, TensorStore and h5py.
 
-Other cases on every run; HYPERSLAB_SEED repeats one. HYPERSLAB_EXAMPLES sets how many there are.
+They cover all paths of large requests. Cases differ on every run. HYPERSLAB_SEED repeats one.
+HYPERSLAB_EXAMPLES sets their number.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CASES = examples(72)
 
 
 def check_reads(rng: np.random.Generator, ours: hs.Array, model: Values, what: str) -> None:
-    """Several ways to read parts; values, order in memory, and nothing beside them."""
+    """Reads parts in several ways. Checks values, memory order and that no other memory changes."""
     shape, dtype = model.shape, model.dtype
     whole = ours.read()
     assert_same(whole, model, f"{what}: whole")
@@ -71,7 +72,7 @@ def check_reads(rng: np.random.Generator, ours: hs.Array, model: Values, what: s
 
 
 def memory_of_the_same(view: Values, memory: Values) -> tuple[Values, Values]:
-    """A copy of some memory, and the same view of the copy."""
+    """Returns a copy of some memory, and the same view of the copy."""
     copied = memory.copy()
     if not view.size:
         return view.copy(), copied
@@ -81,7 +82,7 @@ def memory_of_the_same(view: Values, memory: Values) -> tuple[Values, Values]:
 
 
 def write_part(rng: np.random.Generator, array: Any, model: Values, seed_fill: Any) -> str:
-    """One partial write, of values with random strides, to an array and to its model."""
+    """Writes values with random strides to a part of an array and of its model."""
     shape, dtype = model.shape, model.dtype
     mine = isinstance(array, hs.Array)
     kind = one_of(rng, ["basic", "basic", "orthogonal", "points"])
@@ -117,7 +118,7 @@ def write_part(rng: np.random.Generator, array: Any, model: Values, seed_fill: A
 
 
 def tensorstore_reads(path: Path, case: Large) -> Values | None:
-    """What TensorStore finds; ``None``: it has no such type or codec."""
+    """Returns what TensorStore reads, or ``None`` if it lacks the type or codec."""
     arguments = case.arguments
     codecs = repr((arguments.get("filters"), arguments["compressors"])).lower()
     if case.values.dtype.kind not in "iufcb" or "crc32c" in codecs and arguments["zarr_format"] == 2:
@@ -140,7 +141,7 @@ def test_zarr(tmp_path: Path, number: int) -> None:
     maker = one_of(rng, [hs, zarr])
     maker.create_array(tmp_path / "a", **case.arguments)
     ours, theirs = hs.open_array(tmp_path / "a"), zarr.open_array(tmp_path / "a", mode="r+")
-    # zarr-python leaves out chunks that equal the fill value, -0.0 and 0.0 alike.
+    # By default zarr-python omits chunks that equal the fill value. It takes -0.0 for 0.0.
     with zarr.config.set({"array.write_empty_chunks": True}):
         if rng.random() < 0.5:
             one_of(rng, [ours, theirs])[...] = case.values
@@ -188,7 +189,7 @@ def test_hdf5(tmp_path: Path, number: int) -> None:
         made = file.create_dataset("d", shape=shape, fillvalue=None if dtype.kind == "V" else fill, **{
             "dtype": dtype, **layout})  # fmt: skip
         if rng.random() < 0.3 and layout.get("chunks"):
-            # The rest are chunks that do not exist.
+            # All other chunks are absent.
             part = slice_of(rng, shape[0], negative=False)
             made[part] = values[part]
         else:

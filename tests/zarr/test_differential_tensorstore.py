@@ -1,4 +1,4 @@
-"""What TensorStore writes we read, and the other way round, for the element types and codecs that it has."""
+"""hyperslab and TensorStore read each other's arrays, for TensorStore's types and codecs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import NUMBERS, Case, cases, from_bits, selections
 from support import assert_same, examples, scratch
 
-# No text, no dates; and its Python arrays of bytes have no bytes with the NumPy of today.
+# No text and no dates. TensorStore's Python arrays of bytes do not work with current NumPy.
 NUMERIC = ["b1", *NUMBERS]
 
 CONTEXT = ts.Context(
@@ -46,7 +46,7 @@ def native(values: Any, case: Case) -> np.ndarray[Any, Any]:
 
 
 def with_names_of_its_kind(case: Case) -> Case:
-    """Its names are labels of axes: all different, and none missing."""
+    """TensorStore's axis labels must be unique, and none may be missing."""
     names = case.dimension_names
     fine = names is None or (None not in names and len(set(names)) == len(names))
     return case if fine else replace(case, dimension_names=None)
@@ -56,7 +56,7 @@ tensorstore_cases = cases(names=NUMERIC).filter(supported).map(with_names_of_its
 
 
 def without_gaps(selection: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Slices without elements, which begin after they end, as slices that end where they begin."""
+    """Turns empty slices that begin after their end into slices that end at their beginning."""
     if ... in selection:
         at = selection.index(...)
         rest = (slice(None),) * (len(shape) - len(selection) + 1)
@@ -74,7 +74,7 @@ def without_gaps(selection: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[An
 @settings(max_examples=examples(220))
 def test_tensorstore_writes_and_we_read(case: Case, data: st.DataObject) -> None:
     with scratch() as root:
-        # Metadata is ours: TensorStore reads it, so that it is also understood.
+        # TensorStore opens our metadata, so it must understand it.
         ours = hs.create_array(root / "a", **case.arguments())
         theirs = open_with_tensorstore(root / "a", case)
         assert theirs.shape == case.shape
@@ -103,13 +103,13 @@ def test_tensorstore_writes_and_we_read(case: Case, data: st.DataObject) -> None
 @given(case=tensorstore_cases)
 @settings(max_examples=examples(180))
 def test_tensorstore_creates_and_both_agree(case: Case) -> None:
-    """The metadata is TensorStore's own, from the settings that our metadata has."""
+    """TensorStore writes its own metadata, from the settings in ours."""
     with scratch() as root:
         hs.create_array(root / "ours", **case.arguments())
         metadata = hs.open_array(root / "ours").metadata.to_dict()
         metadata.pop("attributes", None)
         if len(case.shape) < 2 and "order" in metadata:
-            # Both are the same, and only C is taken.
+            # With fewer than two axes both orders are equal. TensorStore accepts only C.
             metadata["order"] = "C"
         spec = {
             "driver": "zarr" if case.zarr_format == 2 else "zarr3",
@@ -122,8 +122,8 @@ def test_tensorstore_creates_and_both_agree(case: Case) -> None:
         found = hs.open_array(root / "theirs", mode="r")
         assert found.chunks == case.chunks
         if case.zarr_format == 3 or case.fill is not None:
-            # It leaves out chunks that are the fill value, and knows -0.0 and NaN from each other
-            # as we do.
+            # TensorStore omits chunks that equal the fill value. Like us it distinguishes -0.0 and
+            # NaNs.
             assert_same(found[...], case.values, "all")
         hs.open_array(root / "ours", mode="r+")[...] = case.data
         ours = open_with_tensorstore(root / "ours", case)

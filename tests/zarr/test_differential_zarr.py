@@ -1,4 +1,4 @@
-"""What zarr-python writes we read, and the other way round: values bit for bit, all that metadata says."""
+"""hyperslab and zarr-python read each other's arrays: values bit for bit, and all metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from support import as_array, assert_same, assign, examples, read_json, same_sca
 
 
 def everything_stored() -> Any:
-    """zarr-python leaves out chunks that equal the fill value, -0.0 and 0.0 alike. With this it does not."""
+    """Makes zarr-python store all chunks.
+
+    By default it omits chunks that equal the fill value, and takes -0.0 for 0.0.
+    """
     return zarr.config.set({"array.write_empty_chunks": True})
 
 
@@ -35,7 +38,7 @@ def zarr_create(path: Path, case: Case) -> zarr.Array:
 
 
 def same_described(ours: hs.Array, theirs: zarr.Array, case: Case) -> None:
-    """Both say the same of one array."""
+    """Checks that both libraries describe an array alike."""
     assert ours.shape == theirs.shape == case.shape
     assert ours.chunks == theirs.chunks == case.chunks
     assert ours.dtype == theirs.dtype == case.opened_dtype
@@ -108,7 +111,7 @@ def test_both_write_parts_of_one_array(case: Case, data: st.DataObject) -> None:
         ours = hs.open_array(root / "a", mode="r+")
         theirs = zarr.open_array(str(root / "a"), mode="r+")
         same_described(ours, theirs, case)
-        # Nothing is stored yet: all is fill value.
+        # Nothing is stored yet, so all elements have the fill value.
         model = np.zeros(case.shape, case.opened_dtype)
         if case.fill is not None:
             model[...] = np.asarray(case.fill, case.opened_dtype)
@@ -127,7 +130,7 @@ def test_both_write_parts_of_one_array(case: Case, data: st.DataObject) -> None:
 
 
 def without_defaults(document: Any) -> Any:
-    """Metadata without what may be left out: empty configurations and lists."""
+    """Returns metadata without optional members: empty configurations and lists."""
     if isinstance(document, dict):
         kept = {name: without_defaults(value) for name, value in document.items()}
         return {name: value for name, value in kept.items() if value not in (None, {}, [])}

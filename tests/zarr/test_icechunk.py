@@ -1,4 +1,4 @@
-"""Sessions of Icechunk, where it is installed: their stores are read and written as others are."""
+"""Icechunk sessions, if installed: their stores can be read and written like others."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_pipeline_in_a_session(repository: Any) -> None:
 
 @pytest.mark.parametrize("shards", [None, (2, 8)])
 def test_appending(repository: Any, shards: Any) -> None:
-    """The session refuses chunks beyond the stored shape, so the shape comes first."""
+    """The session refuses chunks beyond the stored shape, so the shape is stored first."""
     session = repository.writable_session("main")
     made = {"shape": (4, 8), "chunks": (1, 4), "shards": shards, "dtype": "i4"}
     array = hs.create_array(session.store, name="a", **made)
@@ -106,7 +106,7 @@ def test_an_append_that_fails(repository: Any) -> None:
         array.append(["new"] * 4)
     again = hs.open_array(session.store, path="a", mode="r+")
     assert again.shape == (4,) and again[...].tolist() == ["old"] * 4
-    # Later appends do not bring elements of the failed one into view.
+    # Later appends do not reveal elements of the failed one.
     assert again.append(["one"]) == (5,)
     again.resize((8,))
     assert again[...].tolist() == ["old"] * 4 + ["one"] + [""] * 3

@@ -1,11 +1,11 @@
-"""zarr-python's public names against ours, and against the table of what is not here.
+"""Compares zarr-python's public names with ours, and with the table of missing names.
 
-Each difference is written as the table of ``docs/zarr-surface.md`` writes it:
+Each difference is written as in the table of ``docs/zarr-surface.md``:
 
 - ``zarr.name``, ``Array.name``, ``config.name``: the name is missing here.
 - ``Group.name(argument)``: the argument is missing here.
-- ``Group.name(argument=)``: it has another default here.
-- ``Group.name(argument, …)``: it can be given by position there, and only by name here.
+- ``Group.name(argument=)``: the argument has another default here.
+- ``Group.name(argument, …)``: the argument is positional there, and keyword-only here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 import zarr
 
 TABLE = Path(__file__).parents[2] / "docs" / "zarr-surface.md"
-# Modules whose names are compared, beside `zarr` itself.
+# Modules whose names are compared, besides `zarr` itself.
 MODULES = ("errors", "storage", "codecs", "dtype")
 
 if tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 4):
@@ -31,11 +31,11 @@ if tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 4):
 
 
 def public(thing: Any) -> list[str]:
-    """Names of a class or module that users are meant to use."""
+    """Returns the names of a class or module that are meant for users."""
     names = [name for name in dir(thing) if not name.startswith("_")]
     if not isinstance(thing, ModuleType):
         return names
-    # What a module has imported for itself is not its own.
+    # Names that a module has imported are not its own.
     own = [name for name in names if getattr(getattr(thing, name), "__module__", "").startswith("zarr")]
     return sorted({*own, *getattr(thing, "__all__", ())} - {"__version__"})
 
@@ -51,7 +51,7 @@ def has_the_same_default(theirs: Any, ours: Any) -> bool:
 
 
 def of_arguments(theirs: Any, ours: Any, name: str) -> Iterator[str]:
-    """Differences of two functions."""
+    """Yields the differences of two functions."""
     there, here = arguments(theirs), arguments(ours)
     for argument, parameter in there.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
@@ -69,7 +69,7 @@ def of_arguments(theirs: Any, ours: Any, name: str) -> Iterator[str]:
 
 
 def of_names(theirs: Any, ours: Any, prefix: str) -> Iterator[str]:
-    """Differences of two modules or classes."""
+    """Yields the differences of two modules or classes."""
     for name in public(theirs):
         full = f"{prefix}.{name}"
         if not hasattr(ours, name):
@@ -95,7 +95,7 @@ def differences() -> set[str]:
 
 
 def listed() -> dict[str, str]:
-    """What the table lists, and why."""
+    """Returns the names in the table, with the reasons."""
     found: dict[str, str] = {}
     for line in TABLE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

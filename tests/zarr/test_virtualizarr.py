@@ -1,4 +1,7 @@
-"""Our parser for VirtualiZarr, where that is installed: its manifests say what its own parser's say."""
+"""Our parser for VirtualiZarr makes the same manifests as VirtualiZarr's own parser.
+
+Runs only if VirtualiZarr is installed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ obstore = pytest.importorskip("obstore.store")
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
-        # Codecs and types without a specification of Zarr v3.
+        # Codecs and types that Zarr v3 does not specify.
         warnings.simplefilter("ignore")
         yield
 

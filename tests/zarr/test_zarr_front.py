@@ -1,4 +1,4 @@
-"""`hyperslab.zarr.Store`: stores of ours, and files of HDF5 and NetCDF, for zarr-python."""
+"""`hyperslab.zarr.Store`: our stores, and HDF5 and NetCDF files, for zarr-python."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TestStore(StoreTests[Store, cpu.Buffer]):
 
     @pytest.fixture(params=["directory", "memory", "below"])
     def store_kwargs(self, request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-        """A directory, a store in memory, and a path below a store."""
+        """Returns a directory, a store in memory, or a path below a store."""
         places = {
             "directory": str(tmp_path / "a"),
             "memory": f"memory://{tmp_path.name}",
@@ -39,45 +39,45 @@ class TestStore(StoreTests[Store, cpu.Buffer]):
 
     @pytest_asyncio.fixture
     async def store(self, open_kwargs: dict[str, Any]) -> Store:
-        """It is open."""
+        """Returns an open store."""
         return await Store.open(**open_kwargs)
 
     @pytest_asyncio.fixture
     async def store_not_open(self, store_kwargs: dict[str, Any]) -> Store:
-        """It is not."""
+        """Returns a store that is not open."""
         return Store(**store_kwargs)
 
     def _key(self, store: Store, key: str) -> str:
         return "/".join(part for part in (store._path, key) if part)
 
     async def set(self, store: Store, key: str, value: Any) -> None:
-        """Not by way of the store."""
+        """Writes without the store's own methods."""
         store._place.set(self._key(store, key), value.to_bytes())
 
     async def get(self, store: Store, key: str) -> Any:
-        """Not by way of the store."""
+        """Reads without the store's own methods."""
         return self.buffer_cls.from_bytes(store._place.get(self._key(store, key)) or b"")
 
     def test_store_repr(self, store: Store) -> None:
-        """It tells where it is."""
+        """The text shows the location."""
         assert repr(store) == f"Store({str(store)!r})"
 
     def test_store_supports_writes(self, store: Store) -> None:
-        """It can be written."""
+        """The store can be written."""
         assert store.supports_writes
 
     def test_store_supports_partial_writes(self, store: Store) -> None:
-        """Not in parts."""
+        """The store cannot be written in parts."""
         assert not store.supports_partial_writes
 
     def test_store_supports_listing(self, store: Store) -> None:
-        """It can be listed."""
+        """The store can be listed."""
         assert store.supports_listing
 
 
 @pytest.fixture
 def hdf5(tmp_path: Path) -> Path:
-    """A file with everything that Zarr has words for, and some things that it has not."""
+    """Writes a file with everything that Zarr can express, and some things that it cannot."""
     path = tmp_path / "x.h5"
     rng = np.random.default_rng(0)
     values = rng.integers(0, 1000, (7, 10)).astype("i4")
@@ -108,13 +108,13 @@ def hdf5(tmp_path: Path) -> Path:
         group["cut"].dims[1].attach_scale(file["x"])
         group["cut"].attrs["units"] = "m"
         group["cut"].attrs["missing"] = np.float32(-9.5)
-        # One chunk went past its filters.
+        # This chunk is stored without its filters.
         group["deflate"].id.write_direct_chunk((0, 0), values[:3, :4].tobytes(), filter_mask=0b11)
     return path
 
 
 def test_hdf5_for_zarr(hdf5: Path) -> None:
-    """Values, types, attributes and names of dimensions are those of h5py."""
+    """Values, types, attributes and dimension names are the same as in h5py."""
     store = Store(hdf5)
     root = zarr.open_group(store, mode="r")
     assert dict(root.attrs) == {"title": "Rhône", "levels": [1, 2, 3]}
@@ -131,7 +131,7 @@ def test_hdf5_for_zarr(hdf5: Path) -> None:
                 assert found.chunks == expected.chunks
         cut = root["a/b/cut"]
         assert dict(cut.attrs) == {"units": "m", "missing": -9.5}
-        # As netCDF names an axis without a scale.
+        # netCDF gives this name to an axis without a scale.
         assert cut.metadata.dimension_names == ("phony_dim_1", "x")
         assert root["a/b/sparse"].fill_value == 7.5
         assert root["scalar"][()] == 3.5
@@ -139,19 +139,19 @@ def test_hdf5_for_zarr(hdf5: Path) -> None:
         assert root["ascii"][:].tolist() == [b"ab", b"c"]
         assert root["flags"][:].tolist() == [True, False]
         assert root["complex"][:].tolist() == [1 + 2j]
-        # What Zarr has no words for is not there.
+        # Zarr cannot express these datasets, so they are not there.
         assert "nothing" not in root and "to" not in root
 
 
 def test_bytes_of_chunks_stay(hdf5: Path) -> None:
-    """Chunks come as they are stored, where Zarr has the codecs."""
+    """Chunks are returned as stored if Zarr has their codecs."""
     store = Store(hdf5)
     with h5py.File(hdf5) as file:
         for name in ("cut", "deflate", "zstd", "big"):
             _, stored = file["a/b"][name].id.read_direct_chunk((3, 4))
             found = store.get_sync(f"a/b/{name}/c/1/1")
             assert found is not None and found.to_bytes() == stored, name
-        # It was not filtered: its bytes are not what the metadata say.
+        # This chunk was not filtered: the metadata do not describe its stored bytes.
         _, stored = file["a/b/deflate"].id.read_direct_chunk((0, 0))
         found = store.get_sync("a/b/deflate/c/0/0")
         assert found is not None and found.to_bytes() != stored
@@ -160,7 +160,7 @@ def test_bytes_of_chunks_stay(hdf5: Path) -> None:
 
 
 def test_keys_of_a_file(hdf5: Path) -> None:
-    """Every key that is listed has bytes, of the size that is told; others have none."""
+    """Every listed key has bytes, and the right size. Other keys have none."""
     store = Store(hdf5)
 
     async def everything() -> dict[str, bytes]:
@@ -191,7 +191,7 @@ def test_keys_of_a_file(hdf5: Path) -> None:
 
 
 def test_a_file_is_read_only(hdf5: Path) -> None:
-    """Nothing can be written; a pickled store reads the same."""
+    """Nothing can be written. A pickled store reads the same."""
     store = Store(hdf5)
     assert store.read_only and not store.supports_writes
     with pytest.raises(UnsupportedError, match="read only"):
@@ -203,7 +203,7 @@ def test_a_file_is_read_only(hdf5: Path) -> None:
 
 
 def test_zarr_of_ours(tmp_path: Path) -> None:
-    """What zarr-python writes through it we read, and the reverse."""
+    """hyperslab reads what zarr-python writes through the store, and the reverse."""
     store = Store(tmp_path / "z.zarr")
     z = zarr.create_array(store, name="a", shape=(9, 9), chunks=(2, 3), shards=(4, 6), dtype="i4")
     z[:] = np.arange(81).reshape(9, 9)

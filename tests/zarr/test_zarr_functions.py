@@ -1,4 +1,4 @@
-"""Functions and errors under zarr-python's names: arrays like others, hierarchies, copies, moves."""
+"""Functions and errors with zarr-python's names: arrays like others, hierarchies, copies, moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 REF = np.arange(48, dtype="i2").reshape(6, 8)
-# The reference is the newest zarr-python. The one that runs on the oldest Python lacks some of the names.
+# The reference is the newest zarr-python. The version on the oldest Python lacks some names.
 needs_newest_zarr = pytest.mark.skipif(
     tuple(int(part) for part in zarr.__version__.split(".")[:2]) < (3, 4),
     reason="zarr-python is older than 3.4",
@@ -112,7 +112,7 @@ def test_open_like(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", [hs, zarr])
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_create_hierarchy(tmp_path: Path, library: Any, zarr_format: Any) -> None:
-    """From metadata of ours and of zarr-python's."""
+    """The metadata may be ours or zarr-python's."""
     like = make(library, zarr_format).metadata
     group = library.create_group(library.storage.MemoryStore(), zarr_format=zarr_format, attributes={"g": 1})
     nodes = {"a/b": like, "/c/": group.metadata, "c/d": like}
@@ -126,7 +126,7 @@ def test_create_hierarchy(tmp_path: Path, library: Any, zarr_format: Any) -> Non
         hs.create_hierarchy(store=tmp_path, nodes={"a/b": like})
     with pytest.raises(hs.errors.ContainsGroupError):
         hs.create_hierarchy(store=tmp_path, nodes={"c": group.metadata})
-    # Groups that are only on the way are left as they are.
+    # Groups on the way to a new node stay as they are.
     made["a/b"][:] = 7
     made = dict(hs.create_hierarchy(store=tmp_path, nodes={"c/e": like}))
     assert dict(made["c"].attrs) == {"g": 1} and sorted(made["c"]) == ["d", "e"]
@@ -270,7 +270,7 @@ def test_members_without_consolidated_metadata_of_children(tmp_path: Path) -> No
     for fresh, names in ((False, []), (True, ["new"])):
         shown = dict(group.members(use_consolidated_for_children=not fresh))
         assert list(shown["g"]) == names
-    # What a consolidated group says is all that it says.
+    # A consolidated group shows only what its consolidated metadata lists.
     group = hs.consolidate_metadata(tmp_path)
     group.store.delete("g/new/zarr.json")
     assert len(group.members(None, use_consolidated_for_children=False)) == 2

@@ -1,4 +1,4 @@
-"""The codec pipeline for zarr-python: what its default pipeline writes is read with ours, and the reverse."""
+"""The codec pipeline for zarr-python reads what the default pipeline writes, and the reverse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ OURS = "hyperslab.zarr.CodecPipeline"
 DEFAULT = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 CASES = int(os.environ.get("HYPERSLAB_EXAMPLES") or 60)
 
-# The default pipeline of these cannot write lists of indices into shards. They have no rectilinear grids.
+# In these versions the default pipeline cannot write lists of indices into shards, and there are no
+# rectilinear grids.
 OLD = not hasattr(zarr.errors, "ChunkNotFoundError")
 
 DTYPES = ["i1", "u2", "i4", "f4", "f8", "c8", "?", "M8[s]", "m8[ms]", "S3", "U2", "i8"]
@@ -37,7 +38,7 @@ def strict() -> Iterator[None]:
     hyperslab.zarr.fallbacks(clear=True)
     settings = {"codec_pipeline.strict": True, "array.rectilinear_chunks": True}
     with zarr.config.set(settings), warnings.catch_warnings():
-        # A zip that is written twice; text types without a specification.
+        # Zip members that are written twice, and text types without a specification.
         warnings.simplefilter("ignore")
         yield
 
@@ -70,7 +71,10 @@ def values_of(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, 
 
 
 def lengths_of(rng: np.random.Generator, extent: int, unit: int = 1) -> list[int]:
-    """Chunks along an axis of so many elements: multiples of ``unit``, as the extent is."""
+    """Returns lengths of chunks along an axis of `extent` elements.
+
+    The lengths are multiples of ``unit``, as is the extent.
+    """
     found: list[int] = []
     while (left := extent - sum(found)) > 0:
         found.append(min(left, unit * int(rng.integers(1, 5))))
@@ -78,7 +82,7 @@ def lengths_of(rng: np.random.Generator, extent: int, unit: int = 1) -> list[int
 
 
 def describe(rng: np.random.Generator) -> dict[str, Any]:
-    """An array, as `zarr.create_array` takes it."""
+    """Returns random arguments for `zarr.create_array`."""
     rank = int(rng.choice([0, 1, 1, 2, 2, 3]))
     chunks = tuple(int(n) for n in rng.integers(1, 5, rank))
     shape = tuple(int(n) for n in rng.integers(1, 14, rank))
@@ -94,7 +98,7 @@ def describe(rng: np.random.Generator) -> dict[str, Any]:
     if rng.random() < 0.5 and rank:
         spec["shards"] = tuple(n * int(k) for n, k in zip(chunks, rng.integers(1, 4, rank), strict=True))
     if rng.random() < 0.4 and rank and not OLD:
-        # Chunks, or shards, of different lengths: along all axes, or some.
+        # Chunks, or shards, of different lengths along all axes, or along some.
         kind, units = ("shards", chunks) if "shards" in spec else ("chunks", (1,) * rank)
         spec["shape"] = shape = tuple(-(-n // unit) * unit for n, unit in zip(shape, units, strict=True))
         lengths = [lengths_of(rng, n, unit) for n, unit in zip(shape, units, strict=True)]
@@ -114,7 +118,7 @@ def describe(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def select(rng: np.random.Generator, array: Any) -> tuple[str, Any, Any]:
-    """A way to select, what it is given, and what NumPy is given for the same elements."""
+    """Returns a kind of selection, its argument, and NumPy's index for the same elements."""
     shape = array.shape
     kind = str(rng.choice(["basic", "orthogonal", "coordinate", "mask", "block"])) if shape else "basic"
     if OLD and array.shards:
@@ -132,7 +136,7 @@ def select(rng: np.random.Generator, array: Any) -> tuple[str, Any, Any]:
         for n in shape:
             how = int(rng.integers(4))
             if how == 0:
-                # A list of indices, in any order, each once: writes then have one meaning.
+                # A list of indices in any order. Each occurs once, so that writes have one meaning.
                 key.append(rng.permutation(n)[: int(rng.integers(1, n + 1))])
             elif how == 1:
                 mask = rng.random(n) < 0.5
@@ -150,7 +154,7 @@ def select(rng: np.random.Generator, array: Any) -> tuple[str, Any, Any]:
         mask = rng.random(shape) < 0.3
         mask[(0,) * len(shape)] = True
         return kind, mask, mask
-    # zarr-python's blocks are what an object holds.
+    # A block of zarr-python is what one object holds.
     if OLD:
         blocks = [(c,) * -(-n // c) for n, c in zip(shape, array.shards or array.chunks, strict=True)]
     else:
@@ -177,12 +181,12 @@ def test_reads_and_writes_as_the_default_pipeline(case: int, seed: int, tmp_path
     spec = describe(rng)
     store = make_store(STORES[case % len(STORES)], tmp_path)
     if isinstance(store, zarr.storage.ZipStore):
-        # It deletes nothing.
+        # A zip archive deletes nothing.
         spec["config"]["write_empty_chunks"] = True
     with using(DEFAULT):
         theirs = zarr.create_array(store, name="a/b", **spec)
     with using(OURS):
-        # With the settings of this array, which are not stored.
+        # Use the settings of this array, which are not stored.
         ours = zarr.Array(type(theirs.async_array)(theirs.metadata, theirs.store_path, theirs.config))
     assert isinstance(ours.async_array.codec_pipeline, hyperslab.zarr.CodecPipeline)
     expected = np.array(theirs[...], spec["dtype"])
@@ -207,10 +211,13 @@ def test_reads_and_writes_as_the_default_pipeline(case: int, seed: int, tmp_path
     assert hyperslab.zarr.fallbacks() == []
 
 
-# A resize deletes, which zarr-python does not do in a zip.
+# A resize deletes objects, which zarr-python cannot do in a zip archive.
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "zip"])
 def test_a_resized_array_keeps_what_others_wrote(kind: str, tmp_path: Path) -> None:
-    """zarr-python does not tell a pipeline of a resize: chunks at the old edge are then partly written."""
+    """zarr-python does not tell a pipeline of a resize.
+
+    Chunks at the old edge then get partial writes.
+    """
     store = make_store(kind, tmp_path)
     with using(OURS):
         array = zarr.create_array(store, shape=(5,), chunks=(4,), dtype="i4", fill_value=9)
@@ -232,7 +239,7 @@ def test_a_resized_array_keeps_what_others_wrote(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("shards", [False, True])
 @pytest.mark.parametrize("case", range(6))
 def test_chunks_of_different_lengths_that_resizes_added(case: int, shards: bool, seed: int) -> None:
-    """zarr-python adds a chunk behind, and does not tell a pipeline."""
+    """A resize adds a chunk at the end. zarr-python does not tell the pipeline."""
     rng = np.random.default_rng([seed, case])
     unit = 2 if shards else 1
     shape = tuple(unit * int(n) for n in rng.integers(1, 6, 2))
@@ -258,7 +265,7 @@ def test_chunks_of_different_lengths_that_resizes_added(case: int, shards: bool,
         put(array, kind, key, value)
         np.testing.assert_array_equal(theirs[...], expected, about)
     with zarr.config.set({"array.rectilinear_chunks": False}):
-        # The setting is about metadata, not about arrays that are open.
+        # The setting concerns metadata, not open arrays.
         np.testing.assert_array_equal(array[...], expected)
 
 
@@ -308,7 +315,7 @@ def test_text_and_structures(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_fields(version: Literal[2, 3], seed: int, tmp_path: Path) -> None:
-    """Where the type of the result says which. zarr-python's own pipeline reads none."""
+    """The type of the result tells which fields. zarr-python's own pipeline reads none."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype([("a", "i4"), ("b", "f8"), ("c", "i4"), ("d", "S3")])
     values = np.zeros((7, 9), dtype)
@@ -338,7 +345,7 @@ def test_fields(version: Literal[2, 3], seed: int, tmp_path: Path) -> None:
 
 
 class Doubling(BytesCodec):
-    """A codec of a user's: not what its name says."""
+    """A user's codec, which does not do what its name says."""
 
 
 def test_what_the_engine_does_not_know_is_listed_and_strict_raises(tmp_path: Path) -> None:
@@ -409,7 +416,7 @@ def test_threads_that_write_parts_of_one_chunk(kind: str, tmp_path: Path) -> Non
 
 
 def test_part_of_a_shard_is_read_by_range() -> None:
-    """From a store that only Python reaches."""
+    """The store can only be reached through Python."""
 
     class Counting(zarr.storage.WrapperStore):  # type: ignore[type-arg]
         asked = 0
@@ -470,7 +477,7 @@ def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
 
 
 def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And those of many bytes, that may wait for others, or that follow a slow one, are not."""
+    """Requests that are large, may wait for others, or follow a slow one run on a thread."""
     handed_over = 0
     to_thread = asyncio.to_thread
 
@@ -539,7 +546,7 @@ def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_results_are_in_recycled_memory(tmp_path: Path, version: Any, order: Any) -> None:
-    """Of zarr-python's own results, not of those that somebody else holds."""
+    """Results that zarr-python allocates are in recycled memory. Memory of others is kept."""
     spec: dict[str, Any] = {"config": {"order": order}} if version == 3 else {"order": order}
     values = np.random.default_rng(3).integers(0, 99, (300, 400)).astype("i4")
     with using(OURS):
@@ -555,7 +562,7 @@ def test_results_are_in_recycled_memory(tmp_path: Path, version: Any, order: Any
     assert not is_recycled(array[:20, :20]), "small"
     with zarr.config.set({"threading.max_workers": 1}):
         np.testing.assert_array_equal(array[...], values)
-    # Memory that somebody else sees is written to.
+    # Memory that others can see is written to.
     mine = np.zeros_like(values, order=order)
     array.get_basic_selection(..., out=zarr.core.buffer.cpu.NDBuffer(mine))
     np.testing.assert_array_equal(mine, values)
@@ -585,7 +592,7 @@ def test_a_store_of_ours_is_read_without_python_in_between(tmp_path: Path) -> No
 
 
 def test_no_more_requests_at_once_than_the_settings_say() -> None:
-    """Of parts of an object, from a store that only Python reaches."""
+    """Reads parts of an object from a store that can only be reached through Python."""
 
     class Slow(zarr.storage.WrapperStore):  # type: ignore[type-arg]
         asked = most = 0
@@ -641,7 +648,7 @@ def test_the_order_of_bytes(dtype: Any, version: Literal[2, 3], tmp_path: Path) 
     array[...] = values
     array[1:, 2] = values[1:, 2].astype(np.dtype(dtype).newbyteorder())
     with using(DEFAULT):
-        # One that was made knows the order of bytes, one that was opened does not.
+        # A created array knows the byte order. An opened array does not.
         theirs = zarr.Array(type(array.async_array)(array.metadata, array.store_path, array.config))
     for selection in ((...,), (1, slice(3)), (slice(None), 2)):
         found, expected = array[selection], theirs[selection]

@@ -1,4 +1,4 @@
-"""Programs as zarr-python's users write them: with the import changed they give the same."""
+"""Programs as zarr-python's users write them give the same results when the import is changed."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def resize_and_append(zarr: Any, path: Path) -> Any:
     z = zarr.create_array(path / "r.zarr", shape=(10, 10), chunks=(4, 4), dtype="i4", fill_value=-1)
     z[:] = np.arange(100).reshape(10, 10)
     told = [z.append(np.arange(20).reshape(2, 10)), z.append(np.full((12, 3), 5), axis=1), z[:]]
-    # Along chunks: of a chunk that is cut zarr-python keeps what is outside.
+    # Resize to chunk borders: zarr-python keeps the elements outside of a chunk that is cut.
     z.resize((8, 8))
     z.resize((9, 16))
     with pytest.raises(ValueError, match="."):
@@ -229,9 +229,9 @@ def numpy_meets(zarr: Any, path: Path) -> Any:
 
 
 def same(ours: Any, theirs: Any, where: str) -> None:
-    """The same values, types and shapes, however deep."""
+    """Checks for the same values, types and shapes, at any depth."""
     if isinstance(theirs, np.ndarray) and theirs.ndim == 0:
-        # One element is an array without axes there, a NumPy scalar here.
+        # zarr-python returns one element as an array without axes. Ours is a NumPy scalar.
         ours, theirs = np.asarray(ours), theirs
     if isinstance(theirs, np.ndarray):
         assert isinstance(ours, np.ndarray), where

@@ -1,4 +1,4 @@
-"""Stores of zarr-python, given to hyperslab; both packages read what the other wrote."""
+"""Stores of zarr-python, used by hyperslab: each package reads what the other wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REF = np.arange(60, dtype="i4").reshape(6, 10)
 
 
 class Counting(MemoryStore):
-    """A class of somebody's own."""
+    """A user's own store class."""
 
     reads = 0
 
@@ -132,7 +132,7 @@ def test_many_threads(store: Any) -> None:
 
 
 def test_handles_of_one_store_take_turns() -> None:
-    """Of writes to parts of one chunk none is lost, also where each thread opens the store by itself."""
+    """No write to a part of a chunk is lost, even if each thread opens the store."""
     store = MemoryStore()
     hs.create_array(store, shape=(64,), chunks=(64,), dtype="i4", compressors=None)
     start = threading.Barrier(4)

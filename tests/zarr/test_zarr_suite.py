@@ -1,7 +1,8 @@
-"""Some of zarr-python's own tests, with our pipeline: a table in docs/zarr-python.md has those that fail.
+"""Runs some of zarr-python's own tests with our pipeline.
 
-They are in the source distribution of zarr: `scripts/zarr-tests.sh` unpacks it in ``build/zarr-tests``, or
-``ZARR_TESTS`` names a directory with one. `zarr_judge.py` compares more of them with the default pipeline.
+A table in docs/zarr-python.md lists the tests that fail. The tests are in the source distribution
+of zarr: `scripts/zarr-tests.sh` unpacks it in ``build/zarr-tests``, or ``ZARR_TESTS`` names a
+directory with one. `zarr_judge.py` compares more tests with the default pipeline.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import zarr
 import zarr_judge
 
 ROOT = Path(__file__).resolve().parents[2]
-# Under two minutes of tests.
+# Tests that take less than two minutes.
 PARTS = """
     test_codecs/test_sharding.py test_codecs/test_scale_offset.py test_codecs/test_codecs.py
     test_codecs/test_transpose.py test_codecs/test_vlen.py test_codecs/test_bytes.py test_v2.py
@@ -25,14 +26,14 @@ PARTS = """
 
 
 def expected() -> set[str]:
-    """Names of tests in the table of the documentation, with their parameters."""
+    """Returns the names of tests in the table of the documentation, with their parameters."""
     section = (ROOT / "docs/zarr-python.md").read_text().partition("## zarr-python's tests")[2]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
 def directory() -> Path:
-    """Where zarr-python's tests are."""
+    """Returns the folder with zarr-python's tests."""
     if not zarr.__version__.startswith("3.4."):
         pytest.skip(f"the table is about zarr-python 3.4; here is {zarr.__version__}")
     given = os.environ.get("ZARR_TESTS")
@@ -47,12 +48,12 @@ def directory() -> Path:
     return found
 
 
-# Two minutes on a machine that has nothing else to do.
+# Takes two minutes on an idle machine.
 @pytest.mark.timeout(1800)
 def test_zarr_suite() -> None:
     found = zarr_judge.run(directory(), zarr_judge.OURS, [f"tests/{name}" for name in PARTS])
     failed = {name.rpartition("::")[2] for name, outcome in found["outcomes"].items() if outcome == "failed"}
-    # Of a test with many parameters the table has the name alone.
+    # For a test with many parameters, the table has only the name.
     assert {name if name in expected() else name.partition("[")[0] for name in failed} == expected(), found[
         "output"
     ][-10000:]

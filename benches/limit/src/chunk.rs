@@ -1,4 +1,4 @@
-//! One chunk: its file, and where the wanted part of it is, there and in the caller's memory.
+//! One chunk: its file, and the place of the selected part in the chunk and in the caller's memory.
 
 use crate::codec::{Codec, Contexts};
 use std::ffi::c_char;
@@ -9,10 +9,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::slice;
 
-/// A part of one chunk: up to three axes, strides in bytes.
+/// Part of one chunk: up to three axes, strides in bytes.
 #[repr(C)]
 pub struct Chunk {
-    /// The file, ending with NUL.
+    /// The NUL-terminated path of the file.
     pub(crate) path: *const c_char,
     /// The part's first element in the caller's memory.
     pub(crate) memory: *mut u8,
@@ -20,23 +20,23 @@ pub struct Chunk {
     pub(crate) start: usize,
     /// Elements per axis.
     pub(crate) counts: [usize; 3],
-    /// Steps of each axis in the caller's memory; they may be negative.
+    /// Strides of the axes in the caller's memory. They may be negative.
     pub(crate) memory_strides: [isize; 3],
-    /// Steps of each axis in the decoded chunk; never negative.
+    /// Strides of the axes in the decoded chunk. Never negative.
     pub(crate) chunk_strides: [usize; 3],
-    /// Where the chunk lies in its file, a shard.
+    /// Offset of the chunk in its file, a shard or an HDF5 file.
     pub(crate) offset: u64,
-    /// Its bytes there; 0: the chunk is the whole file.
+    /// Length of the stored chunk in bytes. 0: the chunk is the whole file.
     pub(crate) length: usize,
 }
 
-/// What a thread uses again for every chunk.
+/// Scratch of a thread, reused for every chunk.
 #[derive(Default)]
 pub struct State {
     decoded: Vec<u8>,
     pub(crate) encoded: Vec<u8>,
     contexts: Contexts,
-    /// The shard that was read from last, by the address of its path.
+    /// The shard of the last read, identified by the address of its path.
     shard: Option<(*const c_char, File)>,
 }
 
@@ -44,7 +44,7 @@ pub struct State {
 unsafe impl Send for State {}
 
 impl State {
-    /// Closes what is open: the same path may mean another file in the next call.
+    /// Closes the open shard: in the next call the same address may be another path.
     pub(crate) fn close(&mut self) {
         self.shard = None;
     }
@@ -87,8 +87,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Reads the wanted part of a chunk that is stored as it is: from the first byte that is wanted
-    /// to the last.
+    /// Reads the selected part of an uncompressed chunk: one read from its first to its last byte.
     fn read_plain(&self, file: &File, chunk_bytes: usize, item: usize, state: &mut State) -> io::Result<()> {
         if let Some(memory) = self.whole(chunk_bytes, item) {
             // SAFETY: the job lends that many bytes of memory to this chunk alone.
@@ -103,7 +102,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Reads an inner chunk: its bytes, from a shard that stays open for the next one.
+    /// Reads a chunk at an offset. The file stays open for the next chunk.
     fn read_inner(&self, codec: Codec, chunk_bytes: usize, item: usize, state: &mut State) -> io::Result<()> {
         let file = match state.shard.take() {
             Some((path, file)) if path == self.path => file,
@@ -177,11 +176,11 @@ impl Chunk {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        // SAFETY: the job's promise: it ends with NUL and lives until the call returns.
+        // SAFETY: the job promises that the path ends with NUL and lives until the call returns.
         unsafe { crate::as_path(self.path) }
     }
 
-    /// The caller's memory, if the part is all of the chunk and in the same order.
+    /// Returns the caller's memory if the part is the whole chunk in the same order.
     fn whole(&self, chunk_bytes: usize, item: usize) -> Option<*mut u8> {
         let mut run = item;
         for axis in (0..3).rev() {
@@ -195,7 +194,7 @@ impl Chunk {
         (run == chunk_bytes).then_some(self.memory)
     }
 
-    /// Copies the part from the decoded chunk to the caller's memory, or the other way.
+    /// Copies the part from the decoded chunk to the caller's memory, or back if `to_chunk`.
     fn copy(&self, decoded: &mut [u8], item: usize, to_chunk: bool) {
         let [planes, rows, columns] = self.counts;
         let step = (self.memory_strides[2], self.chunk_strides[2] as isize);
@@ -205,7 +204,7 @@ impl Chunk {
                 let at = self.start + plane * self.chunk_strides[0] + row * self.chunk_strides[1];
                 let offset = plane as isize * self.memory_strides[0] + row as isize * self.memory_strides[1];
                 let stored = decoded[at..].as_mut_ptr();
-                // SAFETY: the job's promise: strides and counts stay within the chunk and within
+                // SAFETY: the job promises that strides and counts stay within the chunk and within
                 // the caller's memory.
                 unsafe {
                     let memory = self.memory.offset(offset);
@@ -232,18 +231,18 @@ impl Chunk {
     }
 }
 
-/// A whole file into memory that is used again.
+/// Reads a whole file into reused memory.
 fn read_all(file: &File, bytes: &mut Vec<u8>) -> io::Result<()> {
     bytes.resize(file.metadata()?.len() as usize, 0);
     file.read_exact_at(bytes, 0)
 }
 
-/// Open, write, close, rename: a reader sees the old file or the new one.
+/// Opens, writes, closes and renames: a reader sees the old file or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(path, |mut file| file.write_all(bytes))
 }
 
-/// The same, with whatever writes the file.
+/// Like [`replace`], but `write` fills the file.
 pub(crate) fn replace_with(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let mut name = path.as_os_str().as_bytes().to_vec();
     name.extend_from_slice(b".tmp");

@@ -1,11 +1,11 @@
-//! One-shot compression with contexts that are used again.
+//! One-shot compression with reused contexts.
 
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use std::fmt::Debug;
 use std::io;
 use zstd_safe::{CCtx, DCtx};
 
-/// What the bytes of a chunk are compressed with.
+/// The compression of a chunk's bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     None,
@@ -15,7 +15,7 @@ pub(crate) enum Codec {
     Gzip {
         level: i32,
     },
-    /// zlib, then the bytes of elements put together again.
+    /// zlib, then unshuffling: the bytes of each element are put back together.
     ShuffledZlib {
         level: i32,
     },
@@ -33,19 +33,19 @@ impl Codec {
     }
 }
 
-/// The contexts of one thread, made on first use.
+/// The contexts of one thread, created on first use.
 #[derive(Default)]
 pub(crate) struct Contexts {
     zstd_compressor: Option<CCtx<'static>>,
     zstd_decompressor: Option<DCtx<'static>>,
-    /// The compressor of one level, the last that was asked for.
+    /// The compressor of the last requested level.
     gzip_compressor: Option<(i32, Compressor)>,
     gzip_decompressor: Option<Decompressor>,
     shuffled: Vec<u8>,
 }
 
 impl Contexts {
-    /// `item`: bytes of an element.
+    /// Decodes one chunk. `item` is the size of an element in bytes.
     pub(crate) fn decode(
         &mut self,
         codec: Codec,
@@ -103,7 +103,7 @@ impl Contexts {
     }
 }
 
-/// Puts the bytes of elements together that shuffling has sorted by their place in them.
+/// Undoes shuffling: puts the bytes of each element back together.
 fn unshuffle(from: &[u8], to: &mut [u8], item: usize) {
     let count = to.len() / item;
     #[cfg(target_arch = "x86_64")]
@@ -117,7 +117,7 @@ fn unshuffle(from: &[u8], to: &mut [u8], item: usize) {
     }
 }
 
-/// Sixteen elements at a time, with SSE2, which every x86-64 has.
+/// Unshuffles sixteen elements at a time with SSE2, which every x86-64 has.
 #[cfg(target_arch = "x86_64")]
 fn unshuffle4(from: &[u8], to: &mut [u8], count: usize) {
     use std::arch::x86_64::*;

@@ -1,13 +1,11 @@
-//! The machine's limit: the least that a row of the benchmarks costs without any library for
-//! arrays.
+//! The machine's limit: the least cost of a benchmark row without any array library.
 //!
-//! Plain loops over chunk files: open, `pread`, decode in one shot with a context that is used
-//! again, copy rows; or gather, encode, write a temporary file, close, rename. Memory is the
-//! caller's, and its pages are there already. On one thread, or split over several, whichever the
-//! caller finds better. Nothing here validates, plans or recovers: it is a measuring stick and no
-//! library.
+//! Plain loops over chunk files. A read opens, `pread`s, decodes in one shot with a reused context
+//! and copies rows. A write gathers, encodes, writes a temporary file, closes and renames. The
+//! memory belongs to the caller, and its pages are mapped. The caller chooses the number of
+//! threads. Nothing here validates, plans or recovers: this is a yardstick, not a library.
 //!
-//! Python calls these functions through `ctypes`; `benches/limits.py` has the same structures.
+//! Python calls these functions through `ctypes`. `benches/limits.py` has the same structures.
 
 mod chunk;
 mod codec;
@@ -25,7 +23,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Chunks to be read or written, all with one codec.
+/// Chunks to read or write, all with one codec.
 #[repr(C)]
 pub struct Job {
     chunks: *const Chunk,
@@ -34,18 +32,18 @@ pub struct Job {
     chunk_bytes: usize,
     /// Bytes of an element.
     item: usize,
-    /// 0: none, 1: zstd, 2: gzip.
+    /// 0: none, 1: zstd, 2: gzip, 3: zlib and shuffle.
     codec: u32,
     level: i32,
     threads: usize,
 }
 
-/// Scratch memory and contexts of earlier calls: threads come and go, what they have made stays.
+/// Scratch memory and contexts of earlier calls. They outlive the threads of a call.
 static STATES: Mutex<Vec<State>> = Mutex::new(Vec::new());
 
 impl Job {
-    /// Does `work` for every chunk, claimed one by one by the threads. Gives 0, or 1 if anything
-    /// failed.
+    /// Calls `work` for every chunk, claimed one by one by the threads. Returns 1 if any failed, or
+    /// 0.
     fn run(&self, work: impl Fn(&Self, &Chunk, &mut State) -> io::Result<()> + Sync) -> i32 {
         self.run_each(self.chunks(), work)
     }
@@ -55,7 +53,7 @@ impl Job {
         unsafe { std::slice::from_raw_parts(self.chunks, self.count) }
     }
 
-    /// The same for anything that there are several of.
+    /// Like `run`, for any list of items.
     fn run_each<T: Sync>(
         &self,
         all: &[T],
@@ -90,18 +88,19 @@ impl Job {
     }
 }
 
-// SAFETY: the pointers are shared between threads as the caller promises: chunks do not overlap in
-// memory or on disk.
+// SAFETY: threads share the pointers as the caller promises: chunks do not overlap in memory or on
+// disk.
 unsafe impl Sync for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
 
-/// Reads all chunks into the caller's memory. Absent objects are skipped: that memory has the fill
-/// value already.
+/// Reads all chunks into the caller's memory.
+///
+/// Skips absent objects: their memory already has the fill value.
 ///
 /// # Safety
 ///
-/// `job` and all that it points to must be valid, and no two chunks may share memory.
+/// `job` and everything it points to must be valid. No two chunks may share memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn limit_read(job: *const Job) -> i32 {
     // SAFETY: the caller's promise.
@@ -109,8 +108,7 @@ pub unsafe extern "C" fn limit_read(job: *const Job) -> i32 {
     job.run(|job, chunk, state| chunk.read(job.codec()?, job.chunk_bytes, job.item, state))
 }
 
-/// Writes all chunks from the caller's memory; a chunk of which only a part is given is read,
-/// changed and replaced.
+/// Writes all chunks from the caller's memory. A partial chunk is read, changed and replaced.
 ///
 /// # Safety
 ///
@@ -122,12 +120,13 @@ pub unsafe extern "C" fn limit_write(job: *const Job) -> i32 {
     job.run(|job, chunk, state| chunk.write(job.codec()?, job.chunk_bytes, job.item, state))
 }
 
-/// Writes whole shards, each made of the next so many chunks of the job, which are all of it in the
-/// order of its index.
+/// Writes whole shards.
+///
+/// The chunks of the job are sorted by shard, and within a shard by their index entry.
 ///
 /// # Safety
 ///
-/// As for [`limit_read`]; `shards` are `count`, and their chunks are within the job's.
+/// As for [`limit_read`]. `shards` points to `count` shards, whose chunks are within the job's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn limit_write_shards(job: *const Job, shards: *const Shard, count: usize) -> i32 {
     // SAFETY: the caller's promise.
@@ -135,8 +134,9 @@ pub unsafe extern "C" fn limit_write_shards(job: *const Job, shards: *const Shar
     job.run_each(shards, |job, shard, state| shard.write(job, state))
 }
 
-/// Replaces one inner chunk of a shard by the job's only chunk, whose `start` is its number in the
-/// index of `count`.
+/// Replaces one inner chunk of a shard by the job's only chunk.
+///
+/// `start` of this chunk is its number in the index, which has `count` entries.
 ///
 /// # Safety
 ///
@@ -148,8 +148,9 @@ pub unsafe extern "C" fn limit_rewrite(job: *const Job, count: usize) -> i32 {
     job.run(|job, chunk, state| shard::rewrite(job, chunk, count, state))
 }
 
-/// Opens a file, reads a range of it, closes it: `times` times, so that calling this function costs
-/// nothing.
+/// Opens a file, reads a range and closes it, `times` times.
+///
+/// The loop is here so that the cost of calling this function does not count.
 ///
 /// # Safety
 ///
@@ -168,7 +169,7 @@ pub unsafe extern "C" fn limit_pread(
     (0..times).any(|_| read(out).is_err()).into()
 }
 
-/// `memcpy`.
+/// Calls `memcpy`.
 ///
 /// # Safety
 ///
@@ -180,11 +181,11 @@ pub unsafe extern "C" fn limit_copy(out: *mut u8, source: *const u8, bytes: usiz
     0
 }
 
-/// A path that Python has encoded.
+/// Returns a path that Python has encoded.
 ///
 /// # Safety
 ///
-/// It must end with NUL, and live as long as the result is used.
+/// The path must end with NUL and outlive the result.
 unsafe fn as_path<'a>(path: *const c_char) -> &'a Path {
     // SAFETY: the caller's promise.
     Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()))
@@ -195,7 +196,8 @@ mod tests {
     use super::*;
     use std::ffi::CString;
 
-    /// Two chunks of 4 × 6 bytes side by side in memory of 4 × 12, and the part `rows` of them.
+    /// Two chunks of 4 × 6 bytes, side by side in memory of 4 × 12. Each takes the first `rows`
+    /// rows.
     fn chunks(paths: &[CString], memory: &mut [u8], rows: usize) -> Vec<Chunk> {
         (0..2)
             .map(|n| Chunk {

@@ -1,5 +1,4 @@
-//! Shards: inner chunks one after the other, and behind them where each is, in bytes, with a
-//! checksum (CRC-32C).
+//! Shards: inner chunks, then an index of their offsets and lengths with a checksum (CRC-32C).
 
 use crate::Job;
 use crate::chunk::{Chunk, State, replace_with};
@@ -11,18 +10,18 @@ use std::os::unix::fs::FileExt;
 /// A whole shard.
 #[repr(C)]
 pub struct Shard {
-    /// The file, ending with NUL.
+    /// The NUL-terminated path of the file.
     path: *const c_char,
-    /// The first of its chunks in the job, and how many there are.
+    /// Number of the shard's first chunk in the job, and the count of its chunks.
     first: usize,
     count: usize,
 }
 
-// SAFETY: the path is shared between threads as the caller promises.
+// SAFETY: threads share the path as the caller promises.
 unsafe impl Sync for Shard {}
 
 impl Shard {
-    /// Encodes all inner chunks, and writes the shard at once.
+    /// Encodes all inner chunks and writes the shard with one `write`.
     pub(crate) fn write(&self, job: &Job, state: &mut State) -> io::Result<()> {
         let (mut bytes, mut index) = (Vec::new(), Vec::new());
         for chunk in &job.chunks()[self.first..self.first + self.count] {
@@ -37,8 +36,10 @@ impl Shard {
     }
 }
 
-/// Replaces an inner chunk: what is before and behind it is copied by the kernel, the new one and
-/// the index come last.
+/// Replaces an inner chunk.
+///
+/// The kernel copies the bytes before and after the old chunk. The new chunk and the index come
+/// last.
 pub(crate) fn rewrite(job: &Job, chunk: &Chunk, count: usize, state: &mut State) -> io::Result<()> {
     chunk.encode(job.codec()?, job.chunk_bytes, job.item, state)?;
     let mut old = File::open(chunk.path())?;
@@ -62,7 +63,7 @@ pub(crate) fn rewrite(job: &Job, chunk: &Chunk, count: usize, state: &mut State)
         index[16 * n..16 * n + 8].copy_from_slice(&moved.to_le_bytes());
     }
     replace_with(chunk.path(), |mut file| {
-        // From file to file: the standard library asks the kernel to copy.
+        // The standard library asks the kernel to copy from file to file.
         io::copy(&mut (&old).take(offset), &mut file)?;
         old.seek(io::SeekFrom::Start(offset + length))?;
         io::copy(&mut (&old).take(behind - offset - length), &mut file)?;
@@ -83,7 +84,7 @@ mod tests {
     use crate::{limit_read, limit_rewrite, limit_write_shards};
     use std::ffi::CString;
 
-    /// A chunk of 24 bytes of contiguous memory; a part of a shard where it has a length.
+    /// A chunk of 24 bytes of contiguous memory. With a length it is part of a shard.
     fn chunk(path: &CString, memory: &mut [u8], start: usize, (offset, length): (u64, usize)) -> Chunk {
         Chunk {
             path: path.as_ptr(),
@@ -109,9 +110,9 @@ mod tests {
         }
     }
 
-    /// Where the inner chunks are, as the file itself says.
+    /// Returns offset and length of the inner chunks from the stored index.
     fn index(path: &CString, count: usize) -> Vec<(u64, usize)> {
-        // SAFETY: it ends with NUL.
+        // SAFETY: the path ends with NUL.
         let bytes = std::fs::read(unsafe { crate::as_path(path.as_ptr()) }).unwrap();
         let index = &bytes[bytes.len() - 16 * count - 4..];
         assert_eq!(with_checksum(index[..16 * count].to_vec()), index);

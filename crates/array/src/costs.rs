@@ -22,7 +22,7 @@ pub(crate) const WINDOW: usize = if cfg!(test) { 512 } else { 1 << 20 };
 
 /// A chunk is decoded in part only if at least this many bytes need not be decoded.
 ///
-/// Codecs work in blocks, and those of zstd have 128 KiB. Row: `shard-front`.
+/// Codecs work in blocks, and a block of zstd has 128 KiB. Row: `shard-front`.
 pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
 /// Outputs of at least this size are first checked for absent chunks. Row: `sparse`.

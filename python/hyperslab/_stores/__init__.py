@@ -1,1 +1,1 @@
-"""Stores: local, in memory, remote, zip, and those of fsspec, obstore and zarr-python."""
+"""Stores: local, in memory, remote, zip, and stores of fsspec, obstore and zarr-python."""

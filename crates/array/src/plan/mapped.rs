@@ -166,8 +166,8 @@ impl<P> Mapped<P> {
 
     /// Returns whether the distance between points varies in this memory.
     ///
-    /// Such memory cannot be used directly. This happens only if points have several axes in the
-    /// result.
+    /// If it does, the memory cannot be used directly. This happens only if points have several
+    /// axes in the result.
     pub(crate) fn is_uneven(&self) -> bool {
         self.uneven
     }

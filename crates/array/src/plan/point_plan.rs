@@ -5,8 +5,8 @@
 //!    within a chunk), its place in the result, and its number of points.
 //! 2. Entries are sorted by place. The entries of one chunk are one span, in the order of the
 //!    chunk's bytes. Chunks of the same shard are neighbours.
-//! 3. Each span becomes a task. A span with a single entry becomes a task like those of slices, and
-//!    is executed in the same way. Other tasks carry a [`Pick`].
+//! 3. Each span becomes a task. A span with a single entry becomes a task like a slice's, and is
+//!    executed in the same way. Other tasks carry a [`Pick`].
 //!
 //! An entry has 16 bytes, however many axes there are.
 

@@ -1,4 +1,4 @@
-//! Where a list of points may be cut without decoding chunks again and again.
+//! Finds where a list of points may be cut without decoding chunks again and again.
 //!
 //! Successive points in one chunk are a **stretch**. A cut between two stretches makes a chunk be
 //! decoded twice only if later points return to a chunk from before the cut. There are two cases:

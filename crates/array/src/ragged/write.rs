@@ -98,9 +98,9 @@ fn write_cells(
     let target = selection.shape();
     let strides = broadcast(layout, shape, &target)?;
     let bound = layout.bound(&Arc::new(heap)).ok_or_else(|| one_size(layout))?;
-    // SAFETY: there is a cell for each element of the values' shape, one after the other, and
-    // `strides` are those of this shape, or 0. Nobody writes to the cells before the source is
-    // dropped.
+    // SAFETY: there is a cell for each element of the values' shape, one after the other. The
+    // `strides` are the strides of this shape, or 0. Nobody writes to the cells before the source
+    // is dropped.
     let source = unsafe { Source::from_raw(cells.as_slice().as_ptr(), &target, &strides) };
     write(&bound, &source)
 }

@@ -1,8 +1,8 @@
 //! Locates the chunks that a request touches in some shards.
 //!
 //! 1. Open the shards with one call of the store ([`Shard::open_all`]).
-//! 2. Get the indexes of one depth, first those of the objects. They come from the cache, or are
-//!    read together, within a bound on memory. Check them.
+//! 2. Get the indexes of one depth, starting with the indexes of the objects. They come from the
+//!    cache, or are read together, within a bound on memory. Check them.
 //! 3. Look up the chunks. For shards within shards, repeat from step 2 one level further in, for
 //!    all shards at once.
 

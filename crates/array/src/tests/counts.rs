@@ -42,7 +42,7 @@ fn chunks_far_away_are_asked_for_together() {
         let rounds = || counting.rounds.swap(0, Relaxed);
         assert_eq!(read(&far, &all, options).unwrap().as_slice(), &values[..]);
         assert_eq!(rounds(), 2);
-        // A series through all chunks. Of plain chunks, only its elements are read.
+        // A series through all chunks. In plain chunks, only its elements are read.
         let series = select(&spec.shape, &[Index::ALL, Index::At(5)]);
         counting.bytes.store(0, Relaxed);
         let found = read(&far, &series, options).unwrap();

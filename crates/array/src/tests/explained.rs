@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts the bytes that come out of a codec, on a test's thread and on those that help it.
+/// Counts the bytes that come out of a codec, on a test's thread and on its helper threads.
 #[derive(Debug)]
 struct CountedCodec(Arc<dyn Codec>, Arc<AtomicU64>);
 

@@ -123,8 +123,8 @@ fn pattern(dice: &mut Dice, shape: &[u64], exactly: Option<u64>) -> Option<(Patt
     }
 }
 
-/// A source of the same form as blocks of these lengths. It may have further axes, in each of which
-/// one element is meant.
+/// A source of the same form as blocks of these lengths. It may have further axes, with one
+/// selected element on each.
 fn same_form(dice: &mut Dice, lens: &[u64]) -> (Vec<u64>, Pattern, Coordinates) {
     let mut lens: Vec<u64> = lens.iter().copied().filter(|len| *len != 1).collect();
     for _ in 0..dice.throw(3) {

@@ -1,7 +1,6 @@
 //! Shards that are written in parts.
 //!
-//! Whatever the parts and the shards are, the array holds the written elements, and each shard was
-//! put once.
+//! For all parts and shards, the array holds the written elements, and each shard was put once.
 
 use super::generated::spec;
 use super::model::{Model, Spec, get, select};

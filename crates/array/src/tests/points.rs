@@ -330,7 +330,7 @@ fn at(values: &[u8], index: usize) -> [u8; 4] {
     values[index * 4..][..4].try_into().unwrap()
 }
 
-/// Each chunk is read once. Of plain chunks, only the wanted bytes are read.
+/// Each chunk is read once. In plain chunks, only the wanted bytes are read.
 #[test]
 fn only_what_is_wanted_is_read() {
     let memory = MemoryStore::new();

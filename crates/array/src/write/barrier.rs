@@ -50,7 +50,7 @@ pub(crate) fn add(array: u64, writer: Weak<dyn Queue>) {
 }
 
 /// The live writers of a process, by the number of their array.
-// Per process: a child has none, its writers write at once.
+// Per process: a child starts with an empty list, because its writers write at once.
 #[derive(Default)]
 pub(crate) struct Writers(Mutex<Vec<(u64, Weak<dyn Queue>)>>);
 

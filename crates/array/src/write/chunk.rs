@@ -114,7 +114,7 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// Stores what was produced, if the stored object is as expected.
+    /// Stores the strategy's result, if the stored object is as expected.
     ///
     /// Otherwise returns `false`, and nothing has changed. The store may keep the memory of encoded
     /// bytes.

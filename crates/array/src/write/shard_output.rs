@@ -233,8 +233,8 @@ struct OutputState<'s> {
     next: usize,
     /// Chunks that came too early, by turn: number in the index, and bytes.
     early: BTreeMap<usize, (usize, Option<Vec<u8>>)>,
-    /// Threads that came too early, and wait. If there are none, nobody is woken: that takes a
-    /// system call.
+    /// Threads that came too early, and wait. With 0, nobody is woken: a wake-up takes a system
+    /// call.
     waiting: usize,
     /// Some turn will never come.
     abandoned: bool,

@@ -4,9 +4,9 @@
 //!    results of each piece are scaled.
 //! 2. One pass adds the elements and finds the smallest and the largest. For floats it adds the
 //!    differences from a pivot, the first element of the piece, and their squares.
-//! 3. Integers take two passes. So do floats if some are NaN or infinite, or if the pivot is so far
-//!    from the mean that digits were lost. The second pass adds the squared differences from the
-//!    mean.
+//! 3. Integers take two passes. Floats also do, if some are NaN or infinite, or if the pivot is so
+//!    far from the mean that digits were lost. The second pass adds the squared differences from
+//!    the mean.
 //! 4. If there are bins, another pass counts.
 
 use super::histogram::Bins;

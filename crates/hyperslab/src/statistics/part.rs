@@ -151,7 +151,7 @@ impl Part {
         (self.sum + Double::of_int(self.sum_int)).over(self.count)
     }
 
-    /// Converts the statistics of stored numbers to those that the packing represents: floats.
+    /// Converts statistics of packed numbers to statistics of the unpacked numbers: floats.
     pub(super) fn unpacked(self, packing: &Packing) -> Part {
         if self.count == 0 {
             return self;

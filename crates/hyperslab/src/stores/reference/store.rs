@@ -104,7 +104,7 @@ impl ReferenceStore {
 
     /// The stamp of bytes from the document.
     fn inline_stamp(&self, key: &str) -> Stamp {
-        // The device number is below those of counted versions, hashes and archives.
+        // The device number is below the numbers for counted versions, hashes and archives.
         Stamp::new([Stamp::NO_DEVICE - 8, self.number, hash(&self.url), hash(key), key.len() as u64, 0, 0])
     }
 
