@@ -259,7 +259,7 @@ def test_a_signal_handler_that_reads_what_it_interrupted(large: Path) -> None:
 def test_a_forked_child_does_not_move_the_position_of_its_parent(large: Path) -> None:
     code = """
 import io, os, sys, hyperslab as hs
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_h5_file import Counting
 from pathlib import Path
 array = hs.File(Counting(Path(sys.argv[1])))["z"]
@@ -273,8 +273,9 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 print(int(array[3].sum()))
 """
+    here = str(Path(__file__).parent)
     found = subprocess.run(
-        [sys.executable, "-c", code, str(large), str(Path(__file__).parent)],
+        [sys.executable, "-c", code, str(large), here, f"{here}/../lib"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,8 +1,8 @@
 """The lanes of tests: markers that the everyday loop leaves out, and the tests that have them.
 
 `pytest` runs tests without these markers; `make test` runs all. A new test needs no entry here unless
-it takes more than about two seconds, kills processes, forks, starts a real server, or compares with
-other software at length.
+it takes more than a second, needs its usual number of generated cases, kills processes, forks, starts
+a real server, or compares with other software at length.
 """
 
 from __future__ import annotations
@@ -45,7 +45,69 @@ LANES: dict[str, list[str]] = {
         "zarr/test_zarr_programs.py",
         "zarr/test_zarr_suite.py",
     ],
-    "slow": [],
+    "slow": [
+        "cli/test_cli.py",
+        "compute/test_map_chunks.py::test_executors",
+        "compute/test_tasks.py::test_lost_workers_of_a_pool",
+        "compute/test_tasks.py::test_lost_workers_of_dask",
+        "compute/test_tasks.py::test_results",
+        "compute/test_tasks.py::test_retries",
+        "copy/test_plan_copy.py::test_errors_of_tasks",
+        "copy/test_plan_copy.py::test_killed_between_the_last_steps",
+        "copy/test_plan_copy.py::test_processes",
+        "copy/test_plan_copy_checks.py::test_a_bar_on_standard_error",
+        "copy/test_plan_copy_checks.py::test_a_byte_that_was_flipped_is_written_anew",
+        "copy/test_plan_copy_checks.py::test_copies_are_compared_by_tasks",
+        "copy/test_plan_copy_cli.py",
+        "copy/test_plan_copy_fence.py::test_a_server_without_conditions",
+        "copy/test_plan_copy_late.py::test_a_run_is_stopped_while_it_moves_the_copy",
+        "copy/test_plan_copy_regions.py::test_values_and_counts_as_planned",
+        "dask/test_dask.py::test_threads_of_dask_and_of_the_engine_do_not_multiply",
+        "elements/test_masked.py::test_large_results_of_every_strategy",
+        "elements/test_masked.py::test_what_equals_the_fill_value_is_masked",
+        "hdf5/test_hdf5_api.py::test_what_cannot_be_read_does_not_hide_the_rest",
+        "hdf5/test_hdf5_bad.py",
+        "hdf5/test_hdf5_corners.py::test_long_work_hears_ctrl_c",
+        "hdf5/test_hdf5_interrupts.py::test_commands",
+        "hdf5/test_hdf5_interrupts.py::test_keyboard_interrupt",
+        "hdf5/test_hdf5_interrupts.py::test_the_file_takes_many_reads",
+        "hdf5/test_hdf5_nested.py::test_very_many",
+        "hdf5/test_hdf5_netcdf.py::test_files_of_other_projects",
+        "hdf5/test_hdf5_netcdf.py::test_phony_dimensions",
+        "hdf5/test_hdf5_netcdf.py::test_what_netcdf_writes",
+        "hdf5/test_vlen_hdf5.py::test_damaged_heaps",
+        "hdf5/test_vlen_hdf5.py::test_reads_of_a_heap",
+        "hdf5/test_vlen_hdf5.py::test_very_many",
+        "hostile/test_absurd_sizes.py::test_copies_of_deep_groups_cost_what_they_are_deep",
+        "hostile/test_absurd_sizes.py::test_deep_hdf5_groups",
+        "hostile/test_limits.py::test_more_files_than_descriptors",
+        "packaging/test_gallery.py::test_the_gallery_runs",
+        "packaging/test_support_table.py::test_each_row",
+        "remote/test_remote_appends.py::test_each_row_is_there_once",
+        "remote/test_remote_cache.py::test_many_processes_and_one_small_folder",
+        "remote/test_remote_changes.py::test_changes_of_all_processes_stay",
+        "remote/test_remote_credentials.py::test_credentials_are_renewed_before_they_end",
+        "remote/test_remote_credentials.py::test_moto_takes_the_signatures",
+        "remote/test_remote_faults.py::test_writers_lose_nothing",
+        "remote/test_remote_s3.py::test_processes_that_write_to_one_chunk_lose_nothing",
+        "shards/test_shards_concurrent.py::test_processes_lose_nothing",
+        "shards/test_shards_memory.py::test_a_shard_is_never_in_memory",
+        "shards/test_shards_syscalls.py::test_48_of_64_inner_chunks",
+        "stores/test_mapping_stores.py::test_fork_while_other_threads_read",
+        "stores/test_mapping_stores.py::test_memory_urls",
+        "stores/test_zip.py::test_a_killed_writer_leaves_an_archive",
+        "stores/test_zip.py::test_archives_of_others",
+        "stores/test_zip.py::test_processes_append_one_after_the_other",
+        "stores/test_zip.py::test_the_command_line",
+        "xarray/test_anndata.py::test_copies_are_equal",
+        "xarray/test_meaning_odd.py::test_refusals_say_how_to_go_on",
+        "xarray/test_xarray_replace.py::test_a_cluster_writes_to_a_server",
+        "xarray/test_xarray_replace.py::test_killed",
+        "xarray/test_xarray_replace.py::test_workers_of_a_cluster_write_beside",
+        "xarray/test_xarray_write.py::test_cluster",
+        "xarray/test_xarray_write.py::test_many_variables_on_a_server",
+        "zarr/test_zarr_functions.py::test_groups_are_listed_in_one_pass",
+    ],
 }
 """Marker → files, or ``file::test``, below `tests/`."""
 
