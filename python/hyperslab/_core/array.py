@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import warnings
@@ -30,7 +29,6 @@ from hyperslab._core.info import (
 )
 from hyperslab._core.metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._core.node import ZarrNode
-from hyperslab._display.html import array_html
 from hyperslab._elements.optional import is_optional, value_dtype
 from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._stores.store import Store, StoreLike
@@ -330,6 +328,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         if self.dimension_names is not None:
             facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
         title = f"Array {self._store.url}{self.name}"
+        from hyperslab._display.html import array_html
+
         return array_html(title, facts, self.shape, self._largest_chunk, self._largest_shard)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -338,6 +338,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         return _reopen, (self._store, self.path, self.zarr_format, own, self._cache, brought, before)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
+        import hashlib
+
         state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
         return "hyperslab.Array", self._store.url, self.path, state, *content_of(self)
 
