@@ -9,14 +9,14 @@ from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hyperslab import _native
 from hyperslab._codecs import user as user_codecs
 from hyperslab._core.array_common import AnyArray
-from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config, settled
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
 from hyperslab._core.info import (
@@ -87,17 +87,6 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     __class_getitem__: Any = classmethod(GenericAlias)
 
     _reads_fields = True
-
-    def __new__(
-        cls,
-        handle: _native.ArrayHandle,
-        store: Store,
-        config: ArrayConfig | None = None,
-        cache: Cache | None = None,
-        before: ArrayConfig = NO_CONFIG,
-    ) -> Self:
-        own = config or NO_CONFIG
-        return super().__new__(cls, handle, store, own, cache, settled(own, before))
 
     # ---- opening
 

@@ -77,7 +77,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     """A group of any format: access to its nodes, and changes if the format can be written."""
 
     def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
-        self = super().__new__(cls, handle, store.read_only)
+        self = super().__new__(cls, handle, store._read_only)
         self._store = store
         if cache is not None:
             self._cache = cache

@@ -100,6 +100,8 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     (b'Rh\\xc3\\xb4ne', 'Rhône')
     """
 
+    _settles = False
+
     @Once
     def _of_objects(self) -> _native.ElementHandle | None:
         """The element type, if Python must make objects of elements; ``None``: the engine does."""

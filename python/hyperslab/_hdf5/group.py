@@ -145,7 +145,8 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         if not store._native.is_file_of(handle):
             store = FileStore._of(handle.file)
         if isinstance(handle, _native.ArrayHandle):
-            return FileArray(handle, store, None, self._cache)._as_kin()
+            array = FileArray(handle, store, None, self._cache)
+            return array if FileArray._kin is None else array._as_kin()
         return FileGroup(handle, store, self._cache)
 
     # ---- what it is
@@ -195,7 +196,8 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     def __getitem__(self, path: str | bytes | Reference) -> Any:
         if isinstance(path, Reference):
             return self._node(path._open())
-        path = _text(path)
+        if not isinstance(path, str):
+            path = _text(path)
         if not path:
             raise KeyError("Unable to open object (no name specified)")
         try:

@@ -239,15 +239,18 @@ class FileStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
     ) -> None:
-        from hyperslab._stores.remote import flat_options
+        self._options = []
+        if storage_options is not None:
+            from hyperslab._stores.remote import flat_options
 
-        self._options = flat_options(storage_options)
-        handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
+            self._options = flat_options(storage_options)
+        location = path if isinstance(path, str) else location_of(path)
+        handle, inside = _native.StoreHandle.reach(location, False, self._options)
         if not (handle.is_file or inside):
             # The name of an object on a server may have any ending.
             handle, inside = handle.file_at("") or (handle, inside)
         if inside or not handle.is_file:
-            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location_of(path))}'")
+            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location)}'")
         self._native, self._read_only = handle, True
 
     @classmethod
