@@ -143,7 +143,8 @@ class BackendEntrypoint(_XarrayEntrypoint):
             v2.
         """
         place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
-        reader = place.reader(group, _names(drop_variables), use_zarr_fill_value_as_mask)
+        dropped = _names(drop_variables) if drop_variables else frozenset[str]()
+        reader = place.reader(group, dropped, use_zarr_fill_value_as_mask)
         return _dataset(
             reader,
             mask_and_scale=mask_and_scale,
@@ -212,48 +213,38 @@ class _Place:
     ) -> None:
         # Bytes are the contents of a file, as in xarray's own engines.
         self._given = io.BytesIO(given) if isinstance(given, bytes | memoryview) else _normalize_path(given)
-        self._storage_options = storage_options
+        self._source = self._given if isinstance(self._given, str) else None
         # As in xarray, the store's own attribute takes precedence.
         known = getattr(given, "supports_consolidated_metadata", True)
-        self._consolidated = consolidated if known else False
-        self._zarr_format = zarr_format
-
-    @property
-    def _source(self) -> str | None:
-        return self._given if isinstance(self._given, str) else None
-
-    def _root(self, path: str | None) -> Any:
-        if isinstance(self._given, AnyGroup):
-            given: Any = self._given
-            return given[path] if path else given
-        return open_group(
-            self._given,
-            mode="r",
-            path=path,
-            storage_options=self._storage_options,
-            use_consolidated=self._consolidated,
-            zarr_format=self._zarr_format,
-        )
+        self._options: dict[str, Any] = {
+            "mode": "r",
+            "storage_options": storage_options,
+            "use_consolidated": consolidated if known else False,
+            "zarr_format": zarr_format,
+        }
 
     def _found(self, path: str) -> Group | FileGroup:
         """Return the root of a file, or the Zarr group at a path."""
-        try:
-            root = self._root(None)
-        except NodeNotFoundError:
-            # A Zarr group may exist without a group above it.
-            if not path.strip("/"):
-                raise
-            return self._root(path)  # type: ignore[no-any-return]
-        if isinstance(root, FileGroup) or not path.strip("/"):
+        inner = path.strip("/")
+        root: Any = self._given
+        if not isinstance(root, AnyGroup):
+            try:
+                root = open_group(root, **self._options)
+            except NodeNotFoundError:
+                # A Zarr group may exist without a group above it.
+                if not inner:
+                    raise
+                return open_group(root, path=path, **self._options)
+        if isinstance(root, FileGroup) or not inner:
             return root  # type: ignore[no-any-return]
         # Open it through the root, which may have consolidated metadata.
-        return root.get_group(path.strip("/"))  # type: ignore[no-any-return]
+        return root.get_group(inner)  # type: ignore[no-any-return]
 
     def reader(
         self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
     ) -> AbstractDataStore:
         """Return the reader of the group at a path."""
-        start = _absolute(path)
+        start = "/" if path is None else _absolute(path)
         found = self._found(path or "/")
         if isinstance(found, FileGroup):
             return FileReader(FileTree(found, self._source), start, dropped)

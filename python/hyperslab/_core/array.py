@@ -158,9 +158,12 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         ``numpy.ma.masked`` is possible if elements may be missing. ``None`` if Zarr v2 metadata
         gives no fill value; such elements read as zero, empty or None.
         """
-        fill, (kind, item) = self._fill, kind_of(self.dtype)
+        fill, dtype = self._fill, self.dtype
         if fill is None:
             return None
+        if dtype.kind in "biufc" and dtype.metadata is None:
+            return np.frombuffer(fill, dtype)[0]
+        kind, item = kind_of(dtype)
         if is_optional(self.dtype):
             return np.frombuffer(fill, value_dtype(self.dtype), 1)[0] if fill[-1] else np.ma.masked
         if kind in OBJECTS:

@@ -59,7 +59,7 @@ def place_of(
             f"{found.url}: {found._native.file_format} files are read only so far; "
             f"mode is {mode!r} instead of 'r'"
         )
-    if found.read_only:
+    if found._read_only:
         if mode not in (None, "r"):
             raise ReadOnlyError(
                 f"Store is read-only but mode is {mode!r}. Create a writable store or use 'r' mode."

@@ -101,6 +101,11 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     """
 
     _settles = False
+    if TYPE_CHECKING:
+        _stored_shape: tuple[int, ...]
+    else:
+        # The engine's own property, without the Python around `shape`.
+        _stored_shape = _native.ArrayBase.shape
 
     @Once
     def _of_objects(self) -> _native.ElementHandle | None:
@@ -120,7 +125,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     @property
     def shape(self) -> tuple[int, ...]:
         """Elements per axis; ``None`` if the dataset has no elements and no shape."""
-        found = super().shape
+        found = self._stored_shape
         return None if found == (0,) and self._is_null else found  # type: ignore[return-value]
 
     @property

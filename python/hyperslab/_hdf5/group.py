@@ -35,7 +35,7 @@ from hyperslab.errors import (
     UnsupportedError,
 )
 
-__all__ = ["Datatype", "FileGroup"]
+__all__ = ["NOWHERE", "Datatype", "FileGroup"]
 
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ else:
     _Base = AnyGroup
 
 # Errors of links that are broken, out of bounds, or lead to objects that cannot be opened.
-_NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
+NOWHERE = (KeyError, ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
 
 
 class Datatype(Kin):
@@ -230,7 +230,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             return type(link) if getclass else link
         try:
             found = self[name]
-        except (KeyError, *_NOWHERE):
+        except NOWHERE:
             return default
         return type(found) if getclass else found
 
@@ -291,7 +291,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         for name, (kind, address, _, _) in self._file_links():
             try:
                 found = self._node(self._file_object(address, name)) if kind == "hard" else self[name]
-            except (KeyError, *_NOWHERE):
+            except NOWHERE:
                 found = None
             yield name, found
 

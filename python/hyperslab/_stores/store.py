@@ -441,8 +441,9 @@ def open_root(
     # On a server, looking in advance would cost a request.
     if type(location) is str and "://" in location:
         return None
-    fsync = config.fsync
-    found = _native.open_root(location_of(location), fsync, zarr_format)
+    fsync = config._values["fsync"]
+    place = location if isinstance(location, str) else location_of(location)
+    found = _native.open_root(place, fsync, zarr_format)
     return None if found is None else (_store_of(found[0], fsync, read_only), found[1])
 
 
@@ -471,7 +472,7 @@ def _store_of(
 
 def _reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
     """Return the store that a path or URL leads into, and the path in the store."""
-    fsync, options = config.fsync, None
+    fsync, options = config._values["fsync"], None
     if "://" in location and _native.takes_storage_options(location):
         from hyperslab._stores.remote import flat_options
 
