@@ -21,6 +21,7 @@ __all__ = [
     "StorePath",
     "location_of",
     "open_root",
+    "reach",
     "refuse_file_name",
     "resolve_store",
     "store_beside",
@@ -470,7 +471,7 @@ def _store_of(
     return store
 
 
-def _reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
+def reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
     """Return the store that a path or URL leads into, and the path in the store."""
     fsync, options = config._values["fsync"], None
     if "://" in location and _native.takes_storage_options(location):
@@ -510,7 +511,7 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
     if isinstance(store, StorePath):
         return store.store, store.path
     if isinstance(store, str):
-        return _reach(store, storage_options)
+        return reach(store, storage_options)
     from hyperslab._stores.file_objects import is_file_object, store_of_object
 
     if is_file_object(store):
@@ -520,11 +521,11 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
         if protocol not in ("", "file"):
             # A path of universal_pathlib on a server.
             if _native.takes_storage_options(str(store)):
-                return _reach(str(store), getattr(store, "storage_options", None))
+                return reach(str(store), getattr(store, "storage_options", None))
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )
-        return _reach(location_of(store))
+        return reach(location_of(store))
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

@@ -63,21 +63,27 @@ class FileTree:
         self.source = root._store.url if source is None else source
         self.is_classic = root._store._native.file_format == "NetCDF-3"
         self.meaning = _native.FileMeaning(root, True)
-        self._members: dict[str, _Members] = {}
+        self.known: dict[str, _Members] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileTree, (self.root, self.source)
 
     def members(self, path: str) -> _Members:
         """Return the members of the group at a path like ``/a/b``; the root is ``/``."""
-        found = self._members.get(path)
+        found = self.known.get(path)
         if found is not None:
             return found
         found, group = _Members(), self.root if path == "/" else self.group(path)
         for name, (kind, address, _, _) in group._file_links():
-            # As in `FileGroup._each`, without a generator's step for each member.
+            # As in `FileGroup._each`, with fewer calls for each array: a hard link stays in the file.
+            node: Any
             try:
-                node = group._node(group._file_object(address, name)) if kind == "hard" else group[name]
+                if kind != "hard":
+                    node = group[name]
+                elif isinstance(handle := group._file_object(address, name), _native.ArrayHandle):
+                    node = FileArray(handle, group._store, None, group._cache)
+                else:
+                    node = group._node(handle)
             except NOWHERE:
                 continue
             # Most nodes are arrays. To ask a node for another class runs Python: see `Kin`.
@@ -95,7 +101,7 @@ class FileTree:
                 found.groups[name] = node
             elif isinstance(node, Datatype):
                 found.types[name] = node
-        self._members[path] = found
+        self.known[path] = found
         return found
 
     def group(self, path: str) -> FileGroup:
@@ -142,8 +148,11 @@ class FileReader(AbstractDataStore):
 
     def get_encoding(self) -> dict[str, Any]:
         """Return the unlimited dimensions of the group, including dimensions without a scale."""
-        found = set(self._tree.meaning.unlimited(self._path))
-        for variable in self._tree.members(self._path).variables:
+        tree, path = self._tree, self._path
+        found = set(tree.meaning.unlimited(path))
+        # xarray gets the variables first.
+        members = tree.known.get(path) or tree.members(path)
+        for variable in members.variables:
             most = variable.facts["maxshape"] or ()
             # Dimensions with a scale were found already.
             if None in most and variable.array.dimension_names is None:
@@ -242,19 +251,31 @@ def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
 
 
 def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str, Any]:
-    """Return attributes by name. Types that NumPy lacks are left out with a warning."""
-    found = {}
+    """Return attributes by name, as in netCDF4-python: text is `str`, a single element is a scalar.
+
+    Types that NumPy lacks are left out with a warning.
+    """
+    found: dict[str, Any] = {}
     for handle in handles:
         name = handle.name
         try:
-            found[name] = _attribute(name, handle)
+            element = handle.element
+            if element is None or element.dtype.kind not in "biufc" or handle.shape is None:
+                found[name] = _attribute(name, handle)
+                continue
+            # Numbers are the most frequent values.
+            dtype, shape = element.dtype, handle.shape
+            numbers = handle.data().view(dtype)
+            if not dtype.isnative:
+                numbers = numbers.astype(dtype.newbyteorder("="))
+            found[name] = numbers[0] if math.prod(shape) == 1 else numbers.reshape(shape)
         except UnsupportedError as error:
             warnings.warn(f"attribute {name!r} of {owner} is left out: {error}", stacklevel=2)
     return found
 
 
 def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
-    """Return an attribute as in netCDF4-python: text is `str`, a single element is a scalar."""
+    """Return an attribute that is no number, or one of NetCDF-3."""
     element = handle.element
     if element is None:
         text, shape = handle.text, handle.shape
@@ -279,13 +300,8 @@ def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
         found = np.ravel(attribute_value(handle)).tolist()
         texts = [_text(text.encode("utf-8", "surrogateescape")) for text in found]
         return texts[0] if count == 1 else texts
-    if dtype.kind not in "biufc":
-        value = attribute_value(handle)
-        return value.ravel()[0] if dtype.names and count == 1 and isinstance(value, np.ndarray) else value
-    found = handle.data().view(dtype)
-    if not dtype.isnative:
-        found = found.astype(dtype.newbyteorder("="))
-    return found[0] if count == 1 else found.reshape(shape)
+    value = attribute_value(handle)
+    return value.ravel()[0] if dtype.names and count == 1 and isinstance(value, np.ndarray) else value
 
 
 def _bytes_of(handle: _native.AttributeHandle) -> bytes:
