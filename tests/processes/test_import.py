@@ -155,6 +155,23 @@ def test_the_first_access_loads_a_module(code: str, wanted: str) -> None:
     assert wanted in loaded(f"import hyperslab as hs; {code}")
 
 
+def test_threads_load_modules_at_the_same_time() -> None:
+    code = """
+import hyperslab as hs
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+names = [name for name in hs.__all__ if name not in vars(hs)] * 2
+start = Barrier(len(names))
+def get(name):
+    start.wait()
+    return getattr(hs, name)
+with ThreadPoolExecutor(len(names)) as executor:
+    assert len(names) > 70
+    assert all(found is vars(hs)[name] for name, found in zip(names, executor.map(get, names)))
+"""
+    assert "hyperslab._hdf5.file" in loaded(code)
+
+
 def test_all_names_are_there_before_their_modules() -> None:
     code = """
 import hyperslab as hs, inspect
