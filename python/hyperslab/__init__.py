@@ -10,40 +10,20 @@ Names and meanings follow zarr-python 3.
 """
 
 import atexit as _atexit
+import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from hyperslab import _start as _start  # isort: split
 
 from hyperslab import _native as _native
-from hyperslab import codecs, errors, h5, storage
+from hyperslab import codecs, errors
 from hyperslab._base.config import Config, config
-from hyperslab._base.debug import print_debug_info
-from hyperslab._compute.map import BlockInfo, map_chunks
-from hyperslab._compute.pyramid import pyramid
-from hyperslab._compute.statistics import Statistics, statistics
-from hyperslab._copy.copy import CopyReport, copy
-from hyperslab._copy.together import copy_all, copy_store
 from hyperslab._core.array import Array
 from hyperslab._core.attrs import Attributes
 from hyperslab._core.cache import Cache, CacheLike
 from hyperslab._core.group import Group
 from hyperslab._core.unreadable import UnreadableArray, UnreadableNodeWarning
-from hyperslab._create.advise import AccessCost, Advice, AdvisedLayout, advise
-from hyperslab._create.convenience import (
-    array,
-    create,
-    empty,
-    full,
-    load,
-    ones,
-    save,
-    save_array,
-    save_group,
-    zeros,
-)
-from hyperslab._create.hierarchy import create_hierarchy, tree
 from hyperslab._create.new import create_array, create_group, from_array
-from hyperslab._create.new_like import empty_like, full_like, ones_like, open_like, zeros_like
 from hyperslab._create.open import (
     consolidate_metadata,
     group,
@@ -56,11 +36,6 @@ from hyperslab._elements.hdf5_types import Empty
 from hyperslab._elements.optional import optional_dtype
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import vlen_dtype
-from hyperslab._hdf5.array import FileArray
-from hyperslab._hdf5.attrs import FileAttributes
-from hyperslab._hdf5.file import File
-from hyperslab._hdf5.group import Datatype, FileGroup
-from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
 from hyperslab._index.explain import Explain, ExplainTask
 from hyperslab._index.view import View
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
@@ -68,9 +43,73 @@ from hyperslab._stores.store import FileStore, LocalStore, MemoryStore, Store, S
 from hyperslab.errors import HyperslabError
 
 if _TYPE_CHECKING:
+    from hyperslab import h5, storage
     from hyperslab._aio.nodes import AsyncArray, AsyncGroup, open_async
+    from hyperslab._base.debug import print_debug_info
+    from hyperslab._compute.map import BlockInfo, map_chunks
+    from hyperslab._compute.pyramid import pyramid
+    from hyperslab._compute.statistics import Statistics, statistics
+    from hyperslab._copy.copy import CopyReport, copy
     from hyperslab._copy.plan import CopyPlan, plan_copy
     from hyperslab._copy.run import CopyRun
+    from hyperslab._copy.together import copy_all, copy_store
+    from hyperslab._create.advise import AccessCost, Advice, AdvisedLayout, advise
+    from hyperslab._create.convenience import (
+        array,
+        create,
+        empty,
+        full,
+        load,
+        ones,
+        save,
+        save_array,
+        save_group,
+        zeros,
+    )
+    from hyperslab._create.hierarchy import create_hierarchy, tree
+    from hyperslab._create.new_like import empty_like, full_like, ones_like, open_like, zeros_like
+    from hyperslab._hdf5.array import FileArray
+    from hyperslab._hdf5.attrs import FileAttributes
+    from hyperslab._hdf5.file import File
+    from hyperslab._hdf5.group import Datatype, FileGroup
+    from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
+
+# Names that are imported on first access, by module. Importing all of them here would take three
+# times as long. Type checkers see the names above.
+_LAZY = {
+    "h5": ("h5",),
+    "storage": ("storage",),
+    "_aio.nodes": ("AsyncArray", "AsyncGroup", "open_async"),
+    "_base.debug": ("print_debug_info",),
+    "_compute.map": ("BlockInfo", "map_chunks"),
+    "_compute.pyramid": ("pyramid",),
+    "_compute.statistics": ("Statistics", "statistics"),
+    "_copy.copy": ("CopyReport", "copy"),
+    "_copy.plan": ("CopyPlan", "plan_copy"),
+    "_copy.run": ("CopyRun",),
+    "_copy.together": ("copy_all", "copy_store"),
+    "_create.advise": ("AccessCost", "Advice", "AdvisedLayout", "advise"),
+    "_create.convenience": (
+        "array",
+        "create",
+        "empty",
+        "full",
+        "load",
+        "ones",
+        "save",
+        "save_array",
+        "save_group",
+        "zeros",
+    ),
+    "_create.hierarchy": ("create_hierarchy", "tree"),
+    "_create.new_like": ("empty_like", "full_like", "ones_like", "open_like", "zeros_like"),
+    "_hdf5.array": ("FileArray",),
+    "_hdf5.attrs": ("FileAttributes",),
+    "_hdf5.file": ("File",),
+    "_hdf5.group": ("Datatype", "FileGroup"),
+    "_hdf5.links": ("ExternalLink", "HardLink", "SoftLink"),
+}
+_MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 
 # Background threads store what a dropped writer still held, and they end with the process. Finish
 # the writers first: they may write into archives. `atexit` runs the last registered function first.
@@ -167,20 +206,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import rarely used names on first access."""
-    if name in ("AsyncArray", "AsyncGroup", "open_async"):
-        from hyperslab._aio import nodes
-
-        return getattr(nodes, name)
-    if name in ("CopyPlan", "plan_copy"):
-        from hyperslab._copy import plan
-
-        return getattr(plan, name)
-    if name == "CopyRun":
-        from hyperslab._copy.run import CopyRun
-
-        return CopyRun
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a name of `_LAZY` on first access, and keep it."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(f"{__name__}.{_MODULE_OF[name]}")
+    found: object = module if _MODULE_OF[name] == name else getattr(module, name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -19,35 +19,15 @@ Examples
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
 from hyperslab._codecs import user
 from hyperslab._codecs.codec import Codec, ZarrFormat, plain
-from hyperslab._codecs.numcodecs import (
-    BZ2,
-    CRC32,
-    LZ4,
-    LZMA,
-    ZFPY,
-    Adler32,
-    AsType,
-    Base64,
-    BitRound,
-    Categorize,
-    Delta,
-    FixedScaleOffset,
-    Fletcher32,
-    JenkinsLookup3,
-    PackBits,
-    PCodec,
-    Quantize,
-    Shuffle,
-    Zlib,
-)
 from hyperslab._codecs.user import register_codec
 from hyperslab._codecs.words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
 from hyperslab._codecs.zarr import (
@@ -66,6 +46,29 @@ from hyperslab._codecs.zarr import (
 )
 from hyperslab._elements.vlen import OBJECTS, Kind, kind_of, type_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hyperslab._codecs.numcodecs import (
+        BZ2,
+        CRC32,
+        LZ4,
+        LZMA,
+        ZFPY,
+        Adler32,
+        AsType,
+        Base64,
+        BitRound,
+        Categorize,
+        Delta,
+        FixedScaleOffset,
+        Fletcher32,
+        JenkinsLookup3,
+        PackBits,
+        PCodec,
+        Quantize,
+        Shuffle,
+        Zlib,
+    )
 
 __all__ = [
     "BZ2",
@@ -224,33 +227,15 @@ CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig | _Ha
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
 """A codec, a list of codecs, or ``"auto"``; ``None``: no codec."""
 
+# numcodecs' codecs are in `_codecs.numcodecs`, which is imported when one is needed.
 _CLASSES: tuple[type[Codec], ...] = (
     Bytes,
     Transpose,
     Gzip,
-    Zlib,
     Zstd,
     Blosc,
-    LZ4,
-    BZ2,
-    LZMA,
-    PCodec,
     Zfp,
-    ZFPY,
-    Shuffle,
     Crc32c,
-    CRC32,
-    Adler32,
-    Fletcher32,
-    JenkinsLookup3,
-    Base64,
-    Categorize,
-    Delta,
-    FixedScaleOffset,
-    Quantize,
-    AsType,
-    BitRound,
-    PackBits,
     PackBitsCodec,
     Reshape,
     Squeeze,
@@ -301,7 +286,7 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
     codecs.
     """
     if isinstance(codec, Codec):
-        if not isinstance(codec, Categorize):
+        if codec._v2 != "categorize":
             return None
     elif user.is_user_codec(codec):
         return None
@@ -386,15 +371,31 @@ def _parse(metadata: Mapping[str, Any]) -> Codec | None:
     if isinstance(name, str) and name.startswith("numcodecs."):
         # zarr-python's names for numcodecs' codecs. Their settings are as in v2.
         name, v2 = name.removeprefix("numcodecs."), True
-    for kind in _CLASSES:
-        if name == kind._v2 if v2 else name in (kind._v3, *kind._aliases):
-            break
-    else:
+    kind = _class_of(name, v2, _CLASSES)
+    if kind is None:
+        from hyperslab._codecs.numcodecs import CLASSES
+
+        kind = _class_of(name, v2, CLASSES)
+    if kind is None:
         return None
     try:
         return kind._parse(settings, v2)
     except TypeError:
         return None
+
+
+def _class_of(name: Any, v2: bool, classes: Iterable[type[Codec]]) -> type[Codec] | None:
+    named = (kind for kind in classes if (name == kind._v2 if v2 else name in (kind._v3, *kind._aliases)))
+    return next(named, None)
+
+
+def __getattr__(name: str) -> Any:
+    """Import numcodecs' codecs on first access, and keep them."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module("hyperslab._codecs.numcodecs"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -142,8 +142,9 @@ class BackendEntrypoint(_XarrayEntrypoint):
             Whether elements equal to a Zarr array's fill value are missing. Default: only in Zarr
             v2.
         """
-        place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
-        reader = place.reader(group, _names(drop_variables), use_zarr_fill_value_as_mask)
+        place = _Place(filename_or_obj, group, storage_options, consolidated, zarr_format)
+        dropped = _names(drop_variables) if drop_variables else frozenset[str]()
+        reader = place.reader(dropped, use_zarr_fill_value_as_mask)
         return _dataset(
             reader,
             mask_and_scale=mask_and_scale,
@@ -183,8 +184,8 @@ class BackendEntrypoint(_XarrayEntrypoint):
 
         Takes the arguments of `open_dataset`.
         """
-        place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
-        readers = place.readers(group, _names(drop_variables), use_zarr_fill_value_as_mask)
+        place = _Place(filename_or_obj, group, storage_options, consolidated, zarr_format)
+        readers = place.readers(_names(drop_variables), use_zarr_fill_value_as_mask)
         return {
             path: _dataset(
                 reader,
@@ -201,70 +202,54 @@ class BackendEntrypoint(_XarrayEntrypoint):
 
 
 class _Place:
-    """The place to open, with options."""
+    """The root of a file, or the Zarr group at a path."""
 
     def __init__(
         self,
         given: Any,
+        path: str | None,
         storage_options: Mapping[str, Any] | None,
         consolidated: bool | None,
         zarr_format: Any,
     ) -> None:
         # Bytes are the contents of a file, as in xarray's own engines.
-        self._given = io.BytesIO(given) if isinstance(given, bytes | memoryview) else _normalize_path(given)
-        self._storage_options = storage_options
+        place: Any = io.BytesIO(given) if isinstance(given, bytes | memoryview) else _normalize_path(given)
+        self._source = place if isinstance(place, str) else None
+        self._start = "/" if path is None else _absolute(path)
+        inner = (path or "").strip("/")
         # As in xarray, the store's own attribute takes precedence.
         known = getattr(given, "supports_consolidated_metadata", True)
-        self._consolidated = consolidated if known else False
-        self._zarr_format = zarr_format
+        options: dict[str, Any] = {
+            "mode": "r",
+            "storage_options": storage_options,
+            "use_consolidated": consolidated if known else False,
+            "zarr_format": zarr_format,
+        }
+        root: Any = place
+        if not isinstance(place, AnyGroup):
+            try:
+                root = open_group(place, **options)
+            except NodeNotFoundError:
+                # A Zarr group may exist without a group above it.
+                if not inner:
+                    raise
+                root, inner = open_group(place, path=path, **options), ""
+        if inner and not isinstance(root, FileGroup):
+            # Open it through the root, which may have consolidated metadata.
+            root = root.get_group(inner)
+        self._found: Group | FileGroup = root
 
-    @property
-    def _source(self) -> str | None:
-        return self._given if isinstance(self._given, str) else None
-
-    def _root(self, path: str | None) -> Any:
-        if isinstance(self._given, AnyGroup):
-            given: Any = self._given
-            return given[path] if path else given
-        return open_group(
-            self._given,
-            mode="r",
-            path=path,
-            storage_options=self._storage_options,
-            use_consolidated=self._consolidated,
-            zarr_format=self._zarr_format,
-        )
-
-    def _found(self, path: str) -> Group | FileGroup:
-        """Return the root of a file, or the Zarr group at a path."""
-        try:
-            root = self._root(None)
-        except NodeNotFoundError:
-            # A Zarr group may exist without a group above it.
-            if not path.strip("/"):
-                raise
-            return self._root(path)  # type: ignore[no-any-return]
-        if isinstance(root, FileGroup) or not path.strip("/"):
-            return root  # type: ignore[no-any-return]
-        # Open it through the root, which may have consolidated metadata.
-        return root.get_group(path.strip("/"))  # type: ignore[no-any-return]
-
-    def reader(
-        self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
-    ) -> AbstractDataStore:
-        """Return the reader of the group at a path."""
-        start = _absolute(path)
-        found = self._found(path or "/")
-        if isinstance(found, FileGroup):
-            return FileReader(FileTree(found, self._source), start, dropped)
-        return ZarrReader(found, dropped, fill_value_is_missing)
+    def reader(self, dropped: frozenset[str], fill_value_is_missing: bool | None) -> AbstractDataStore:
+        """Return the reader of the group."""
+        if isinstance(self._found, FileGroup):
+            return FileReader(FileTree(self._found, self._source), self._start, dropped)
+        return ZarrReader(self._found, dropped, fill_value_is_missing)
 
     def readers(
-        self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
+        self, dropped: frozenset[str], fill_value_is_missing: bool | None
     ) -> Iterator[tuple[str, AbstractDataStore]]:
-        """Yield a reader for the group at a path and all groups below, with their tree paths."""
-        start = _absolute(path)
-        found = self._found(path or "/")
+        """Yield a reader for the group and all groups below, with their tree paths."""
+        start, found = self._start, self._found
         if isinstance(found, FileGroup):
             tree = FileTree(found, self._source)
             for each in tree.groups(start):
@@ -275,11 +260,11 @@ class _Place:
             yield _key(whole, start), ZarrReader(group, dropped, fill_value_is_missing)
 
 
-def _absolute(path: str | None) -> str:
-    if not isinstance(path, str | None):
+def _absolute(path: str) -> str:
+    if not isinstance(path, str):
         # This is the error that xarray's own engines for files raise.
         raise ValueError(f"group must be a string or None, found {path!r}")
-    return "/" + "/".join(part for part in (path or "").split("/") if part)
+    return "/" + "/".join(part for part in path.split("/") if part)
 
 
 def _key(path: str, start: str) -> str:

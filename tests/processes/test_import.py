@@ -1,12 +1,16 @@
-"""Importing the package and its command: missing modules, and Ctrl-C."""
+"""Importing the package and its command: loaded modules, missing modules, and Ctrl-C."""
 
 from __future__ import annotations
 
+import ast
+import importlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import hyperslab as hs
 import pytest
 
 # Acts when a module is imported. Python runs this before everything else.
@@ -89,3 +93,123 @@ def test_the_command_starts_with_the_handler_of_python(tmp_path: Path) -> None:
     )
     done = run(tmp_path, "", "pass", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+# ---- loaded modules
+
+
+# The rooms and modules of the package that load on first use.
+LATE = (
+    "_aio _base.awaiting _base.debug _base.tasks _cli _codecs.numcodecs _compute _copy _create.advise "
+    "_create.convenience _create.hierarchy _create.new_like _dask.blocks _display _hdf5 _stores.file_objects "
+    "_stores.foreign _stores.remote _stores.zarr _stores.zip _xarray _zarr dask h5 storage xarray zarr"
+)
+# Modules that take long to import. NumPy may import some of them itself.
+LONG = (
+    "_ssl asyncio concurrent.futures ctypes decimal email fractions hashlib html http importlib.metadata "
+    "importlib.resources logging multiprocessing numcodecs pprint queue random shutil socket ssl subprocess "
+    "tempfile traceback unittest urllib uuid zipfile"
+)
+
+
+def loaded(code: str) -> set[str]:
+    """Modules that code imports, without the ones that NumPy imports."""
+    before = "import json, sys, numpy; known = {*sys.modules} - {'json'}"
+    after = "print(json.dumps([*({*sys.modules} - known)]))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{before}\n{code}\n{after}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_import_loads_the_core_only() -> None:
+    """Counts modules: their number hardly varies between machines, and seconds do."""
+    found = loaded("import hyperslab")
+    late = tuple(f"hyperslab.{name}" for name in LATE.split())
+    assert [
+        name for name in found if name in late or name.startswith(tuple(f"{each}." for each in late))
+    ] == []
+    assert found.isdisjoint(LONG.split())
+    ours = {name for name in found if name.partition(".")[0] == "hyperslab"}
+    assert "hyperslab._core.array" in ours
+    assert len(ours) <= 51 and len(found - ours) <= 24
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("hs.h5.File", "hyperslab._hdf5.file"),
+        ("hs.codecs.Zlib", "hyperslab._codecs.numcodecs"),
+        ("hs.copy", "hyperslab._copy.copy"),
+        ("hs.AsyncArray", "hyperslab._aio.nodes"),
+        ("hs.zeros", "hyperslab._create.convenience"),
+        ("hs.statistics", "hyperslab._compute.statistics"),
+        ("hs.storage.ZipStore", "hyperslab._stores.zip"),
+    ],
+)
+def test_the_first_access_loads_a_module(code: str, wanted: str) -> None:
+    assert wanted in loaded(f"import hyperslab as hs; {code}")
+
+
+def test_threads_load_modules_at_the_same_time() -> None:
+    code = """
+import hyperslab as hs
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+names = [name for name in hs.__all__ if name not in vars(hs)] * 2
+start = Barrier(len(names))
+def get(name):
+    start.wait()
+    return getattr(hs, name)
+with ThreadPoolExecutor(len(names)) as executor:
+    assert len(names) > 70
+    assert all(found is vars(hs)[name] for name, found in zip(names, executor.map(get, names)))
+"""
+    assert "hyperslab._hdf5.file" in loaded(code)
+
+
+def test_all_names_are_there_before_their_modules() -> None:
+    code = """
+import hyperslab as hs, inspect
+assert {*hs.__all__} <= {*dir(hs)} and {*hs.codecs.__all__} == {*dir(hs.codecs)}
+assert {name for name, _ in inspect.getmembers(hs)} == {*dir(hs)}
+from hyperslab import *
+from hyperslab.codecs import *
+assert copy is hs.copy and Zlib is hs.codecs.Zlib and h5 is hs.h5
+assert h5.File is File and vars(hs)["File"] is File
+for module in (hs, hs.codecs):
+    try:
+        module.nothing
+    except AttributeError as error:
+        assert str(error) == f"module {module.__name__!r} has no attribute 'nothing'"
+    else:
+        assert False
+"""
+    assert "hyperslab.h5" in loaded(code)
+
+
+def told(path: Path) -> dict[str, str]:
+    """Names that a module imports for type checkers only, and their modules."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.If):
+            for each in node.body:
+                assert isinstance(each, ast.ImportFrom)
+                found |= {alias.name: str(each.module) for alias in each.names}
+    return found
+
+
+def test_type_checkers_see_the_names_that_load_late() -> None:
+    path = Path(hs.__file__)
+    names = {name: f"hyperslab.{module}" for name, module in hs._MODULE_OF.items()}
+    assert told(path) == {**names, "h5": "hyperslab", "storage": "hyperslab"}
+    of_numcodecs = told(path.with_name("codecs.py"))
+    assert len(of_numcodecs) == 19 and set(of_numcodecs) <= set(hs.codecs.__all__)
+    for name, module in {**names, **of_numcodecs}.items():
+        if name not in ("h5", "storage"):
+            owner = hs.codecs if name in of_numcodecs else hs
+            assert getattr(owner, name) is getattr(importlib.import_module(module), name)

@@ -82,7 +82,6 @@ Examples
 from __future__ import annotations
 
 import os
-import pprint
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -526,6 +525,8 @@ class Config:
 
     def pprint(self, *args: Any, **kwargs: Any) -> None:
         """Print all settings. Takes the arguments of `pprint.pprint`."""
+        import pprint
+
         pprint.pprint(self.to_dict(), *args, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hyperslab._codecs.codec import Codec, ZarrFormat, as_stored, check_range
 
 __all__ = [
     "BZ2",
+    "CLASSES",
     "CRC32",
     "LZ4",
     "LZMA",
@@ -546,3 +547,26 @@ class JenkinsLookup3(Codec):
         if self.prefix is not None:
             settings["prefix"] = list(self.prefix)
         return settings
+
+
+CLASSES: tuple[type[Codec], ...] = (
+    Zlib,
+    LZ4,
+    BZ2,
+    LZMA,
+    PCodec,
+    ZFPY,
+    Shuffle,
+    CRC32,
+    Adler32,
+    Fletcher32,
+    JenkinsLookup3,
+    Base64,
+    Categorize,
+    Delta,
+    FixedScaleOffset,
+    Quantize,
+    AsType,
+    BitRound,
+    PackBits,
+)

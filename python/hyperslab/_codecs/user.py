@@ -13,14 +13,16 @@ import json
 import sys
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from hyperslab import _native
 from hyperslab._codecs.codec import plain
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "brought_by",
@@ -174,6 +176,9 @@ def _registered_with_zarr(name: str) -> type | None:
 
 
 def _entry_point(group: str, name: str) -> type | None:
+    # Importing it takes as long as a third of this package.
+    from importlib.metadata import entry_points
+
     every = entry_points()
     found: tuple[EntryPoint, ...] = (*every.select(group=group, name=name),)
     if group == "zarr.codecs":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import warnings
@@ -10,14 +9,14 @@ from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hyperslab import _native
 from hyperslab._codecs import user as user_codecs
 from hyperslab._core.array_common import AnyArray
-from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config, settled
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
 from hyperslab._core.info import (
@@ -30,7 +29,6 @@ from hyperslab._core.info import (
 )
 from hyperslab._core.metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._core.node import ZarrNode
-from hyperslab._display.html import array_html
 from hyperslab._elements.optional import is_optional, value_dtype
 from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._stores.store import Store, StoreLike
@@ -89,17 +87,6 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     __class_getitem__: Any = classmethod(GenericAlias)
 
     _reads_fields = True
-
-    def __new__(
-        cls,
-        handle: _native.ArrayHandle,
-        store: Store,
-        config: ArrayConfig | None = None,
-        cache: Cache | None = None,
-        before: ArrayConfig = NO_CONFIG,
-    ) -> Self:
-        own = config or NO_CONFIG
-        return super().__new__(cls, handle, store, own, cache, settled(own, before))
 
     # ---- opening
 
@@ -171,9 +158,12 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         ``numpy.ma.masked`` is possible if elements may be missing. ``None`` if Zarr v2 metadata
         gives no fill value; such elements read as zero, empty or None.
         """
-        fill, (kind, item) = self._fill, kind_of(self.dtype)
+        fill, dtype = self._fill, self.dtype
         if fill is None:
             return None
+        if dtype.kind in "biufc" and dtype.metadata is None:
+            return np.frombuffer(fill, dtype)[0]
+        kind, item = kind_of(dtype)
         if is_optional(self.dtype):
             return np.frombuffer(fill, value_dtype(self.dtype), 1)[0] if fill[-1] else np.ma.masked
         if kind in OBJECTS:
@@ -330,6 +320,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         if self.dimension_names is not None:
             facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
         title = f"Array {self._store.url}{self.name}"
+        from hyperslab._display.html import array_html
+
         return array_html(title, facts, self.shape, self._largest_chunk, self._largest_shard)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -338,6 +330,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         return _reopen, (self._store, self.path, self.zarr_format, own, self._cache, brought, before)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
+        import hashlib
+
         state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
         return "hyperslab.Array", self._store.url, self.path, state, *content_of(self)
 

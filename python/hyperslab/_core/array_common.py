@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._base.config import parse_size
 from hyperslab._core.arguments import ShapeLike, normalize_shape
-from hyperslab._core.array_config import NO_CONFIG, ArrayConfig
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, settled
 from hyperslab._core.cache import Cache
 from hyperslab._core.iteration import rows, vlen_rows
 from hyperslab._core.node import Node
@@ -39,6 +39,8 @@ class AnyArray(Indexed, Node):
     # settings in effect.
     _config: ArrayConfig
     _settled: ArrayConfig
+    # True if `hyperslab.config` sets the settings that the array was not given.
+    _settles = True
 
     # NumPy arrays do not defer to this class: `array + z` reads `z` and adds.
     __hash__ = None  # type: ignore[assignment]
@@ -49,23 +51,23 @@ class AnyArray(Indexed, Node):
         store: Store,
         config: ArrayConfig | None = None,
         cache: Cache | None = None,
-        settled: ArrayConfig | None = None,
+        before: ArrayConfig = NO_CONFIG,
     ) -> Self:
-        config = config or NO_CONFIG
-        settled = settled or config
+        own = config or NO_CONFIG
+        now = settled(own, before) if cls._settles else own
         self = super().__new__(
             cls,
             handle,
-            store.read_only,
-            settled.write_empty_chunks,
+            store._read_only,
+            now.write_empty_chunks,
             cache,
-            config.fortran,
-            settled.read_missing_chunks,
-            settled.order == "F",
+            None if own is NO_CONFIG else own.fortran,
+            now.read_missing_chunks,
+            now.order == "F",
         )
         self._store = store
-        self._config = config
-        self._settled = settled
+        self._config = own
+        self._settled = now
         if cache is not None:
             self._cache = cache
         return self

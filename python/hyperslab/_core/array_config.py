@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from hyperslab._base.config import config as settings
@@ -40,14 +41,22 @@ class ArrayConfig:
 NO_CONFIG = ArrayConfig()
 
 
+@lru_cache
+def _defaults(write_empty_chunks: bool, order: Literal["C", "F"], read_missing_chunks: bool) -> ArrayConfig:
+    return ArrayConfig(write_empty_chunks, order, read_missing_chunks)
+
+
 def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
     """Return the settings of an array opened now.
 
     In order of precedence: its own settings, its earlier settings, the values of
     `hyperslab.config`.
     """
-    now: dict[str, Any] = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
-    now |= {"read_missing_chunks": settings.read_missing_chunks}
+    values = settings._values
+    found = _defaults(values["write_empty_chunks"], values["order"], values["read_missing_chunks"])
+    if own is NO_CONFIG and before is NO_CONFIG:
+        return found
+    now = dict(vars(found))
     for config in (before, own):
         now |= {name: value for name, value in vars(config).items() if value is not None}
     return ArrayConfig(**now)

@@ -138,7 +138,9 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
         return self
 
     def _node(self, handle: Any) -> Array | Group:
-        return node_of(handle, self._store, self._cache)
+        if isinstance(handle, _native.ArrayHandle):
+            return Array(handle, self._store, None, self._cache)
+        return Group(handle, self._store, self._cache)
 
     # ---- Python protocols
 

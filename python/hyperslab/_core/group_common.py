@@ -27,7 +27,6 @@ from hyperslab._core.cache import Cache
 from hyperslab._core.info import Info
 from hyperslab._core.node import Node
 from hyperslab._core.unreadable import UNREADABLE, UnreadableArray, why
-from hyperslab._display.tree import Tree
 from hyperslab._stores.store import Store
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from hyperslab._copy.copy import CopyReport
     from hyperslab._core.group import Group
     from hyperslab._create.advise import AccessLike
+    from hyperslab._display.tree import Tree
 
 __all__ = ["AnyGroup"]
 
@@ -77,7 +77,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     """A group of any format: access to its nodes, and changes if the format can be written."""
 
     def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
-        self = super().__new__(cls, handle, store.read_only)
+        self = super().__new__(cls, handle, store._read_only)
         self._store = store
         if cache is not None:
             self._cache = cache
@@ -300,6 +300,8 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         plain : bool, default True
             Whether to print plain text. Otherwise names are bold, for terminals.
         """
+        from hyperslab._display.tree import Tree
+
         if expand is not None:
             raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
         nodes = self._listed(_levels(level, "level"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ def content_of(node: Node) -> tuple[str, ...]:
     if path is not None:
         found = Path(path).stat()
         return str(found.st_ino), str(found.st_size), str(found.st_mtime_ns)
+    import uuid
+
     if not node.read_only:
         return (uuid.uuid4().hex,)
     state: dict[str, Any] = vars(node)

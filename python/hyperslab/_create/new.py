@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from hyperslab._core.array import Array
 from hyperslab._core.array_config import parse_cache, parse_config
 from hyperslab._core.attrs import attributes_text
 from hyperslab._core.group import Group, node_of
-from hyperslab._create.advise import AccessLike, advised_grid
 from hyperslab._create.like import described, is_zarr_array, layout_of
 from hyperslab._create.place import ZarrFormat, place_of
 from hyperslab._dask.reads import refuse_early_loss
@@ -37,6 +36,9 @@ from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._stores.store import MemoryStore, StoreLike, store_beside
 from hyperslab.codecs import CodecLike, CodecsLike, makes_objects
 from hyperslab.errors import ArgumentTypeError, ContainsArrayError, DataTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hyperslab._create.advise import AccessLike
 
 __all__ = [
     "create_array",
@@ -304,6 +306,8 @@ def _advised(
     shards: ShardsLike,
 ) -> tuple[ChunksLike, ShardsLike]:
     """Return chunks and shards that suit the ways an array will be read."""
+    from hyperslab._create.advise import advised_grid
+
     if chunks != "auto" or shards not in (None, "auto"):
         raise InvalidArgumentError("access: chooses chunks; chunks (and shards) have to be 'auto' (or None)")
     element = normalize_dtype(dtype).itemsize if dtype is not None else 16

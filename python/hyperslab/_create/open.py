@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, MutableMapping
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from hyperslab import _native
@@ -275,11 +276,22 @@ def open_group(
     >>> dict(g.attrs)
     {'title': 'ocean'}
     """
-    warn_unused(
-        cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
-    )
-    place, full, mode = place_of(store, path, _default_mode(store, mode), storage_options)
-    kept = resolve_cache(cache)
+    if not (cache_attrs is synchronizer is chunk_store is meta_array is None):
+        warn_unused(
+            cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
+        )
+    if mode is None:
+        mode = _default_mode(store, None)
+    # By its name it is a directory, and is found with fewer system calls. A file would need more.
+    is_named_zarr = isinstance(store, (str, Path)) and str(store).endswith(".zarr")
+    is_plain = not path and attributes is None and use_consolidated is None and storage_options is None
+    if is_named_zarr and is_plain and mode in (None, "r"):
+        found = open_root(store, mode == "r", zarr_format)
+        if found is not None and isinstance(found[1], _native.GroupHandle):
+            kept = None if cache is None else resolve_cache(cache)
+            return cast(Group, node_of(found[1], found[0], kept))
+    place, full, mode = place_of(store, path, mode, storage_options)
+    kept = None if cache is None else resolve_cache(cache)
     if use_consolidated and mode in ("w", "w-"):
         raise InvalidArgumentError(f"use_consolidated: mode {mode!r} makes a new group, which has none")
     if mode == "w-":
@@ -294,7 +306,8 @@ def open_group(
         else:
             if not isinstance(handle, _native.GroupHandle):
                 raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
-            _only_for_new(mode, {"attributes": attributes})
+            if attributes is not None:
+                _only_for_new(mode, {"attributes": attributes})
             return cast(Group, node_of(handle, place, kept))
     created = create_group(
         place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes

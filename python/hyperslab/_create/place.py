@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from hyperslab import _native
-from hyperslab._stores.store import FileStore, Store, StoreLike, refuse_file_name, resolve_store
+from hyperslab._stores.store import FileStore, Store, StoreLike, reach, refuse_file_name, resolve_store
 from hyperslab.errors import (
     FileInTheWayError,
     InvalidArgumentError,
@@ -47,7 +47,10 @@ def place_of(
     if mode is not None and mode not in _MODES:
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
     try:
-        found, base = resolve_store(store, storage_options)
+        if isinstance(store, str):
+            found, base = reach(store, storage_options)
+        else:
+            found, base = resolve_store(store, storage_options)
     except UnknownFormatError as error:
         if mode not in CREATING:
             raise
@@ -59,7 +62,7 @@ def place_of(
             f"{found.url}: {found._native.file_format} files are read only so far; "
             f"mode is {mode!r} instead of 'r'"
         )
-    if found.read_only:
+    if found._read_only:
         if mode not in (None, "r"):
             raise ReadOnlyError(
                 f"Store is read-only but mode is {mode!r}. Create a writable store or use 'r' mode."

@@ -100,6 +100,13 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     (b'Rh\\xc3\\xb4ne', 'Rhône')
     """
 
+    _settles = False
+    if TYPE_CHECKING:
+        _stored_shape: tuple[int, ...]
+    else:
+        # The engine's own property, without the Python around `shape`.
+        _stored_shape = _native.ArrayBase.shape
+
     @Once
     def _of_objects(self) -> _native.ElementHandle | None:
         """The element type, if Python must make objects of elements; ``None``: the engine does."""
@@ -118,7 +125,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     @property
     def shape(self) -> tuple[int, ...]:
         """Elements per axis; ``None`` if the dataset has no elements and no shape."""
-        found = super().shape
+        found = self._stored_shape
         return None if found == (0,) and self._is_null else found  # type: ignore[return-value]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -126,20 +126,31 @@ class File(FileGroup):
         storage_options: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Self:
-        _check_mode(name, mode)
+        if mode != "r":
+            raise _refused_mode(name, mode)
         if userblock_size is not None:
             raise InvalidArgumentError("User block may only be specified when creating a file")
         if fs_strategy is not None or fs_page_size is not None:
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
-        if is_file_object(name):
+        if not isinstance(name, (str, Path)) and is_file_object(name):
             if driver not in (None, "fileobj"):
                 raise InvalidArgumentError("Driver must be 'fileobj' for file-like object if specified.")
             if given.pop("fileobj", name) is not name:
                 raise InvalidArgumentError("fileobj: it is not the file object that is the name")
             driver = "fileobj"
-        _check_keywords(driver, given)
-        store, filename = _store_of(name, driver, given, storage_options)
+        if given or driver is not None:
+            _check_keywords(driver, given)
+        try:
+            store, filename = _store_of(name, driver, given, storage_options)
+        except MetadataValidationError as error:
+            # As in h5py, the error of a damaged file is an `OSError`.
+            raise DamagedFileError(str(error)) from None
+        format_ = store._native.file_format
+        if format_ != "HDF5":
+            raise UnknownFormatError(
+                f"{store.url} is no HDF5 file (file signature not found) but {format_}: use hyperslab.open"
+            )
         low = "earliest" if libver is None else libver
         store._opened_as = {
             "filename": filename,
@@ -154,7 +165,7 @@ class File(FileGroup):
         """Return the file in a store."""
         handle = _native.open_node(store._native, "")
         assert isinstance(handle, _native.GroupHandle)
-        return super().__new__(cls, handle, store, resolve_cache(cache))
+        return super().__new__(cls, handle, store, None if cache is None else resolve_cache(cache))
 
     @classmethod
     def in_memory(cls, file_image: Any = None, **keywords: Any) -> Self:
@@ -253,12 +264,10 @@ def is_hdf5(fname: Any) -> bool:
     return False
 
 
-def _check_mode(name: Any, mode: str) -> None:
-    if mode == "r":
-        return
+def _refused_mode(name: Any, mode: str) -> Exception:
     if mode not in _WRITING:
-        raise InvalidArgumentError("Invalid mode; must be one of r, r+, w, w-, x, a")
-    raise UnsupportedError(
+        return InvalidArgumentError("Invalid mode; must be one of r, r+, w, w-, x, a")
+    return UnsupportedError(
         f"{name}: HDF5 files are read only so far; mode is {mode!r} instead of 'r'. Write with h5py, or in "
         "Zarr: hyperslab.open_group(path, mode='w')"
     )
@@ -279,7 +288,7 @@ def _store_of(
 ) -> tuple[FileStore, str]:
     """Return the file, and the value of `File.filename`."""
     if driver == "fileobj":
-        return _only_hdf5(_whole(lambda: store_of_object(name))), repr(name)
+        return store_of_object(name), repr(name)
     if isinstance(name, bytes):
         name = os.fsdecode(name)
     shown = first = name if isinstance(name, str) else os.fspath(name)
@@ -310,7 +319,7 @@ def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:
     if not str(place):
         raise NodeNotFoundError("the name of a file is missing")
     try:
-        store = _whole(lambda: FileStore(place, storage_options=options))
+        return FileStore(place, storage_options=options)
     except NodeNotFoundError as error:
         if Path(place).is_dir():
             raise IsADirectoryError(
@@ -319,21 +328,3 @@ def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:
         error.strerror = str(error)
         error.errno, error.filename = errno.ENOENT, str(place)
         raise
-    return _only_hdf5(store)
-
-
-def _whole(opened: Callable[[], FileStore]) -> FileStore:
-    """Return the result of ``opened``. A damaged file raises `OSError`, as in h5py."""
-    try:
-        return opened()
-    except MetadataValidationError as error:
-        raise DamagedFileError(str(error)) from None
-
-
-def _only_hdf5(store: FileStore) -> FileStore:
-    if store._native.file_format != "HDF5":
-        raise UnknownFormatError(
-            f"{store.url} is no HDF5 file (file signature not found) but {store._native.file_format}: use "
-            "hyperslab.open"
-        )
-    return store

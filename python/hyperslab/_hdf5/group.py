@@ -35,7 +35,7 @@ from hyperslab.errors import (
     UnsupportedError,
 )
 
-__all__ = ["Datatype", "FileGroup"]
+__all__ = ["NOWHERE", "Datatype", "FileGroup"]
 
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ else:
     _Base = AnyGroup
 
 # Errors of links that are broken, out of bounds, or lead to objects that cannot be opened.
-_NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
+NOWHERE = (KeyError, ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
 
 
 class Datatype(Kin):
@@ -145,7 +145,8 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         if not store._native.is_file_of(handle):
             store = FileStore._of(handle.file)
         if isinstance(handle, _native.ArrayHandle):
-            return FileArray(handle, store, None, self._cache)._as_kin()
+            array = FileArray(handle, store, None, self._cache)
+            return array if FileArray._kin is None else array._as_kin()
         return FileGroup(handle, store, self._cache)
 
     # ---- what it is
@@ -195,7 +196,8 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     def __getitem__(self, path: str | bytes | Reference) -> Any:
         if isinstance(path, Reference):
             return self._node(path._open())
-        path = _text(path)
+        if not isinstance(path, str):
+            path = _text(path)
         if not path:
             raise KeyError("Unable to open object (no name specified)")
         try:
@@ -228,7 +230,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             return type(link) if getclass else link
         try:
             found = self[name]
-        except (KeyError, *_NOWHERE):
+        except NOWHERE:
             return default
         return type(found) if getclass else found
 
@@ -289,7 +291,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         for name, (kind, address, _, _) in self._file_links():
             try:
                 found = self._node(self._file_object(address, name)) if kind == "hard" else self[name]
-            except (KeyError, *_NOWHERE):
+            except NOWHERE:
                 found = None
             yield name, found
 

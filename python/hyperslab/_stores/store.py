@@ -21,6 +21,7 @@ __all__ = [
     "StorePath",
     "location_of",
     "open_root",
+    "reach",
     "refuse_file_name",
     "resolve_store",
     "store_beside",
@@ -239,15 +240,18 @@ class FileStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
     ) -> None:
-        from hyperslab._stores.remote import flat_options
+        self._options = []
+        if storage_options is not None:
+            from hyperslab._stores.remote import flat_options
 
-        self._options = flat_options(storage_options)
-        handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
+            self._options = flat_options(storage_options)
+        location = path if isinstance(path, str) else location_of(path)
+        handle, inside = _native.StoreHandle.reach(location, False, self._options)
         if not (handle.is_file or inside):
             # The name of an object on a server may have any ending.
             handle, inside = handle.file_at("") or (handle, inside)
         if inside or not handle.is_file:
-            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location_of(path))}'")
+            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location)}'")
         self._native, self._read_only = handle, True
 
     @classmethod
@@ -438,8 +442,9 @@ def open_root(
     # On a server, looking in advance would cost a request.
     if type(location) is str and "://" in location:
         return None
-    fsync = config.fsync
-    found = _native.open_root(location_of(location), fsync, zarr_format)
+    fsync = config._values["fsync"]
+    place = location if isinstance(location, str) else location_of(location)
+    found = _native.open_root(place, fsync, zarr_format)
     return None if found is None else (_store_of(found[0], fsync, read_only), found[1])
 
 
@@ -466,9 +471,9 @@ def _store_of(
     return store
 
 
-def _reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
+def reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
     """Return the store that a path or URL leads into, and the path in the store."""
-    fsync, options = config.fsync, None
+    fsync, options = config._values["fsync"], None
     if "://" in location and _native.takes_storage_options(location):
         from hyperslab._stores.remote import flat_options
 
@@ -506,7 +511,7 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
     if isinstance(store, StorePath):
         return store.store, store.path
     if isinstance(store, str):
-        return _reach(store, storage_options)
+        return reach(store, storage_options)
     from hyperslab._stores.file_objects import is_file_object, store_of_object
 
     if is_file_object(store):
@@ -516,11 +521,11 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
         if protocol not in ("", "file"):
             # A path of universal_pathlib on a server.
             if _native.takes_storage_options(str(store)):
-                return _reach(str(store), getattr(store, "storage_options", None))
+                return reach(str(store), getattr(store, "storage_options", None))
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )
-        return _reach(location_of(store))
+        return reach(location_of(store))
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

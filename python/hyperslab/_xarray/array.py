@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -44,7 +45,7 @@ class StoredArray(BackendArray):
             key,
             self.shape,
             indexing.IndexingSupport.VECTORIZED,
-            lambda selection: self._read(meaning, selection),
+            partial(self._read, meaning),
         )
 
     async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
@@ -74,8 +75,7 @@ class FileArrayAdapter(StoredArray):
     def __init__(
         self, array: AnyArray, dtype: np.dtype[Any], shape: tuple[int, ...], is_text: bool, rest: bytes | None
     ) -> None:
-        super().__init__(array, dtype)
-        self.shape = shape
+        self._array, self.shape, self.dtype = array, shape, dtype
         self._is_text = is_text
         self._rest = rest
 
@@ -87,9 +87,10 @@ class FileArrayAdapter(StoredArray):
             return self._values(meaning, selection)
 
     def _values(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
-        if self.shape != self._array.shape:
+        if self.shape != cast("FileArray", self._array)._stored_shape:
             return self._padded(meaning, selection)
-        return self._converted(super()._read(meaning, selection))
+        found = super()._read(meaning, selection)
+        return self._converted(found) if self._is_text or found.dtype != self.dtype else found
 
     def _converted(self, found: Any) -> Any:
         if self._is_text:

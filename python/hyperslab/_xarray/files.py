@@ -17,7 +17,7 @@ from xarray.core import indexing
 from hyperslab import _native
 from hyperslab._elements.hdf5_types import is_text
 from hyperslab._hdf5.array import FileArray
-from hyperslab._hdf5.group import Datatype, FileGroup
+from hyperslab._hdf5.group import NOWHERE, Datatype, FileGroup
 from hyperslab._hdf5.values import attribute_value
 from hyperslab._xarray.array import FileArrayAdapter
 from hyperslab.errors import UnsupportedError
@@ -47,6 +47,7 @@ class _FileVariable(NamedTuple):
 
     name: str
     array: FileArray
+    facts: dict[str, Any]
     dimensions: tuple[str, ...]
     shape: tuple[int, ...]
     attributes: list[_native.AttributeHandle]
@@ -62,16 +63,45 @@ class FileTree:
         self.source = root._store.url if source is None else source
         self.is_classic = root._store._native.file_format == "NetCDF-3"
         self.meaning = _native.FileMeaning(root, True)
-        self._members: dict[str, _Members] = {}
+        self.known: dict[str, _Members] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileTree, (self.root, self.source)
 
     def members(self, path: str) -> _Members:
         """Return the members of the group at a path like ``/a/b``; the root is ``/``."""
-        found = self._members.get(path)
-        if found is None:
-            found = self._members[path] = self._found(self.group(path))
+        found = self.known.get(path)
+        if found is not None:
+            return found
+        found, group = _Members(), self.root if path == "/" else self.group(path)
+        for name, (kind, address, _, _) in group._file_links():
+            # As in `FileGroup._each`, with fewer calls for each array: a hard link stays in the file.
+            node: Any
+            try:
+                if kind != "hard":
+                    node = group[name]
+                elif isinstance(handle := group._file_object(address, name), _native.ArrayHandle):
+                    node = FileArray(handle, group._store, None, group._cache)
+                else:
+                    node = group._node(handle)
+            except NOWHERE:
+                continue
+            # Most nodes are arrays. To ask a node for another class runs Python: see `Kin`.
+            if isinstance(node, FileArray):
+                name = self.meaning.variable_name(name)
+                try:
+                    variable = self.meaning.variable(node)
+                    facts = None if variable is None else node._file_facts()
+                except Exception as error:
+                    found.failed[name] = error
+                else:
+                    if variable is not None and facts is not None and not facts["null"]:
+                        found.variables.append(_FileVariable(name, node, facts, *variable))
+            elif isinstance(node, FileGroup):
+                found.groups[name] = node
+            elif isinstance(node, Datatype):
+                found.types[name] = node
+        self.known[path] = found
         return found
 
     def group(self, path: str) -> FileGroup:
@@ -84,34 +114,6 @@ class FileTree:
                 raise OSError(f"group not found: {name!r} of {path!r} in {self.source}")
             group = below
         return group
-
-    def _found(self, group: FileGroup) -> _Members:
-        found = _Members()
-        for name, node in group._each():
-            if isinstance(node, FileGroup):
-                found.groups[name] = node
-            elif isinstance(node, Datatype):
-                found.types[name] = node
-            elif isinstance(node, FileArray):
-                name = self.meaning.variable_name(name)
-                try:
-                    variable = self.meaning.variable(node)
-                except Exception as error:
-                    found.failed[name] = error
-                else:
-                    if variable is not None and node.shape is not None:
-                        found.variables.append(_FileVariable(name, node, *variable))
-        return found
-
-    def unlimited(self, path: str) -> set[str]:
-        """Return the unlimited dimensions of a group, including dimensions without a scale."""
-        found = set(self.meaning.unlimited(path))
-        for variable in self.members(path).variables:
-            most = variable.array.maxshape or ()
-            # Dimensions with a scale were found already.
-            if None in most and variable.array.dimension_names is None:
-                found |= {name for name, top in zip(variable.dimensions, most, strict=True) if top is None}
-        return found
 
     def groups(self, path: str) -> Iterator[str]:
         """Yield the path of a group and of all groups below it."""
@@ -140,11 +142,22 @@ class FileReader(AbstractDataStore):
         self._tree, self._path, self._dropped = tree, path, dropped
 
     def get_attrs(self) -> dict[str, Any]:
-        handles = self._tree.meaning.group_attributes(self._tree.group(self._path))
-        return _attributes(handles, f"group {self._path!r} of {self._tree.source}")
+        tree, path = self._tree, self._path
+        handles = tree.meaning.group_attributes(tree.root if path == "/" else tree.group(path))
+        return _attributes(handles, f"group {path!r} of {tree.source}") if handles else {}
 
     def get_encoding(self) -> dict[str, Any]:
-        return {"unlimited_dims": self._tree.unlimited(self._path)}
+        """Return the unlimited dimensions of the group, including dimensions without a scale."""
+        tree, path = self._tree, self._path
+        found = set(tree.meaning.unlimited(path))
+        # xarray gets the variables first.
+        members = tree.known.get(path) or tree.members(path)
+        for variable in members.variables:
+            most = variable.facts["maxshape"] or ()
+            # Dimensions with a scale were found already.
+            if None in most and variable.array.dimension_names is None:
+                found |= {name for name, top in zip(variable.dimensions, most, strict=True) if top is None}
+        return {"unlimited_dims": found}
 
     def get_variables(self) -> dict[str, Variable]:
         members = self._tree.members(self._path)
@@ -165,11 +178,11 @@ class FileReader(AbstractDataStore):
         self._tree.root.close()
 
     def _variable(self, variable: _FileVariable) -> Variable:
-        _, array, dimensions, shape, handles, stored = variable
-        facts, dtype = array._facts, array.dtype
-        owner = f"variable {array.name!r} of {self._tree.source}"
-        attributes = _attributes(handles, owner)
-        text = is_text(dtype)
+        _, array, facts, dimensions, shape, handles, stored = variable
+        dtype = array.dtype
+        owner = f"variable {f'/{array.path}'!r} of {self._tree.source}"
+        attributes = _attributes(handles, owner) if handles else {}
+        text = dtype.metadata is not None and is_text(dtype)
         encoding: dict[str, Any] = {}
         if text:
             encoding["dtype"], dtype = str, create_vlen_dtype(str)  # type: ignore[no-untyped-call]
@@ -180,7 +193,7 @@ class FileReader(AbstractDataStore):
                 # Leave out h5py's note of the encoding.
                 dtype = np.dtype(dtype.str)
             encoding["dtype"] = dtype
-            enum = _enum_of(dtype)
+            enum = None if dtype.metadata is None else _enum_of(dtype)
             if enum is not None:
                 name = self._tree.type_name(self._path, enum)
                 if name is not None:
@@ -189,16 +202,17 @@ class FileReader(AbstractDataStore):
         if dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if not self._tree.is_classic:
-            encoding.update(_filters(facts["filters"]))
+            encoding.update(_filters(facts["filters"]) if facts["filters"] else _NO_FILTERS)
             chunks = facts["chunks"]
             encoding["contiguous"] = chunks is None
             encoding["chunksizes"] = chunks
             if chunks is not None:
                 encoding["preferred_chunks"] = dict(zip(dimensions, chunks, strict=True))
-        encoding.update(_attributes(stored, owner))
+        if stored:
+            encoding.update(_attributes(stored, owner))
         encoding["source"] = self._tree.source
         encoding["original_shape"] = shape
-        rest = self._tree.meaning.rest(array) if shape != array.shape else None
+        rest = self._tree.meaning.rest(array) if shape != array._stored_shape else None
         data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text, rest))
         return Variable(dimensions, data, attributes, encoding, fastpath=True)
 
@@ -227,6 +241,9 @@ def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]
     return found
 
 
+_NO_FILTERS = _filters([])
+
+
 def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
     """Return names and values of an enumeration."""
     metadata: Mapping[str, Any] = dtype.metadata or {}
@@ -234,19 +251,31 @@ def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
 
 
 def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str, Any]:
-    """Return attributes by name. Types that NumPy lacks are left out with a warning."""
-    found = {}
+    """Return attributes by name, as in netCDF4-python: text is `str`, a single element is a scalar.
+
+    Types that NumPy lacks are left out with a warning.
+    """
+    found: dict[str, Any] = {}
     for handle in handles:
         name = handle.name
         try:
-            found[name] = _attribute(name, handle)
+            element = handle.element
+            if element is None or element.dtype.kind not in "biufc" or handle.shape is None:
+                found[name] = _attribute(name, handle)
+                continue
+            # Numbers are the most frequent values.
+            dtype, shape = element.dtype, handle.shape
+            numbers = handle.data().view(dtype)
+            if not dtype.isnative:
+                numbers = numbers.astype(dtype.newbyteorder("="))
+            found[name] = numbers[0] if math.prod(shape) == 1 else numbers.reshape(shape)
         except UnsupportedError as error:
             warnings.warn(f"attribute {name!r} of {owner} is left out: {error}", stacklevel=2)
     return found
 
 
 def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
-    """Return an attribute as in netCDF4-python: text is `str`, a single element is a scalar."""
+    """Return an attribute that is no number, or one of NetCDF-3."""
     element = handle.element
     if element is None:
         text, shape = handle.text, handle.shape
@@ -267,17 +296,12 @@ def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
             return _text(raw)
         texts = [_text(raw[at : at + dtype.itemsize]) for at in range(0, len(raw), dtype.itemsize)]
         return texts[0] if count == 1 else texts
-    if is_text(dtype):
+    if dtype.kind == "O" and is_text(dtype):
         found = np.ravel(attribute_value(handle)).tolist()
         texts = [_text(text.encode("utf-8", "surrogateescape")) for text in found]
         return texts[0] if count == 1 else texts
-    if dtype.kind not in "biufc":
-        value = attribute_value(handle)
-        return value.ravel()[0] if dtype.names and count == 1 and isinstance(value, np.ndarray) else value
-    found = handle.data().view(dtype)
-    if not dtype.isnative:
-        found = found.astype(dtype.newbyteorder("="))
-    return found[0] if count == 1 else found.reshape(shape)
+    value = attribute_value(handle)
+    return value.ravel()[0] if dtype.names and count == 1 and isinstance(value, np.ndarray) else value
 
 
 def _bytes_of(handle: _native.AttributeHandle) -> bytes:

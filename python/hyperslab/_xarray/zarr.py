@@ -61,9 +61,12 @@ class ZarrReader(AbstractDataStore):
                 "hyperslab.open"
             )
         dtype = array.dtype
-        chunks = _grid(array._chunk_lengths(), array._largest_chunk)
-        largest_shard = array._largest_shard
-        shards = None if largest_shard is None else _grid(array._object_lengths(), largest_shard)
+        several = array._chunk_lengths()
+        chunks: tuple[Any, ...] = array._largest_chunk if several is None else _grid(several)
+        shards: tuple[Any, ...] | None = array._largest_shard
+        if shards is not None:
+            several = array._object_lengths()
+            shards = shards if several is None else _grid(several)
         encoding: dict[str, Any] = {
             "chunks": chunks,
             # One block of dask is one stored object.
@@ -89,10 +92,8 @@ class ZarrReader(AbstractDataStore):
         return Variable(dimensions, data, attributes, encoding, fastpath=True)
 
 
-def _grid(lengths: list[list[int]] | None, largest: tuple[int, ...]) -> tuple[Any, ...]:
+def _grid(lengths: list[list[int]]) -> tuple[Any, ...]:
     """Return chunks as in xarray: a length for each axis; if chunks differ, all their lengths."""
-    if lengths is None:
-        return largest
     return tuple(
         (0,) if not axis else axis[0] if len(set(axis[:-1])) <= 1 and axis[-1] <= axis[0] else tuple(axis)
         for axis in lengths
