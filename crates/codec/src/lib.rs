@@ -93,6 +93,7 @@ pub use json_text::{compact_json, json_items};
 pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
 pub use lz4::Lz4;
 pub use racing::Racing;
+pub use scalar::python_float;
 pub use scratch::Scratch;
 pub use small::{SMALL, SmallBits, SmallNumber, Special};
 pub use transpose::Transpose;

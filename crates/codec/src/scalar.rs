@@ -72,7 +72,7 @@ fn write_json(value: &Scalar, ascii: bool, to: &mut Vec<u8>) {
     match value {
         Scalar::Bool(value) => to.extend_from_slice(value.to_string().as_bytes()),
         Scalar::Integer(number) => to.extend_from_slice(number.to_string().as_bytes()),
-        Scalar::Float(number) => to.extend_from_slice(float(*number).as_bytes()),
+        Scalar::Float(number) => to.extend_from_slice(python_float(*number).as_bytes()),
         Scalar::Text(text) => {
             let quoted = serde_json::Value::from(text.as_str()).to_string();
             for char in quoted.chars() {
@@ -88,8 +88,12 @@ fn write_json(value: &Scalar, ascii: bool, to: &mut Vec<u8>) {
     }
 }
 
-/// A float as Python writes it: the exponent has a sign and at least two digits.
-fn float(number: f64) -> String {
+/// A float as Python's `repr` writes it.
+///
+/// It has the shortest digits that read back as the same value, and an exponent below 1e-4 and from
+/// 1e16, with a sign and at least two digits. `NaN` and infinities become the tokens of Python's
+/// `json`.
+pub fn python_float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();
     }
