@@ -1,10 +1,16 @@
 //! Half-precision floats (IEEE 754 binary16), which Rust does not have yet.
+//!
+//! The crate `half` does not serve here. It rounds an `f64` twice, it changes the payload of NaNs,
+//! and its conversions of single numbers are not vectorised.
 
 #![expect(clippy::cast_possible_truncation, reason = "the bits that are cut off are zero")]
 
-/// The bits of a half.
+/// A half-precision float, as its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Half(pub(crate) u16);
+pub struct Half(
+    /// The bits.
+    pub u16,
+);
 
 /// The exponent bits of infinity, and the sign.
 const INFINITY: u16 = 0x7c00;
@@ -13,7 +19,7 @@ const SIGN: u16 = 0x8000;
 impl Half {
     /// The same number as `f32`.
     #[inline(always)]
-    pub(crate) fn to_f32(self) -> f32 {
+    pub fn to_f32(self) -> f32 {
         let magnitude = u32::from(self.0 & !SIGN) << 13;
         // The exponent's bias is 15 instead of 127. A multiplication corrects it, also for a
         // subnormal half.
@@ -25,7 +31,7 @@ impl Half {
 
     /// The nearest half, ties to even.
     #[inline(always)]
-    pub(crate) fn from_f32(value: f32) -> Half {
+    pub fn from_f32(value: f32) -> Half {
         let bits = value.to_bits();
         let magnitude = bits & 0x7fff_ffff;
         // Rounds away the 13 bits that a half does not have; a carry moves into the exponent.
@@ -48,7 +54,7 @@ impl Half {
 
     /// The nearest half, ties to even.
     #[inline(always)]
-    pub(crate) fn from_f64(value: f64) -> Half {
+    pub fn from_f64(value: f64) -> Half {
         let near = value as f32;
         let back = f64::from(near);
         if back == value || value.is_nan() {

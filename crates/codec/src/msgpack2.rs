@@ -23,9 +23,10 @@
 //! between objects and values.
 
 use crate::low::low32;
+use crate::message_pack::{Head, value, write_text};
 use crate::objects::{Each, Objects, element_of, type_name};
 use crate::registry::Config;
-use crate::scalar::{Scalar, Spelling};
+use crate::scalar::Spelling;
 use crate::{CodecError, Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -89,9 +90,9 @@ impl MsgPack2 {
     /// The encoded items after the elements: the type and the shape.
     fn tail(&self) -> Vec<u8> {
         let mut tail = Vec::new();
-        put_text(&self.dtype, &mut tail);
-        put_array(self.shape.len() as u64, &mut tail);
-        self.shape.iter().for_each(|len| put_integer(*len, &mut tail));
+        write_text(&self.dtype, &mut tail);
+        Head::Array(low32(self.shape.len() as u64)).write(&mut tail);
+        self.shape.iter().for_each(|len| Head::Unsigned(*len).write(&mut tail));
         tail
     }
 
@@ -105,9 +106,9 @@ impl MsgPack2 {
         let len = self.shape.get(depth).copied().unwrap_or(0);
         // The outermost array also holds the type and the shape.
         let expected = len + if depth == 0 { 2 } else { 0 };
-        match header(left)? {
-            (Header::Array(found), rest) if u64::from(found) == expected => *left = rest,
-            (Header::Array(found), _) => {
+        match Head::read(left)? {
+            Head::Array(found) if u64::from(found) == expected => {}
+            Head::Array(found) => {
                 return Err(format!("an array of {found} items where {expected} are expected"));
             }
             _ => return Err("expected an array".into()),
@@ -132,7 +133,7 @@ impl MsgPack2 {
         chunk: &mut Vec<u8>,
     ) -> Result<(), String> {
         let len = self.shape.get(depth).copied().unwrap_or(0);
-        put_array(len + if depth == 0 { 2 } else { 0 }, chunk);
+        Head::Array(low32(len + if depth == 0 { 2 } else { 0 })).write(chunk);
         for _ in 0..len {
             if depth + 1 < self.shape.len() {
                 self.write(elements, depth + 1, chunk)?;
@@ -171,15 +172,15 @@ impl Objects for MsgPack2 {
             format!("expected the type {dtype:?} and the shape {shape:?} behind the elements")
         };
         let mut dtype = Vec::new();
-        put_text(&self.dtype, &mut dtype);
+        write_text(&self.dtype, &mut dtype);
         let mut shape = left.strip_prefix(dtype.as_slice()).ok_or_else(wrong)?;
-        match header(shape)? {
-            (Header::Array(found), rest) if found as usize == self.shape.len() => shape = rest,
+        match Head::read(&mut shape)? {
+            Head::Array(found) if found as usize == self.shape.len() => {}
             _ => return Err(wrong()),
         }
         for expected in &self.shape {
-            match header(shape)? {
-                (Header::Integer(found), rest) if found == *expected => shape = rest,
+            match Head::read(&mut shape)? {
+                Head::Unsigned(found) if found == *expected => {}
                 _ => return Err(wrong()),
             }
         }
@@ -197,180 +198,6 @@ impl Objects for MsgPack2 {
 
     fn to_v2(&self) -> Value {
         self.metadata.clone()
-    }
-}
-
-/// The content of a value's first bytes.
-enum Header {
-    /// An array with this number of items.
-    Array(u32),
-    /// A map with this number of pairs.
-    Map(u32),
-    /// An unsigned number.
-    Integer(u64),
-    /// Anything else; this number of bytes follows.
-    Bytes(usize),
-}
-
-/// Reads a big-endian number of `N` bytes. Returns it and the rest.
-fn big_endian<const N: usize>(bytes: &[u8]) -> Result<(u64, &[u8]), String> {
-    let (number, rest) = bytes.split_first_chunk::<N>().ok_or("it ends within a value")?;
-    Ok((number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)), rest))
-}
-
-/// Reads the header at the front. Returns it and the rest.
-fn header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
-    let (first, rest) = bytes.split_first().ok_or("it ends where a value is expected")?;
-    let fixed = |len: usize| Ok((Header::Bytes(len), rest));
-    // Reads a length of 1, 2 or 4 bytes; `more` is added to it.
-    let sized = |(len, rest): (u64, _), more: usize| {
-        Ok((Header::Bytes(usize::try_from(len).unwrap_or(usize::MAX).saturating_add(more)), rest))
-    };
-    let integer = |(number, rest)| Ok((Header::Integer(number), rest));
-    let array = |(len, rest): (u64, _)| Ok((Header::Array(low32(len)), rest));
-    let map = |(len, rest): (u64, _)| Ok((Header::Map(low32(len)), rest));
-    match first {
-        0x00..=0x7f => integer((u64::from(*first), rest)),
-        0x80..=0x8f => map((u64::from(first & 0x0f), rest)),
-        0x90..=0x9f => array((u64::from(first & 0x0f), rest)),
-        0xa0..=0xbf => fixed(usize::from(first & 0x1f)),
-        // Nil, false, true, negative one-byte numbers.
-        0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => fixed(0),
-        0xc1 => Err("byte 0xc1 begins no value".into()),
-        // Bytes, extensions (with a byte for their kind), text.
-        0xc4 | 0xd9 => sized(big_endian::<1>(rest)?, 0),
-        0xc5 | 0xda => sized(big_endian::<2>(rest)?, 0),
-        0xc6 | 0xdb => sized(big_endian::<4>(rest)?, 0),
-        0xc7 => sized(big_endian::<1>(rest)?, 1),
-        0xc8 => sized(big_endian::<2>(rest)?, 1),
-        0xc9 => sized(big_endian::<4>(rest)?, 1),
-        // Floats, unsigned and signed numbers.
-        0xca => fixed(4),
-        0xcb => fixed(8),
-        0xcc => integer(big_endian::<1>(rest)?),
-        0xcd => integer(big_endian::<2>(rest)?),
-        0xce => integer(big_endian::<4>(rest)?),
-        0xcf => integer(big_endian::<8>(rest)?),
-        0xd0 => fixed(1),
-        0xd1 => fixed(2),
-        0xd2 => fixed(4),
-        0xd3 => fixed(8),
-        // Extensions of 1, 2, 4, 8, 16 bytes.
-        0xd4..=0xd8 => fixed((1 << (first - 0xd4)) + 1),
-        0xdc => array(big_endian::<2>(rest)?),
-        0xdd => array(big_endian::<4>(rest)?),
-        0xde => map(big_endian::<2>(rest)?),
-        0xdf => map(big_endian::<4>(rest)?),
-    }
-}
-
-/// Splits off the value at the front. Counts the values still to come instead of recursing.
-fn value(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
-    let (mut rest, mut values) = (bytes, 1_u64);
-    while values > 0 {
-        let (header, behind) = header(rest)?;
-        rest = behind;
-        values -= 1;
-        // Each value takes at least a byte, so the count stays small or the bytes run out.
-        match header {
-            Header::Array(len) => values = values.saturating_add(u64::from(len)),
-            Header::Map(len) => values = values.saturating_add(2 * u64::from(len)),
-            Header::Integer(_) => {}
-            Header::Bytes(len) => {
-                rest = rest
-                    .get(len..)
-                    .ok_or_else(|| format!("a value has {len} bytes where {} are left", rest.len()))?;
-            }
-        }
-    }
-    Ok(bytes.split_at(bytes.len() - rest.len()))
-}
-
-/// Writes the shortest header of an array.
-fn put_array(len: u64, to: &mut Vec<u8>) {
-    let [.., a, b, c, d] = len.to_be_bytes();
-    match len {
-        0..=15 => to.push(0x90 | d),
-        16..=0xffff => to.extend_from_slice(&[0xdc, c, d]),
-        _ => to.extend_from_slice(&[0xdd, a, b, c, d]),
-    }
-}
-
-/// Writes a text with the shortest header.
-pub(crate) fn put_text(text: &str, to: &mut Vec<u8>) {
-    let [.., a, b, c, d] = (text.len() as u64).to_be_bytes();
-    match text.len() {
-        0..=31 => to.push(0xa0 | d),
-        32..=0xff => to.extend_from_slice(&[0xd9, d]),
-        0x100..=0xffff => to.extend_from_slice(&[0xda, c, d]),
-        _ => to.extend_from_slice(&[0xdb, a, b, c, d]),
-    }
-    to.extend_from_slice(text.as_bytes());
-}
-
-/// Writes a negative number in the shortest form.
-pub(crate) fn put_negative(number: i64, to: &mut Vec<u8>) {
-    let bytes = number.to_be_bytes();
-    let [.., a, b, c, d] = bytes;
-    match number {
-        -32.. => to.push(d),
-        -0x80..-32 => to.extend_from_slice(&[0xd0, d]),
-        -0x8000..-0x80 => to.extend_from_slice(&[0xd1, c, d]),
-        -0x8000_0000..-0x8000 => to.extend_from_slice(&[0xd2, a, b, c, d]),
-        _ => {
-            to.push(0xd3);
-            to.extend_from_slice(&bytes);
-        }
-    }
-}
-
-/// Reads a number or text from `bytes`.
-pub(crate) fn scalar(bytes: &[u8]) -> Result<Scalar, String> {
-    let (whole, rest) = value(bytes)?;
-    if !rest.is_empty() {
-        return Err(format!("{} bytes behind the value", rest.len()));
-    }
-    let unfit = || "expected a Boolean, a number or text".to_owned();
-    let (first, rest) = whole.split_first().ok_or_else(unfit)?;
-    let text = |skipped: usize| {
-        let text = std::str::from_utf8(rest.get(skipped..).unwrap_or_default());
-        text.map(|text| Scalar::Text(text.into())).map_err(|error| error.to_string())
-    };
-    match first {
-        0xc2 | 0xc3 => Ok(Scalar::Bool(*first == 0xc3)),
-        0xca => {
-            rest.try_into().map(|bytes| Scalar::Float(f32::from_be_bytes(bytes).into())).map_err(|_| unfit())
-        }
-        0xcb => rest.try_into().map(|bytes| Scalar::Float(f64::from_be_bytes(bytes))).map_err(|_| unfit()),
-        0xd0..=0xd3 => {
-            let start = if rest.first().is_some_and(|byte| *byte >= 0x80) { -1 } else { 0 };
-            Ok(Scalar::Integer(rest.iter().fold(start, |number, byte| number << 8 | i128::from(*byte))))
-        }
-        0xe0..=0xff => Ok(Scalar::Integer(i128::from(*first) - 256)),
-        0xa0..=0xbf => text(0),
-        0xd9 => text(1),
-        0xda => text(2),
-        0xdb => text(4),
-        _ => match header(whole)? {
-            (Header::Integer(number), _) => Ok(Scalar::Integer(number.into())),
-            _ => Err(unfit()),
-        },
-    }
-}
-
-/// Writes a number in the shortest form.
-pub(crate) fn put_integer(number: u64, to: &mut Vec<u8>) {
-    let bytes = number.to_be_bytes();
-    let [.., a, b, c, d] = bytes;
-    match number {
-        0..=0x7f => to.push(d),
-        0x80..=0xff => to.extend_from_slice(&[0xcc, d]),
-        0x100..=0xffff => to.extend_from_slice(&[0xcd, c, d]),
-        0x1_0000..=0xffff_ffff => to.extend_from_slice(&[0xce, a, b, c, d]),
-        _ => {
-            to.push(0xcf);
-            to.extend_from_slice(&bytes);
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Single values as JSON and as MessagePack, spelled as in Python's packages.
 
-use crate::msgpack2::{self, put_text};
+use crate::message_pack::{self, Head};
 
 /// The value of an element.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl Spelling {
     pub(crate) fn read(self, bytes: &[u8]) -> Result<Scalar, String> {
         match self {
             Spelling::Json { .. } => read_json(bytes),
-            Spelling::MessagePack { .. } => msgpack2::scalar(bytes),
+            Spelling::MessagePack { .. } => read_msgpack(bytes),
         }
     }
 
@@ -72,7 +72,7 @@ fn write_json(value: &Scalar, ascii: bool, to: &mut Vec<u8>) {
     match value {
         Scalar::Bool(value) => to.extend_from_slice(value.to_string().as_bytes()),
         Scalar::Integer(number) => to.extend_from_slice(number.to_string().as_bytes()),
-        Scalar::Float(number) => to.extend_from_slice(float(*number).as_bytes()),
+        Scalar::Float(number) => to.extend_from_slice(python_float(*number).as_bytes()),
         Scalar::Text(text) => {
             let quoted = serde_json::Value::from(text.as_str()).to_string();
             for char in quoted.chars() {
@@ -88,8 +88,12 @@ fn write_json(value: &Scalar, ascii: bool, to: &mut Vec<u8>) {
     }
 }
 
-/// A float as Python writes it: the exponent has a sign and at least two digits.
-fn float(number: f64) -> String {
+/// A float as Python's `repr` writes it.
+///
+/// It has the shortest digits that read back as the same value, and an exponent below 1e-4 and from
+/// 1e16, with a sign and at least two digits. `NaN` and infinities become the tokens of Python's
+/// `json`.
+pub fn python_float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();
     }
@@ -106,24 +110,35 @@ fn float(number: f64) -> String {
     }
 }
 
+fn read_msgpack(bytes: &[u8]) -> Result<Scalar, String> {
+    let (mut left, behind) = message_pack::value(bytes)?;
+    if !behind.is_empty() {
+        return Err(format!("{} bytes behind the value", behind.len()));
+    }
+    Ok(match Head::read(&mut left)? {
+        Head::Bool(value) => Scalar::Bool(value),
+        Head::Unsigned(number) => Scalar::Integer(number.into()),
+        Head::Signed(number) => Scalar::Integer(number.into()),
+        Head::Single(number) => Scalar::Float(number.into()),
+        Head::Double(number) => Scalar::Float(number),
+        Head::Text(_) => Scalar::Text(std::str::from_utf8(left).map_err(|error| error.to_string())?.into()),
+        _ => return Err("expected a Boolean, a number or text".into()),
+    })
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "as the setting says")]
 fn write_msgpack(value: &Scalar, single: bool, to: &mut Vec<u8>) {
-    match value {
-        Scalar::Bool(value) => to.push(0xc2 + u8::from(*value)),
+    let head = match value {
+        Scalar::Bool(value) => Head::Bool(*value),
         Scalar::Integer(number) => match u64::try_from(*number) {
-            Ok(number) => msgpack2::put_integer(number, to),
-            Err(_) => msgpack2::put_negative(i64::try_from(*number).unwrap_or(i64::MIN), to),
+            Ok(number) => Head::Unsigned(number),
+            Err(_) => Head::Signed(i64::try_from(*number).unwrap_or(i64::MIN)),
         },
-        Scalar::Float(number) if single => {
-            to.push(0xca);
-            to.extend_from_slice(&(*number as f32).to_be_bytes());
-        }
-        Scalar::Float(number) => {
-            to.push(0xcb);
-            to.extend_from_slice(&number.to_be_bytes());
-        }
-        Scalar::Text(text) => put_text(text, to),
-    }
+        Scalar::Float(number) if single => Head::Single(*number as f32),
+        Scalar::Float(number) => Head::Double(*number),
+        Scalar::Text(text) => return message_pack::write_text(text, to),
+    };
+    head.write(to);
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@
 //! every NaN is written as `"NaN"`, and read back as the quiet NaN without payload.
 
 use crate::error::{Problem, invalid};
-use crate::json::{Json, python_float};
+use crate::json::Json;
 use crate::{Format, base64};
-use hyperslab_codec::{ByteOrder, DataType, Kind, SmallBits, SmallNumber};
+use hyperslab_codec::{ByteOrder, DataType, Kind, SmallBits, SmallNumber, python_float};
 use std::ops::Range;
 
 /// The default fill value: zero, empty, or "not a time" for dates and differences, as in

@@ -12,8 +12,7 @@
 mod parse;
 mod write;
 
-pub use write::python_float;
-
+use hyperslab_codec::python_float;
 use std::fmt;
 use thiserror::Error;
 

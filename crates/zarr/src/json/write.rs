@@ -87,30 +87,10 @@ fn string(text: &str, limit: usize, out: &mut String) {
     out.push('"');
 }
 
-/// A float as Python's `repr` writes it.
-///
-/// It has the shortest digits that read back as the same value, and an exponent below 1e-4 and from
-/// 1e16. `NaN` and infinities become the tokens of Python's `json`.
-pub fn python_float(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "Infinity".into() } else { "-Infinity".into() };
-    }
-    let scientific = format!("{value:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    match exponent.parse::<i32>().unwrap_or(0) {
-        -4..=15 => format!("{value:?}"),
-        exponent => {
-            format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyperslab_codec::python_float;
     use proptest::prelude::*;
 
     #[test]

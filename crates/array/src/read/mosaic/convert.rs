@@ -24,7 +24,7 @@
 )]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
-use hyperslab_codec::{ByteOrder, DataType, Kind};
+use hyperslab_codec::{ByteOrder, DataType, Half, Kind};
 
 /// Returns `true` if there is a conversion between two types.
 ///
@@ -247,36 +247,16 @@ fn store(dtype: DataType, number: Number, bytes: &mut [u8]) {
     }
 }
 
-/// Decodes a number of 16 bits: 1 of sign, 5 of exponent, 10 of fraction.
+/// The number of a half. NaN loses its payload.
 fn from_half(bits: u16) -> f64 {
-    let (exponent, fraction) = (bits >> 10 & 31, f64::from(bits & 0x3ff));
-    let size = match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1024.0 + fraction) * 2f64.powi(i32::from(exponent) - 25),
-    };
-    if bits >> 15 == 1 { -size } else { size }
+    let number = f64::from(Half(bits).to_f32());
+    if number.is_nan() { f64::NAN.copysign(number) } else { number }
 }
 
-/// The nearest number of 16 bits. Halfway between two, it is the even one.
+/// The nearest half, ties to even. NaN loses its payload.
 fn to_half(number: f64) -> u16 {
-    let sign = if number.is_sign_negative() { 0x8000 } else { 0 };
-    let size = number.abs();
-    let bits = if size.is_nan() {
-        0x7e00
-    } else if size >= 65520.0 {
-        0x7c00
-    } else {
-        // The distance between neighbouring halves here: 2^-24 for the smallest, then 1/1024 of the
-        // power of two below. The quotient is exact. If it rounds up to the next power of two, the
-        // result is the first half of the next exponent.
-        let exponent = (size.to_bits() >> 52) as i32 - 1023;
-        let exponent = exponent.max(-14);
-        let steps = (size * 2f64.powi(10 - exponent)).round_ties_even();
-        (steps as i32 + ((exponent + 14) << 10)) as u16
-    };
-    sign | bits
+    let number = if number.is_nan() { f64::NAN.copysign(number) } else { number };
+    Half::from_f64(number).0
 }
 
 #[cfg(test)]
