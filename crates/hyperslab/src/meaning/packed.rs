@@ -10,7 +10,7 @@
 //! limits `valid_min`, `valid_max` and `valid_range` are ignored, as in xarray.
 
 use crate::{Array, ByteOrder, DataType, Error, Format, Json, Kind, Result};
-use half::f16;
+use hyperslab_codec::Half;
 
 /// The values that stored numbers represent. By default, the stored numbers themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -177,7 +177,7 @@ pub fn number_element(text: &str, dtype: DataType) -> Option<Vec<u8>> {
 
 fn float_element(float: f64, dtype: DataType) -> Option<Vec<u8>> {
     Some(match dtype.size() {
-        2 => f16::from_f64(float).to_ne_bytes().to_vec(),
+        2 => Half::from_f64(float).0.to_ne_bytes().to_vec(),
         4 => (float as f32).to_ne_bytes().to_vec(),
         8 => float.to_ne_bytes().to_vec(),
         _ => return None,
@@ -255,7 +255,10 @@ mod tests {
         assert_eq!(of("inf", "<i4"), None);
         assert_eq!(of("1e3", ">i2"), Some(1000_i16.to_ne_bytes().to_vec()));
         assert_eq!(of("-999.25", "<f4"), Some((-999.25_f32).to_ne_bytes().to_vec()));
-        assert_eq!(of("-999.25", "<f2"), Some(f16::from_f64(-999.25).to_ne_bytes().to_vec()));
+        assert_eq!(of("-999.25", "<f2"), Some(Half::from_f64(-999.25).0.to_ne_bytes().to_vec()));
+        // The middle of two halves goes to the even one; a number just above it goes up.
+        assert_eq!(of("1.00048828125", "<f2"), Some(0x3c00u16.to_ne_bytes().to_vec()));
+        assert_eq!(of("1.0004882812500002220446049250313", "<f2"), Some(0x3c01u16.to_ne_bytes().to_vec()));
         assert_eq!(of("-1", "<u8"), None);
         assert_eq!(of("5", "<M8[D]"), Some(5_i64.to_ne_bytes().to_vec()));
         assert_eq!(of("x", "<f4"), None);

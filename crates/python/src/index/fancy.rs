@@ -9,7 +9,7 @@
 //! arrays.
 
 use crate::errors::{self, OrRaise};
-use crate::index::index::basic;
+use crate::index::slices::basic;
 use hyperslab::array::{ArrayError, ArrayLayout, Index, Selection};
 use numpy::{
     PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray,

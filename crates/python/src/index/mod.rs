@@ -2,4 +2,4 @@
 
 pub(crate) mod fancy;
 pub(crate) mod fields;
-pub(crate) mod index;
+pub(crate) mod slices;

@@ -2,12 +2,12 @@
 
 use crate::errors;
 use crate::gil::engine;
-use crate::index::index::selection;
+use crate::index::slices::selection;
 use crate::nodes::handles::ArrayHandle;
 use crate::nodes::slot::Slot;
 use crate::values::elements::memory_type;
+use crate::values::input::{Writing, with_source};
 use crate::values::masked;
-use crate::values::values::{Writing, with_source};
 use crate::values::vlen;
 use hyperslab::Array;
 use hyperslab::array::{ArrayError, Writer as Behind, WriterOptions, settle_all};
