@@ -289,7 +289,7 @@ impl Store for ZipStore {
 
     /// Members of an archive on a server are ranges of one object, so all are announced together.
     fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        let archive = self.shared.fixed.as_deref().filter(|_| self.cost().is_far());
+        let archive = self.shared.fixed.as_deref().filter(|_| self.cost().prefers_rounds());
         // If the archive cannot be opened, reading a member reports why.
         let opened: Option<Arc<dyn Opened + 's>> = archive.and_then(|it| it.open().ok()).map(Arc::from);
         let found: Vec<_> = wanted.iter().map(|opening| self.find_sized(opening.key, None)).collect();

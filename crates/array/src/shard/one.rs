@@ -96,7 +96,7 @@ impl<'a, 's> Shard<'a, 's> {
         let store = layout.store();
         let ranges = store.reads_ranges();
         // Far away, shards are requested together all the same.
-        if !ranges && !store.cost().is_far() {
+        if !ranges && !store.cost().prefers_rounds() {
             for (n, shard) in shards.iter().enumerate() {
                 each(n, shard.read_all(read)?);
             }

@@ -159,7 +159,10 @@ impl ChunkWriter<'_> {
         offset: usize,
         ask: Ask<'_>,
     ) -> Result<(), ArrayError> {
-        if covers && self.layout.store().cost().is_far() && self.put_first(scratch, region, offset, ask)? {
+        if covers
+            && !self.layout.store().cost().looks_are_cheap()
+            && self.put_first(scratch, region, offset, ask)?
+        {
             return Ok(());
         }
         let mut key = std::mem::take(&mut scratch.open_key);

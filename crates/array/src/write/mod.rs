@@ -96,7 +96,7 @@ pub fn write(
         return request.write(bytes, limits, options.interrupt);
     }
     // If everything becomes fill value, chunks are deleted. A listing tells which ones exist.
-    let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().is_far();
+    let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().prefers_one_listing();
     let deletes = may_delete && source.is_all(layout.fill().bytes());
     let present = if deletes { present(layout, plan.len()) } else { None };
     let present = present.as_ref();

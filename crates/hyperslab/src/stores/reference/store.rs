@@ -54,7 +54,7 @@ impl ReferenceStore {
     pub(super) fn new(url: String, refs: Source, targets: Targets) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let far = refs.some_url().and_then(|url| targets.like(&url));
-        let far = far.filter(|store| store.waits() || store.cost().is_far());
+        let far = far.filter(|store| store.waits() || store.cost().prefers_rounds());
         ReferenceStore { url, refs, targets, far, number: STORES.fetch_add(1, Ordering::Relaxed) }
     }
 
@@ -606,8 +606,7 @@ impl Store for ReferenceStore {
     }
 
     fn cost(&self) -> Cost {
-        let near = Cost { request: 0, range: 4096, at_once: 1 };
-        self.far.as_ref().map_or(near, |store| store.cost())
+        self.far.as_ref().map_or(Cost::NEAR, |store| store.cost())
     }
 
     fn url(&self) -> String {
