@@ -5,6 +5,9 @@
 //! objects atomically: a reader sees the old object or the new one, never a mixture, and a writer
 //! that dies leaves the old one.
 //!
+//! [`Store`] says which methods a new store needs. [`Facts`] and [`Cost`] describe a store. [`Many`],
+//! [`Writers`], [`OnDisk`] and [`Holds`] are what only some stores can do.
+//!
 //! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory.
 //! [`FileStore`] reads one file that stays open. [`SegmentStore`] reads one object assembled from
 //! parts of other objects. [`ZipStore`] serves the members of a zip archive, which is an object in
@@ -13,20 +16,25 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
+
 mod checks;
 pub mod contract;
 mod cost;
 mod descriptors;
 pub mod ending;
 mod error;
+mod facts;
 pub mod fork;
 mod gathered;
 mod hash;
+mod holds;
 mod key;
 mod local;
 mod lock;
+mod many;
 mod mark;
 mod memory;
+mod on_disk;
 mod opened;
 mod opening;
 mod replacement;
@@ -36,24 +44,30 @@ mod stamp;
 mod store;
 pub mod turns;
 pub mod waiting;
+mod writers;
 mod zip;
 
 pub use checks::turn;
 pub use cost::Cost;
 pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread};
+pub use facts::Facts;
+pub use holds::{HeldObject, Holds};
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore, replace_directory};
 pub use lock::{Expected, ObjectLock, Version};
+pub use many::{EachListed, Many};
 pub use mark::Mark;
 pub use memory::MemoryStore;
+pub use on_disk::{Identity, OnDisk};
 pub use opened::{Lent, Opened, RangeRead};
 pub use opening::{Begun, EachOpened, Further, Next, Opening};
 pub use replacement::Replacement;
 pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
 pub use stamp::{Stamp, Stamped};
-pub use store::{EachListed, Entry, HeldObject, Identity, Look, Still, Store};
+pub use store::{Entry, Store};
 pub use turns::Ask;
+pub use writers::{Look, Still, Writers};
 pub use zip::{ZipError, ZipMode, ZipStore};
 
 pub(crate) use checks::{check_ask, check_size};

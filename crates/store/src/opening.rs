@@ -1,11 +1,11 @@
 //! Objects that are opened together, in one round of requests.
 
-#[cfg(doc)]
-use crate::Store;
 use crate::{Key, Opened, Result};
+#[cfg(doc)]
+use crate::{Many, Store};
 use std::time::Duration;
 
-/// An object that is opened together with others ([`Store::open_all`]).
+/// An object that is opened together with others ([`Many::open_all`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'k> {
     /// The object's key.
@@ -28,7 +28,7 @@ pub enum Next {
     All,
 }
 
-/// An object that is being opened ([`Store::begin`]). Drop it to cancel.
+/// An object that is being opened ([`Many::begin`]). Drop it to cancel.
 pub trait Begun<'s>: Send {
     /// Returns whether [`Begun::finish`] would return at once.
     fn is_here(&self) -> bool {

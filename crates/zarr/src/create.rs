@@ -210,7 +210,7 @@ fn put_new(
     let mut later = None;
     // Two processes that create one node must not mix their documents. A single document alone
     // decides who was first.
-    if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
+    if !before.is_empty() && store.facts().is_shared && !lock.excludes_processes() {
         // There is no directory to lock. Make it appear with all documents in it.
         let staged = store.stage(locked::prefix(path)?)?;
         for (name, document) in documents {

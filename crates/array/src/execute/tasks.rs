@@ -28,7 +28,7 @@ pub(crate) fn limit(asked: Option<usize>) -> usize {
 
 /// Number of threads that may work on a read that waits. `asked`: the number in its options.
 pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
-    if layout.store().waits() {
+    if layout.store().facts().waits {
         asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_readers)
     } else {
         0
@@ -53,7 +53,7 @@ pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize
         return (asked, asked);
     }
     let store = layout.store();
-    if !store.waits() {
+    if !store.facts().waits {
         return (settings::threads(), settings::threads());
     }
     let fit = costs::WAITING_BYTES / layout.encoding().decoded_size().saturating_mul(2).max(1);

@@ -97,7 +97,7 @@ impl ChunkWriter<'_> {
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let strategy = strategies::choose(self, &scratch.task, &region);
         let covers = strategy.reads_old && scratch.task.covers(layout.grid(), layout.shape());
-        let done = if strategy.reads_old && layout.store().is_shared() {
+        let done = if strategy.reads_old && layout.store().facts().is_shared {
             self.modify_shared(covers, scratch, &region, offset, ask)
         } else {
             let produced = (strategy.produce)(self, scratch, &region, offset, Old::Stored);

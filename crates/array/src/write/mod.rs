@@ -53,7 +53,7 @@ pub struct WriteOptions<'a> {
 /// are new, the others as they were. Chunks that come to hold only fill value are deleted, unless
 /// `write_empty_chunks` is set. Concurrent writes to different elements of one chunk lose nothing.
 /// This holds for threads of this process, and also for other processes if the store is shared with
-/// them ([`hyperslab_store::Store::is_shared`]).
+/// them ([`hyperslab_store::Facts::is_shared`]).
 ///
 /// Fails with [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`] or
 /// [`ArrayError::ReadOnly`], naming the chunk.

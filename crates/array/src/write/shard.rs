@@ -185,7 +185,7 @@ impl WriteRequest<'_> {
         let (mut lock, mut object) = (None, None);
         let covers = !task.whole && task.covers(layout.object_grid(), layout.shape());
         // Mostly there is no shard yet, and a server tells that in its answer to the write.
-        let new = covers && first && store.is_shared() && !store.cost().looks_are_cheap();
+        let new = covers && first && store.facts().is_shared && !store.cost().looks_are_cheap();
         let mut replaces = task.whole;
         if !task.whole && !new {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
@@ -234,7 +234,7 @@ impl WriteRequest<'_> {
         let (mut sink, index) = output.end();
         // If the store cannot check and delete in one step, deleting might undo another writer.
         // Write an empty shard instead.
-        let stays = was.is_some() && !store.swaps_out();
+        let stays = was.is_some() && !store.facts().swaps_out;
         let empty = !stays && index.present().next().is_none();
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;

@@ -482,7 +482,7 @@ pub(crate) fn copy_values(
 
 /// Number of stored objects of an array, and their bytes; zero if the store cannot list.
 fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
-    if array.store().lists() { array.chunks_stored(ask) } else { Ok((0, 0)) }
+    if array.store().facts().lists { array.chunks_stored(ask) } else { Ok((0, 0)) }
 }
 
 /// A path relative to the source, for messages.
