@@ -1,5 +1,7 @@
 //! Many objects with few requests.
 
+#[cfg(doc)]
+use crate::StoreError;
 use crate::{Ask, Begun, EachOpened, Entry, Key, Opening, Result, Store, check_ask};
 
 /// Receives the index and the listing of one of several prefixes ([`Many::list_dirs`]).
