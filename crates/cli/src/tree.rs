@@ -109,7 +109,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, 
 
 fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     let facts = |array: &Array| -> Result<[String; 5], Error> {
-        let stored = match array.store().lists() {
+        let stored = match array.store().facts().lists {
             true => text::bytes(array.chunks_stored(Some(ask))?.1),
             false => "-".into(),
         };

@@ -59,7 +59,7 @@ impl File {
     /// memory.
     fn foresee(&self, address: u64, mut work: impl FnMut(u64)) -> Result<()> {
         let source = self.source();
-        if !source.is_far() || rehearsal::is_on() || source.rehearse(|| work(address)).is_empty() {
+        if !source.prefers_rounds() || rehearsal::is_on() || source.rehearse(|| work(address)).is_empty() {
             return Ok(());
         }
         let around = self.inner.levels.lock().around(address);
@@ -92,7 +92,7 @@ impl File {
     /// These are the links of this group and of its neighbouring groups, as far as the latter are
     /// in memory.
     pub(crate) fn note_listed(&self, address: u64, links: &[Link]) {
-        if !self.source().is_far() || rehearsal::is_on() {
+        if !self.source().prefers_rounds() || rehearsal::is_on() {
             return;
         }
         let mut level = hard(links);

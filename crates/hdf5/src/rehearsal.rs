@@ -76,7 +76,7 @@ impl Source {
     /// `work` runs several times, and its errors are ignored. Independent parts of it should go on
     /// after each other's errors. Does nothing if the store is near.
     pub(crate) fn foresee(&self, mut work: impl FnMut()) -> Result<()> {
-        if !self.is_far() {
+        if !self.prefers_rounds() {
             return Ok(());
         }
         if is_on() {

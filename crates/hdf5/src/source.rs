@@ -86,7 +86,7 @@ impl Source {
             why: "it does not exist".into(),
         })?;
         Ok(Source {
-            far: store.cost().is_far(),
+            far: store.cost().prefers_rounds(),
             store,
             key: key.into(),
             size: size.into(),
@@ -143,7 +143,7 @@ impl Source {
     }
 
     /// Returns `true` if many reads at once take about as long as one. Then prefetching pays off.
-    pub(crate) fn is_far(&self) -> bool {
+    pub(crate) fn prefers_rounds(&self) -> bool {
         self.far
     }
 

@@ -144,7 +144,7 @@ impl ShardInfo {
 impl Info {
     pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self> {
         // A file knows its chunks without listing the store.
-        let known = array.file().is_some() || array.store().lists();
+        let known = array.file().is_some() || array.store().facts().lists;
         let stored = known.then(|| array.chunks_stored(ask)).transpose()?;
         let (objects, bytes_stored) = (stored.map(|(objects, _)| objects), stored.map(|(_, bytes)| bytes));
         let shards = ShardInfo::new(array, objects);

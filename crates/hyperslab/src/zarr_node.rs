@@ -86,7 +86,7 @@ impl ArrayNode for zarr::Array {
     }
 
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
-        if !self.store().lists() {
+        if !self.store().facts().lists {
             return Ok(None);
         }
         Ok(Some(self.stored_places(ask)?))

@@ -52,40 +52,51 @@ impl Store for Counting {
         self.read(key);
         self.inner.read_ranges(key, size, ranges)
     }
+
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> store::Result<Option<Box<dyn Opened + 's>>> {
         self.read(key);
         self.inner.open(key, size)
     }
+
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool> {
         self.read(key);
         self.inner.read_all(key, buf, limit)
     }
+
     fn size(&self, key: Key<'_>) -> store::Result<Option<u64>> {
         self.inner.size(key)
     }
+
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
         self.wrote(key);
         self.inner.write(key, parts)
     }
+
     fn replace<'s>(&'s self, key: Key<'_>) -> store::Result<Box<dyn Replacement + 's>> {
         self.wrote(key);
         self.inner.replace(key)
     }
+
     fn delete(&self, key: Key<'_>) -> store::Result<bool> {
         self.inner.delete(key)
     }
+
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()> {
         self.inner.delete_prefix(prefix)
     }
+
     fn list_dir(&self, prefix: Option<Key<'_>>) -> store::Result<Vec<Entry>> {
         self.inner.list_dir(prefix)
     }
+
     fn list(&self, prefix: Option<Key<'_>>) -> store::Result<Vec<String>> {
         self.inner.list(prefix)
     }
+
     fn lock_id(&self, key: Key<'_>) -> u64 {
         self.inner.lock_id(key)
     }
+
     fn url(&self) -> String {
         self.inner.url()
     }

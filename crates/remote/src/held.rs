@@ -13,8 +13,8 @@ use crate::opened::RemoteOpened;
 use crate::store::RemoteStore;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Cost, HeldObject, Key, Lent, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store, StoreError,
-    Version,
+    Cost, Facts, HeldObject, Holds, Key, Lent, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store,
+    StoreError, Version,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
@@ -296,6 +296,24 @@ impl Store for HeldStore {
         self.store.lock_id(key)
     }
 
+    fn cost(&self) -> Cost {
+        self.store.cost()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { is_writable: false, waits: true, ..Facts::default() }
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
+    fn url(&self) -> String {
+        self.store.url()
+    }
+}
+
+impl Holds for HeldStore {
     fn close(&self) {
         self.closed.store(true, Relaxed);
         let blocks = std::mem::take(&mut *self.blocks.lock());
@@ -314,18 +332,6 @@ impl Store for HeldStore {
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         if self.has(key) { hold(&self.store, key) } else { Ok(None) }
     }
-
-    fn waits(&self) -> bool {
-        true
-    }
-
-    fn cost(&self) -> Cost {
-        self.store.cost()
-    }
-
-    fn url(&self) -> String {
-        self.store.url()
-    }
 }
 
 #[cfg(test)]
@@ -334,7 +340,7 @@ mod tests {
     use crate::testing::in_memory;
     use hyperslab_store::contract;
     use hyperslab_store::{
-        Key, LocalOptions, Next, Opening, RangeRead, Store, StoreError, ZipMode, ZipStore,
+        Holds, Key, LocalOptions, Many, Next, Opening, RangeRead, Store, StoreError, ZipMode, ZipStore,
     };
     use std::sync::Arc;
 

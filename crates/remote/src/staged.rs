@@ -9,8 +9,8 @@ use crate::store::RemoteStore;
 use bytes::Bytes;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Ask, Begun, Cost, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Staged, Store, StoreError,
-    turn, waiting,
+    Ask, Begun, Cost, Entry, Facts, Key, Many, MemoryStore, Opened, Opening, RangeRead, Result, Staged,
+    Store, StoreError, turn, waiting,
 };
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -237,16 +237,6 @@ impl Store for New {
         }
     }
 
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        let begin = |Opening { key, next }: &Opening<'_>| -> Box<dyn Begun<'s> + 's> {
-            match self.held.open(*key, None) {
-                Ok(None) if self.is_sent(*key) => self.target.begin_one(self.key(key.as_str()), *next),
-                opened => Box::new(move || opened),
-            }
-        };
-        wanted.iter().map(begin).collect()
-    }
-
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         if self.held.read_all(key, buf, limit)? {
             return Ok(true);
@@ -309,12 +299,16 @@ impl Store for New {
         self.held.lock_id(key)
     }
 
-    fn waits(&self) -> bool {
-        self.target.waits()
-    }
-
     fn cost(&self) -> Cost {
         self.target.cost()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { waits: self.target.facts().waits, ..Facts::default() }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
     }
 
     fn url(&self) -> String {
@@ -322,5 +316,17 @@ impl Store for New {
             Some(prefix) => format!("{}/{prefix}", self.target.url()),
             None => self.target.url(),
         }
+    }
+}
+
+impl Many for New {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let begin = |Opening { key, next }: &Opening<'_>| -> Box<dyn Begun<'s> + 's> {
+            match self.held.open(*key, None) {
+                Ok(None) if self.is_sent(*key) => self.target.begin_one(self.key(key.as_str()), *next),
+                opened => Box::new(move || opened),
+            }
+        };
+        wanted.iter().map(begin).collect()
     }
 }

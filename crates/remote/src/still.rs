@@ -1,4 +1,4 @@
-//! Writes by a writer that others may end: [`write_while`](hyperslab_store::Store::write_while).
+//! Writes by a writer that others may end: [`write_while`](hyperslab_store::Writers::write_while).
 //!
 //! 1. Ask the server for the current version of the object.
 //! 2. Check whether the writer was ended. If not, no successor has written to the object yet, and
@@ -116,7 +116,7 @@ impl RemoteStore {
 #[cfg(test)]
 mod tests {
     use crate::testing::in_memory;
-    use hyperslab_store::{Key, Look, Operation, Store, StoreError};
+    use hyperslab_store::{Key, Look, Operation, Store, StoreError, Writers};
     use std::cell::Cell;
     use std::sync::Mutex;
 

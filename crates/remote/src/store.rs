@@ -8,8 +8,9 @@ use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, Entry, Expected, HeldObject, Key, Mark, Next, Opened, Opening, Operation,
-    RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError, waiting,
+    Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Opened,
+    Opening, Operation, RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError,
+    Writers, waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -428,11 +429,6 @@ impl Store for RemoteStore {
         Ok(opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>))
     }
 
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        let begin = |opening: &Opening<'_>| self.begin_one(Ok(opening.key.as_str().into()), opening.next);
-        wanted.iter().map(begin).collect()
-    }
-
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         Ok(self.read_all_stamped(key, buf, limit)?.0)
     }
@@ -482,17 +478,6 @@ impl Store for RemoteStore {
         self.put_asking(key, expected, Mark::fresh(), self.payload(key, parts)?, ask)
     }
 
-    fn swap_marked(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        mark: Mark,
-        parts: &[&[u8]],
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool> {
-        self.put_asking(key, expected, mark, self.payload(key, parts)?, ask)
-    }
-
     fn swap_owned(
         &self,
         key: Key<'_>,
@@ -501,10 +486,6 @@ impl Store for RemoteStore {
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
         self.put_asking(key, expected, Mark::fresh(), self.owned(key, bytes)?, ask)
-    }
-
-    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
-        self.put_while(key, self.owned(key, bytes)?, still)
     }
 
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
@@ -516,18 +497,6 @@ impl Store for RemoteStore {
             Some(ask) => waiting::with_ask(ask, delete),
             None => delete(),
         }
-    }
-
-    fn swaps_out(&self) -> bool {
-        false
-    }
-
-    fn lists(&self) -> bool {
-        self.abilities().lists
-    }
-
-    fn is_shared(&self) -> bool {
-        true
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
@@ -550,16 +519,64 @@ impl Store for RemoteStore {
         Ok(Box::new(Staging::new(self, prefix)?))
     }
 
-    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
-        self.children_of_all(prefixes, each);
-    }
-
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         self.children(prefix)
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         Ok(names(self.keys(prefix, usize::MAX)?.unwrap_or_default()))
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        let mut hash = DefaultHasher::new();
+        self.0.identity.hash(&mut hash);
+        match self.0.prefix.as_str() {
+            "" => key.as_str().hash(&mut hash),
+            prefix => format!("{prefix}/{key}").hash(&mut hash),
+        }
+        hash.finish()
+    }
+
+    fn cost(&self) -> Cost {
+        let request = self.0.process.meter.request();
+        Cost { request, range: request, at_once: self.settings().concurrency }
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            swaps_out: false,
+            lists: self.abilities().lists,
+            is_shared: true,
+            waits: true,
+            ..Facts::default()
+        }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
+    fn writers(&self) -> Option<&dyn Writers> {
+        Some(self)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
+    fn url(&self) -> String {
+        self.0.url.clone()
+    }
+}
+
+impl Many for RemoteStore {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let begin = |opening: &Opening<'_>| self.begin_one(Ok(opening.key.as_str().into()), opening.next);
+        wanted.iter().map(begin).collect()
+    }
+
+    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
+        self.children_of_all(prefixes, each);
     }
 
     fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
@@ -588,17 +605,26 @@ impl Store for RemoteStore {
         }
         self.keys(prefix, most).ok().flatten().map(names)
     }
+}
 
-    fn lock_id(&self, key: Key<'_>) -> u64 {
-        let mut hash = DefaultHasher::new();
-        self.0.identity.hash(&mut hash);
-        match self.0.prefix.as_str() {
-            "" => key.as_str().hash(&mut hash),
-            prefix => format!("{prefix}/{key}").hash(&mut hash),
-        }
-        hash.finish()
+impl Writers for RemoteStore {
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        self.put_asking(key, expected, mark, self.payload(key, parts)?, ask)
     }
 
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
+        self.put_while(key, self.owned(key, bytes)?, still)
+    }
+}
+
+impl Holds for RemoteStore {
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         crate::held::hold(self, key)
     }
@@ -607,19 +633,6 @@ impl Store for RemoteStore {
         let Some((above, name)) = self.above() else { return Ok(None) };
         // A name that cannot be a key cannot be an object.
         Key::new(name).map_or(Ok(None), |key| crate::held::hold(&above, key))
-    }
-
-    fn waits(&self) -> bool {
-        true
-    }
-
-    fn cost(&self) -> Cost {
-        let request = self.0.process.meter.request();
-        Cost { request, range: request, at_once: self.settings().concurrency }
-    }
-
-    fn url(&self) -> String {
-        self.0.url.clone()
     }
 }
 

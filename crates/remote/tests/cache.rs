@@ -3,7 +3,7 @@
 mod server;
 
 use hyperslab_remote::{RemoteStore, on_cache_failure};
-use hyperslab_store::{Key, Next, Opening, RangeRead, Store, StoreError};
+use hyperslab_store::{Holds, Key, Many, Next, Opening, RangeRead, Store, StoreError};
 use server::{Fault, Seen, Server};
 use std::fs;
 use std::path::{Path, PathBuf};

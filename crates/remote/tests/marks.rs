@@ -3,7 +3,7 @@
 mod server;
 
 use hyperslab_remote::RemoteStore;
-use hyperslab_store::{Expected, Key, Mark, RangeRead, Store, StoreError};
+use hyperslab_store::{Expected, Key, Many, Mark, RangeRead, Store, StoreError, Writers};
 use server::{Fault, Server};
 use std::sync::atomic::Ordering::SeqCst;
 

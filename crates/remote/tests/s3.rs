@@ -4,7 +4,7 @@ mod server;
 
 use hyperslab_remote::{RemoteStore, on_unconditional};
 use hyperslab_store::{
-    Expected, Key, Next, Opened, Opening, RangeRead, Store, StoreError, contract, waiting,
+    Expected, Holds, Key, Many, Next, Opened, Opening, RangeRead, Store, StoreError, contract, waiting,
 };
 use server::{Fault, Server, until};
 use std::sync::Mutex;

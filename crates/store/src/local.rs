@@ -68,8 +68,8 @@ pub use file::FileStore;
 use crate::fork::Lazy;
 use crate::turns::Refused;
 use crate::{
-    Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
-    Replacement, Result, Staged, Stamp, Stamped, Store, StoreError, hash,
+    Ask, Cost, Entry, Expected, Facts, HeldObject, Holds, Identity, Key, Many, ObjectLock, OnDisk, Opened,
+    Operation, RangeRead, Replacement, Result, Staged, Stamp, Stamped, Store, StoreError, Writers, hash,
 };
 use read::object_size;
 use rustix::fs::FileType;
@@ -403,15 +403,6 @@ impl Store for LocalStore {
         deleted.map_err(|error| self.stopped(Operation::Delete, key.as_str(), error))
     }
 
-    fn is_shared(&self) -> bool {
-        self.options.file_locks
-    }
-
-    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
-        let name = prefix.map_or("", Key::as_str);
-        self.sweep_below(prefix, ask).map_err(|error| self.stopped(Operation::Delete, name, error))
-    }
-
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
         let new = self.replace_object(key);
         let new = new.map_err(|error| self.error(Operation::Write, key.as_str(), error))?;
@@ -420,10 +411,6 @@ impl Store for LocalStore {
 
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         self.lock_path(key.as_str(), FileType::RegularFile, ask)
-    }
-
-    fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
-        self.lock_path(prefix.map_or("", Key::as_str), FileType::Directory, ask)
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
@@ -449,51 +436,84 @@ impl Store for LocalStore {
         self.list_asking(prefix, None)
     }
 
-    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
-        let name = prefix.map_or("", Key::as_str);
-        self.keys_below(name, ask).map_err(|error| self.stopped(Operation::List, name, error))
-    }
-
-    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
-        let name = prefix.map_or("", Key::as_str);
-        self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
-    }
-
     fn lock_id(&self, key: Key<'_>) -> u64 {
         let find = || hash::fnv1a(hash::fnv1a(hash::EMPTY, base(&canonical(&self.root))), b"/");
         hash::fnv1a(*self.lock_seed.get_or_make(find), key.as_str().as_bytes())
-    }
-
-    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        self.present_below(prefix.map_or("", Key::as_str), most)
-    }
-
-    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
-        Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
-    }
-
-    fn through(&self, folder: &Path) -> Result<Option<Arc<dyn Store>>> {
-        let store = self.with_folder(folder).map_err(|error| self.error(Operation::Write, "", error))?;
-        Ok(Some(Arc::new(store)))
-    }
-
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
-        FileStore::hold_at(&self.root.join(key.as_str()))
-    }
-
-    /// Writers wait for the disk: ext4 writes a new file out when it replaces another one.
-    ///
-    /// Otherwise a power failure could leave neither.
-    fn waits(&self) -> bool {
-        true
     }
 
     fn cost(&self) -> Cost {
         COST
     }
 
+    /// Writers wait for the disk: ext4 writes a new file out when it replaces another one.
+    ///
+    /// Otherwise a power failure could leave neither.
+    fn facts(&self) -> Facts {
+        Facts { is_shared: self.options.file_locks, waits: true, ..Facts::default() }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
+    fn writers(&self) -> Option<&dyn Writers> {
+        Some(self)
+    }
+
+    fn on_disk(&self) -> Option<&dyn OnDisk> {
+        Some(self)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
     fn url(&self) -> String {
         file_url(&self.root)
+    }
+}
+
+impl Many for LocalStore {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        let name = prefix.map_or("", Key::as_str);
+        self.keys_below(name, ask).map_err(|error| self.stopped(Operation::List, name, error))
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        self.present_below(prefix.map_or("", Key::as_str), most)
+    }
+}
+
+impl Writers for LocalStore {
+    fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
+        let name = prefix.map_or("", Key::as_str);
+        self.sweep_below(prefix, ask).map_err(|error| self.stopped(Operation::Delete, name, error))
+    }
+
+    fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
+        self.lock_path(prefix.map_or("", Key::as_str), FileType::Directory, ask)
+    }
+
+    fn through(&self, folder: &Path) -> Result<Option<Arc<dyn Store>>> {
+        let store = self.with_folder(folder).map_err(|error| self.error(Operation::Write, "", error))?;
+        Ok(Some(Arc::new(store)))
+    }
+}
+
+impl OnDisk for LocalStore {
+    fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
+        let name = prefix.map_or("", Key::as_str);
+        self.identity_of(name).map_err(|error| self.error(Operation::List, name, error))
+    }
+
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
+    }
+}
+
+impl Holds for LocalStore {
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
+        FileStore::hold_at(&self.root.join(key.as_str()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 /// The characters of marks, all valid in HTTP headers.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Names one replacement of an object ([`Store::swap_marked`](crate::Store::swap_marked)).
+/// Names one replacement of an object ([`Writers::swap_marked`](crate::Writers::swap_marked)).
 ///
 /// 48 random bits. An object remembers about a hundred marks, so two of them are equal in one of
 /// 10¹² objects.

@@ -4,7 +4,7 @@ mod exchange;
 
 use crate::fork::{Mutex, RwLock};
 use crate::{
-    Ask, Entry, Expected, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store,
+    Ask, Entry, Expected, Key, Many, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store,
     StoreError, check_size, hash,
 };
 use std::collections::BTreeMap;
@@ -345,17 +345,12 @@ impl Store for MemoryStore {
         Ok(keys)
     }
 
-    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        let mut keys = Vec::new();
-        self.walk(prefix, &mut |key| {
-            keys.push(key.to_owned());
-            keys.len() <= most
-        });
-        (keys.len() <= most).then_some(keys)
-    }
-
     fn lock_id(&self, key: Key<'_>) -> u64 {
         hash::fnv1a(hash::fnv1a(hash::EMPTY, &self.address().to_ne_bytes()), key.as_str().as_bytes())
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
     }
 
     fn url(&self) -> String {
@@ -367,6 +362,17 @@ impl Store for MemoryStore {
             asked.insert(address, Arc::downgrade(&self.objects));
         }
         format!("{}{address:x}", MemoryStore::SCHEME)
+    }
+}
+
+impl Many for MemoryStore {
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        let mut keys = Vec::new();
+        self.walk(prefix, &mut |key| {
+            keys.push(key.to_owned());
+            keys.len() <= most
+        });
+        (keys.len() <= most).then_some(keys)
     }
 }
 

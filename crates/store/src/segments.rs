@@ -9,7 +9,8 @@
 //! one open file.
 
 use crate::{
-    Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Store, StoreError, check_size, hash,
+    Cost, Facts, HeldObject, Holds, Key, OnDisk, Opened, Operation, RangeRead, Result, Store, StoreError,
+    check_size, hash,
 };
 use std::io;
 use std::path::PathBuf;
@@ -195,6 +196,44 @@ impl Store for SegmentStore {
         hash::fnv1a(hash::fnv1a(hash::EMPTY, self.url().as_bytes()), key.as_str().as_bytes())
     }
 
+    fn cost(&self) -> Cost {
+        let first = self.segments.first();
+        first.map_or(Cost { request: 0, range: 0, at_once: 1 }, |segment| segment.store.cost())
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            is_writable: false,
+            waits: self.segments.iter().any(|segment| segment.store.facts().waits),
+            reads_ranges: self.segments.iter().all(|segment| segment.store.facts().reads_ranges),
+            ..Facts::default()
+        }
+    }
+
+    fn on_disk(&self) -> Option<&dyn OnDisk> {
+        Some(self)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
+    /// The URL of the first segment's store. The others are usually beside it.
+    fn url(&self) -> String {
+        self.segments.first().map_or_else(|| "segments:".into(), |segment| segment.store.url())
+    }
+}
+
+impl OnDisk for SegmentStore {
+    /// The path of the first segment, as with [`Store::url`].
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        let first = self.segments.first()?;
+        let key = key.map(|_| Key::new(&first.key)).transpose().ok()?;
+        first.store.local_path(key)
+    }
+}
+
+impl Holds for SegmentStore {
     fn close(&self) {
         self.segments.iter().for_each(|segment| segment.store.close());
     }
@@ -207,37 +246,12 @@ impl Store for SegmentStore {
         self.segments.iter().all(|segment| segment.store.is_current())
     }
 
-    /// The path of the first segment, as with [`Store::url`].
-    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
-        let first = self.segments.first()?;
-        let key = key.map(|_| Key::new(&first.key)).transpose().ok()?;
-        first.store.local_path(key)
-    }
-
     /// The first segment's object, which tells where the others are.
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         match self.segments.first() {
             Some(first) if self.has(key) => first.store.hold(Key::new(&first.key)?),
             _ => Ok(None),
         }
-    }
-
-    fn waits(&self) -> bool {
-        self.segments.iter().any(|segment| segment.store.waits())
-    }
-
-    fn reads_ranges(&self) -> bool {
-        self.segments.iter().all(|segment| segment.store.reads_ranges())
-    }
-
-    fn cost(&self) -> Cost {
-        let first = self.segments.first();
-        first.map_or(Cost { request: 0, range: 0, at_once: 1 }, |segment| segment.store.cost())
-    }
-
-    /// The URL of the first segment's store. The others are usually beside it.
-    fn url(&self) -> String {
-        self.segments.first().map_or_else(|| "segments:".into(), |segment| segment.store.url())
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! **Writing** works for archives on the local disk ([`session`]). New members are not compressed.
 //! They are visible in this process at once, and elsewhere when the changes are completed: at
-//! [`Store::flush`], [`Store::close`], or when the last store that wrote is dropped. A process that
+//! [`Holds::flush`], [`Holds::close`], or when the last store that wrote is dropped. A process that
 //! dies earlier leaves the old archive. Replaced and deleted members remain as dead space; a copy
 //! into another archive leaves it out.
 
@@ -35,8 +35,8 @@ pub use error::ZipError;
 
 use crate::fork::{Lazy, RwLock};
 use crate::{
-    Begun, Cost, Entry, Key, LocalOptions, Next, Opened, Opening, Operation, RangeRead, Result, Staged,
-    Stamp, Stamped, Store, StoreError, check_size, hash,
+    Begun, Cost, Entry, Facts, Holds, Key, LocalOptions, Many, Next, Opened, Opening, Operation, RangeRead,
+    Result, Staged, Stamp, Stamped, Store, StoreError, check_size, hash,
 };
 use member::Failure;
 use opened::{Found, OpenMember, copy_ranges};
@@ -287,29 +287,6 @@ impl Store for ZipStore {
         Ok(found.map(|found| self.opened(key.as_str().to_owned(), found, None)))
     }
 
-    /// Members of an archive on a server are ranges of one object, so all are announced together.
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        let archive = self.shared.fixed.as_deref().filter(|_| self.cost().is_far());
-        // If the archive cannot be opened, reading a member reports why.
-        let opened: Option<Arc<dyn Opened + 's>> = archive.and_then(|it| it.open().ok()).map(Arc::from);
-        let found: Vec<_> = wanted.iter().map(|opening| self.find_sized(opening.key, None)).collect();
-        if let (Some(archive), Some(opened)) = (archive, &opened) {
-            let mut places = Vec::new();
-            for (found, opening) in found.iter().zip(wanted) {
-                if let Ok(Some(Found { member, .. })) = found {
-                    places.extend(member.places(archive, part(opening.next, member.size)));
-                }
-            }
-            opened.announce(&places, self.cost().at_once);
-        }
-        let later = |(found, opening): (Result<Option<Found>>, &Opening<'_>)| {
-            let (key, opened) = (opening.key.as_str().to_owned(), opened.clone());
-            let open = move || Ok(found?.map(|found| self.opened(key, found, opened)));
-            Box::new(open) as Box<dyn Begun<'s> + 's>
-        };
-        found.into_iter().zip(wanted).map(later).collect()
-    }
-
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         Ok(self.read_all_stamped(key, buf, limit)?.0)
     }
@@ -389,33 +366,81 @@ impl Store for ZipStore {
         Ok(members.below(prefix, usize::MAX))
     }
 
-    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        let members = self.view.read().members.clone();
-        let keys = members.below(prefix, most.saturating_add(1));
-        (keys.len() <= most).then_some(keys)
-    }
-
     fn lock_id(&self, key: Key<'_>) -> u64 {
         let (store, archive) = self.shared.place();
         hash::fnv1a(hash::fnv1a(store.lock_id(archive), b"/"), key.as_str().as_bytes())
     }
 
+    fn cost(&self) -> Cost {
+        self.shared.place().0.cost()
+    }
+
+    fn facts(&self) -> Facts {
+        let Facts { waits, reads_ranges, .. } = self.shared.place().0.facts();
+        let is_writable = !self.only_reads && self.shared.is_local();
+        let reads_ranges = reads_ranges && !self.view.read().members.any_deflated();
+        Facts { is_writable, waits, reads_ranges, ..Facts::default() }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
+    /// fsspec's form: `zip://PATH::` followed by the archive's location. Here the path is empty.
+    fn url(&self) -> String {
+        let (store, key) = self.shared.place();
+        format!("zip://::{}/{}", store.url(), escaped(key.as_str()))
+    }
+}
+
+impl Many for ZipStore {
+    /// Members of an archive on a server are ranges of one object, so all are announced together.
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let archive = self.shared.fixed.as_deref().filter(|_| self.cost().prefers_rounds());
+        // If the archive cannot be opened, reading a member reports why.
+        let opened: Option<Arc<dyn Opened + 's>> = archive.and_then(|it| it.open().ok()).map(Arc::from);
+        let found: Vec<_> = wanted.iter().map(|opening| self.find_sized(opening.key, None)).collect();
+        if let (Some(archive), Some(opened)) = (archive, &opened) {
+            let mut places = Vec::new();
+            for (found, opening) in found.iter().zip(wanted) {
+                if let Ok(Some(Found { member, .. })) = found {
+                    places.extend(member.places(archive, part(opening.next, member.size)));
+                }
+            }
+            opened.announce(&places, self.cost().at_once);
+        }
+        let later = |(found, opening): (Result<Option<Found>>, &Opening<'_>)| {
+            let (key, opened) = (opening.key.as_str().to_owned(), opened.clone());
+            let open = move || Ok(found?.map(|found| self.opened(key, found, opened)));
+            Box::new(open) as Box<dyn Begun<'s> + 's>
+        };
+        found.into_iter().zip(wanted).map(later).collect()
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        let members = self.view.read().members.clone();
+        let keys = members.below(prefix, most.saturating_add(1));
+        (keys.len() <= most).then_some(keys)
+    }
+}
+
+impl Holds for ZipStore {
     fn flush(&self) -> Result<()> {
         self.check_open("")?;
         self.shared.finish()
     }
 
-    /// Completes this store's changes, if it made any. Only [`Store::flush`] reports failures.
+    /// Completes this store's changes, if it made any. Only [`Holds::flush`] reports failures.
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if self.is_writer.swap(false, Ordering::Relaxed) {
             self.shared.remove_writer();
             let _ = self.shared.finish();
         }
-    }
-
-    fn is_writable(&self) -> bool {
-        !self.only_reads && self.shared.is_local()
     }
 
     fn is_open(&self) -> bool {
@@ -425,24 +450,6 @@ impl Store for ZipStore {
     fn is_current(&self) -> bool {
         let archive = self.view.read().archive.clone();
         archive.is_none_or(|archive| archive.is_current())
-    }
-
-    fn waits(&self) -> bool {
-        self.shared.place().0.waits()
-    }
-
-    fn reads_ranges(&self) -> bool {
-        !self.view.read().members.any_deflated() && self.shared.place().0.reads_ranges()
-    }
-
-    fn cost(&self) -> Cost {
-        self.shared.place().0.cost()
-    }
-
-    /// fsspec's form: `zip://PATH::` followed by the archive's location. Here the path is empty.
-    fn url(&self) -> String {
-        let (store, key) = self.shared.place();
-        format!("zip://::{}/{}", store.url(), escaped(key.as_str()))
     }
 }
 

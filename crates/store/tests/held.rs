@@ -1,7 +1,7 @@
 //! Files that stay open. In a separate process, because this test counts descriptors.
 #![cfg(target_os = "linux")]
 
-use hyperslab_store::{FileStore, Key, RangeRead, Store, StoreError};
+use hyperslab_store::{FileStore, Holds, Key, RangeRead, Store, StoreError};
 use std::fs;
 use std::path::Path;
 
@@ -69,7 +69,7 @@ fn few_files_are_open_at_a_time() {
     gone.iter().zip(300..).for_each(|(store, n)| assert_eq!(number(store).unwrap(), n));
     assert!(descriptors() <= before + 128 + gone.len());
     // Closed files do not count, and are not reopened.
-    stores.iter().for_each(Store::close);
+    stores.iter().for_each(Holds::close);
     assert!(matches!(number(&stores[5]), Err(StoreError::Closed { .. })));
     assert!(descriptors() <= before + gone.len());
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{child_root, get, key, names, new, open, this_program};
-use hyperslab_store::{Expected, LocalOptions, LocalStore, Store, StoreError};
+use hyperslab_store::{Expected, LocalOptions, LocalStore, Store, StoreError, Writers};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -260,7 +260,7 @@ fn what_cannot_be_locked() {
     let off =
         LocalStore::open(dir.path(), LocalOptions { file_locks: false, ..LocalOptions::default() }).unwrap();
     let held = store.lock(key("a"), None).unwrap();
-    assert!(held.is_held() && !off.lock(key("a"), None).unwrap().is_held() && !off.is_shared());
+    assert!(held.is_held() && !off.lock(key("a"), None).unwrap().is_held() && !off.facts().is_shared);
     let old = off.open(key("a"), None).unwrap().unwrap();
     assert!(off.swap(key("a"), Expected::Same(&*old), &[b"1"], None).unwrap());
     assert!(off.swap(key("a"), Expected::Same(&*old), &[b"2"], None).unwrap());

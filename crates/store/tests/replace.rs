@@ -3,7 +3,7 @@
 mod common;
 
 use common::{child_root, get, key, names, new, open, this_program};
-use hyperslab_store::{LocalStore, Opened, RangeRead, Store, StoreError};
+use hyperslab_store::{LocalStore, Opened, RangeRead, Store, StoreError, Writers};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;

@@ -1,7 +1,8 @@
 //! Zip archives: the contract, results of writers, and hand-made archives, valid and invalid.
 
 use hyperslab_store::{
-    Key, LocalOptions, MemoryStore, RangeRead, Store, StoreError, ZipError, ZipMode, ZipStore, contract,
+    Holds, Key, LocalOptions, MemoryStore, RangeRead, Store, StoreError, ZipError, ZipMode, ZipStore,
+    contract,
 };
 use std::fs;
 use std::path::Path;
@@ -333,7 +334,7 @@ fn names() {
         (get(&store, "é/ü").unwrap(), get(&store, "twice").unwrap()),
         (b"2".to_vec(), b"last".to_vec())
     );
-    assert!(!store.reads_ranges() && !store.exists(key("dir")).unwrap());
+    assert!(!store.facts().reads_ranges && !store.exists(key("dir")).unwrap());
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Above {
     /// group.
     pub fn look(&mut self, store: &Arc<dyn Store>, path: &str, place: &str) -> Result<()> {
         for format in [Format::V2, Format::V3] {
-            if store.consolidates() && is_stored(store, path, format)? {
+            if store.facts().consolidates && is_stored(store, path, format)? {
                 let (store, path, place) = (store.clone(), path.to_owned(), place.to_owned());
                 self.groups.push(Owner { store, path, format, place });
             }

@@ -59,7 +59,7 @@ impl Array {
     ) -> Result<Self> {
         let (array, documents) = Self::planned(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
-        if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
+        if matches!(how, Creation::New | Creation::Inside) && store.cost().prefers_rounds() {
             // Look for existing nodes at the same time.
             let look = || create::look(&store, &array.path, how, ask);
             let (leftovers, there) = both(|ask| array.leftovers(Some(ask)), look, ask);

@@ -39,7 +39,7 @@ impl Longer {
     /// Objects stay: others may append to the same chunks from now on. Elements that were written
     /// are overwritten before they become visible.
     fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
-        if known && store.checks_chunks() {
+        if known && store.facts().checks_chunks {
             // Past the end there are no keys to delete.
             self.old.delete_outside(&self.changed, lock, store, None)?;
         }
@@ -126,7 +126,7 @@ impl Array {
                 self.go_on(ask)?;
                 continue;
             }
-            if store.checks_chunks() {
+            if store.facts().checks_chunks {
                 // Objects past the end exist, but without keys that could delete them.
                 changed.delete_outside(&old, &lock, &store, ask)?;
             }
@@ -134,7 +134,7 @@ impl Array {
                 self.go_on(ask)?;
                 continue;
             }
-            if store.checks_chunks() {
+            if store.facts().checks_chunks {
                 let (_, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
                 changed.clear_new(&old, &seen, ask)?;
             }
@@ -169,7 +169,7 @@ impl Array {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = locked::lock(&store, &path, ask)?;
         // A store that checks chunks refuses new ones before the array has grown.
-        let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.checks_chunks();
+        let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.facts().checks_chunks;
         let mut tried: Option<Longer> = None;
         let (longer, seen) = loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;

@@ -274,7 +274,7 @@ pub(crate) fn refused(store: &Arc<dyn Store>) -> String {
 /// Collects the metadata of all nodes below a group and stores it with the group.
 pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let (store, base) = (group.store(), group.path());
-    if !store.consolidates() {
+    if !store.facts().consolidates {
         return Err(ZarrError::Consolidated { path: base.to_owned(), why: refused(store) });
     }
     let mut nodes = Vec::new();

@@ -65,7 +65,7 @@ pub(crate) fn node(
     make_parents(&mut there, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
     // Far away another check takes long and proves nothing, because others are not excluded.
-    if new && !store.cost().is_far() {
+    if new && store.cost().looks_are_cheap() {
         refuse_existing(&mut there, path)?;
     }
     if put_new(&mut there, path, documents, &lock, ask)? {
@@ -184,7 +184,7 @@ fn put_new(
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
     let (key, text) = (join(path, name), node::document_text(last));
     let key = Key::new(&key)?;
-    if store.cost().is_far() {
+    if !store.cost().looks_are_cheap() {
         for (name, document) in before {
             // Not at once with the last document: every reader of the node must see its attributes.
             let before = join(path, name);
@@ -210,7 +210,7 @@ fn put_new(
     let mut later = None;
     // Two processes that create one node must not mix their documents. A single document alone
     // decides who was first.
-    if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
+    if !before.is_empty() && store.facts().is_shared && !lock.excludes_processes() {
         // There is no directory to lock. Make it appear with all documents in it.
         let staged = store.stage(locked::prefix(path)?)?;
         for (name, document) in documents {
@@ -263,7 +263,7 @@ impl<'s> There<'s> {
     /// The kind of node of this format at a path. In a far store, a second call takes another
     /// request.
     fn kind(&mut self, path: &str, format: Format) -> Result<Option<NodeKind>> {
-        if !self.store.cost().is_far() {
+        if self.store.cost().looks_are_cheap() {
             return node::kind(self.store, path, format);
         }
         let found = node::find_in(&mut self.documents, self.store, path, Some(format))?;

@@ -47,7 +47,7 @@ impl Documents {
         consolidated: bool,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        if !store.cost().is_far() {
+        if !store.cost().prefers_rounds() {
             return Ok(Documents::default());
         }
         let mut names = Vec::new();
@@ -127,7 +127,7 @@ fn read_all<'s>(
     ask: Option<Ask<'_>>,
 ) -> Result<BTreeMap<String, Text>> {
     let mut read = BTreeMap::new();
-    for keys in keys.chunks(store.cost().at_once.max(1)) {
+    for keys in keys.chunks(store.cost().requests_at_once()) {
         if ask.is_some_and(|ask| ask()) {
             return Err(ZarrError::Interrupted);
         }

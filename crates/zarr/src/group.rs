@@ -121,12 +121,12 @@ impl Group {
         consolidation: Consolidation,
     ) -> Result<Self> {
         let all = match consolidation {
-            Consolidation::Require if !store.consolidates() => {
+            Consolidation::Require if !store.facts().consolidates => {
                 let why = consolidated::refused(&store);
                 return Err(ZarrError::Invalid { path, why });
             }
             Consolidation::Ignore => None,
-            _ if !store.consolidates() => None,
+            _ if !store.facts().consolidates => None,
             _ => consolidated::read(&store, &path, &mut stored)?,
         };
         if all.is_none() && consolidation == Consolidation::Require {

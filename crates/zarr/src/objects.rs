@@ -62,7 +62,7 @@ impl Array {
             return Ok(());
         }
         if beyond.count().is_some_and(|count| count <= BY_NAME) {
-            if self.store().cost().is_far() {
+            if self.store().cost().prefers_rounds() {
                 return self.each_present(beyond, ask, &mut asking);
             }
             let mut key = String::new();
@@ -94,7 +94,7 @@ impl Array {
             looked_for.push((key, Dims::from(chunk)));
             Ok(())
         })?;
-        for some in looked_for.chunks(self.store().cost().at_once.max(1)) {
+        for some in looked_for.chunks(self.store().cost().requests_at_once()) {
             self.go_on(ask)?;
             let wanted =
                 some.iter().map(|(key, _)| Ok(Opening { key: Key::new(key)?, next: Next::Start(1) }));
@@ -132,7 +132,7 @@ impl Array {
         let (rank, keys) = (self.layout().shape().len(), &self.metadata().keys);
         let mut found = Vec::new();
         // Far away, listing everything once is faster than listing each directory.
-        if self.store().cost().is_far() || !keys.is_nested() && !keys.is_flat() {
+        if self.store().cost().prefers_one_listing() || !keys.is_nested() && !keys.is_flat() {
             found = self.chunk_keys(ask)?;
             found.retain(|(_, chunk)| beyond.has(chunk));
             return Ok(found);

@@ -34,7 +34,7 @@ impl<'s> Locked<'s> {
         ask: Option<Ask<'_>>,
     ) -> Result<(Option<StoredNode>, Seen<'s>)> {
         let key = join(path, name);
-        if self.excludes_processes() || !store.is_shared() {
+        if self.excludes_processes() || !store.facts().is_shared {
             return Ok((node::read(store, path, Some(format))?, Seen { store, key, was: None }));
         }
         let (mut documents, was) = Documents::seeing(store, path, format, &key, ask)?;
@@ -52,7 +52,7 @@ impl<'s> Locked<'s> {
         ask: Option<Ask<'_>>,
     ) -> Result<(Option<Json>, Seen<'s>)> {
         let key = join(path, name);
-        if self.excludes_processes() || !store.is_shared() {
+        if self.excludes_processes() || !store.facts().is_shared {
             return Ok((node::read_document(store, &key)?, Seen { store, key, was: None }));
         }
         let (mut documents, was) = Documents::seeing_one(store, &key, ask)?;

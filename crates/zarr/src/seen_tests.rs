@@ -4,7 +4,8 @@ use crate::testing::spec_of;
 use crate::{Array, Consolidation, Format, Group, Json, ZarrError};
 use hyperslab_array::{self as engine, Index, ReadOptions, Selection, Source, WriteOptions};
 use hyperslab_store::{
-    Entry, Expected, Key, Mark, MemoryStore, Opened, Operation, RangeRead, Result, Store, StoreError, Version,
+    Entry, Expected, Facts, Key, Mark, MemoryStore, Opened, Operation, RangeRead, Result, Store, StoreError,
+    Version, Writers,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -157,6 +158,51 @@ impl Store for Machine {
         Ok(fits)
     }
 
+    fn swap_out(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        _ask: Option<hyperslab_store::Ask<'_>>,
+    ) -> Result<bool> {
+        assert!(matches!(expected, Expected::Absent), "servers do not delete under a condition");
+        Ok(self.objects.size(key)?.is_none())
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        self.happen("deleted");
+        self.objects.delete(key)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        self.objects.delete_prefix(prefix)
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        self.objects.list_dir(prefix)
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
+        self.objects.list(prefix)
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.objects.lock_id(key) ^ self.number
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { swaps_out: false, is_shared: true, ..Facts::default() }
+    }
+
+    fn writers(&self) -> Option<&dyn Writers> {
+        Some(self)
+    }
+
+    fn url(&self) -> String {
+        format!("machine://{}", self.number)
+    }
+}
+
+impl Writers for Machine {
     fn swap_marked(
         &self,
         key: Key<'_>,
@@ -181,49 +227,6 @@ impl Store for Machine {
             Some(_) => Ok(false),
             None => Ok(done),
         }
-    }
-
-    fn swap_out(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        _ask: Option<hyperslab_store::Ask<'_>>,
-    ) -> Result<bool> {
-        assert!(matches!(expected, Expected::Absent), "servers do not delete under a condition");
-        Ok(self.objects.size(key)?.is_none())
-    }
-
-    fn swaps_out(&self) -> bool {
-        false
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn delete(&self, key: Key<'_>) -> Result<bool> {
-        self.happen("deleted");
-        self.objects.delete(key)
-    }
-
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
-        self.objects.delete_prefix(prefix)
-    }
-
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
-        self.objects.list_dir(prefix)
-    }
-
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
-        self.objects.list(prefix)
-    }
-
-    fn lock_id(&self, key: Key<'_>) -> u64 {
-        self.objects.lock_id(key) ^ self.number
-    }
-
-    fn url(&self) -> String {
-        format!("machine://{}", self.number)
     }
 }
 

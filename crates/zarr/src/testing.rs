@@ -3,7 +3,7 @@
 use crate::{ArraySpec, Format, Json};
 use hyperslab_codec::DataType;
 use hyperslab_store::{
-    Begun, Cost, EachListed, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Store,
+    Begun, Cost, EachListed, Entry, Key, Many, MemoryStore, Opened, Opening, RangeRead, Result, Store,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,11 +38,6 @@ impl Store for Far {
         self.inner.open(key, size)
     }
 
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        self.wait();
-        self.inner.begin(wanted)
-    }
-
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         self.wait();
         self.inner.read_all(key, buf, limit)
@@ -62,11 +57,6 @@ impl Store for Far {
         self.inner.list_dir(prefix)
     }
 
-    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
-        self.wait();
-        prefixes.iter().enumerate().for_each(|(n, prefix)| each(n, self.inner.list_dir(*prefix)));
-    }
-
     fn cost(&self) -> Cost {
         Cost { request: 1 << 20, range: 4096, at_once: 64 }
     }
@@ -75,8 +65,24 @@ impl Store for Far {
         self.inner.lock_id(key)
     }
 
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
     fn url(&self) -> String {
         self.inner.url()
+    }
+}
+
+impl Many for Far {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        self.wait();
+        self.inner.begin(wanted)
+    }
+
+    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
+        self.wait();
+        prefixes.iter().enumerate().for_each(|(n, prefix)| each(n, self.inner.list_dir(*prefix)));
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn stored_nodes(
     max_depth: Option<usize>,
     ask: Option<Ask<'_>>,
 ) -> Result<Vec<Listed>> {
-    if group.store().cost().is_far() {
+    if group.store().cost().prefers_rounds() {
         return nodes_by_level(group, max_depth, ask);
     }
     let mut walk = Walk { group, ask, visits: HashMap::new() };

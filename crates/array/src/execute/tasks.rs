@@ -28,7 +28,7 @@ pub(crate) fn limit(asked: Option<usize>) -> usize {
 
 /// Number of threads that may work on a read that waits. `asked`: the number in its options.
 pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
-    if layout.store().waits() {
+    if layout.store().facts().waits {
         asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_readers)
     } else {
         0
@@ -53,12 +53,12 @@ pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize
         return (asked, asked);
     }
     let store = layout.store();
-    if !store.waits() {
+    if !store.facts().waits {
         return (settings::threads(), settings::threads());
     }
     let fit = costs::WAITING_BYTES / layout.encoding().decoded_size().saturating_mul(2).max(1);
     let waiting = settings::waiting_writers(fit.min(store.cost().at_once));
-    match store.cost().is_far() {
+    match store.cost().waiting_dominates() {
         true => (waiting, waiting),
         false => (settings::threads(), waiting),
     }
@@ -72,7 +72,7 @@ pub(crate) fn gate(layout: &ArrayLayout, threads: usize) -> Option<Gate> {
 
 /// The work of a write, like [`work`]. A store far away counts as much work: it takes as long.
 pub(crate) fn write_work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
-    if tasks > 1 && layout.store().cost().is_far() { u64::MAX } else { work(layout, tasks, bytes) }
+    if tasks > 1 && layout.store().cost().waiting_dominates() { u64::MAX } else { work(layout, tasks, bytes) }
 }
 
 /// The work of a request of this many tasks, in bytes to move.

@@ -31,7 +31,7 @@ impl<'a, 's> Ahead<'a, 's> {
         let (short, at_once) = (cost.request, cost.at_once);
         let (before, next) = (Vec::new(), AtomicUsize::new(0));
         let mut ahead = Ahead { lots, steps, before, short, at_once, next };
-        if cost.is_far() && steps.len() > 1 {
+        if cost.prefers_rounds() && steps.len() > 1 {
             let mut bytes = 0u64;
             ahead.before = Vec::with_capacity(steps.len());
             for (lot, step) in steps {

@@ -150,11 +150,11 @@ impl<'a> Request<'a> {
         let fill = !self.absent.filled;
         match lots {
             // Read only the wanted bytes, all of an object in one call, which joins near ranges.
-            Lots::Neighbours(..) if cost.is_far() && identity => {
+            Lots::Neighbours(..) if cost.prefers_rounds() && identity => {
                 lot.steps((u64::MAX, u64::MAX), true, fill, each);
             }
             // Runs are requested together, so few gaps are worth reading.
-            Lots::Neighbours(..) if cost.is_far() => {
+            Lots::Neighbours(..) if cost.prefers_rounds() => {
                 lot.steps((cost.request / costs::GAPS_FAR_AWAY, costs::LONGEST_RUN), false, fill, each);
             }
             Lots::Neighbours(..) => {
@@ -393,7 +393,7 @@ impl<'a> Request<'a> {
         let end = ranges.iter().map(|(offset, len)| offset.saturating_add(*len)).max();
         Ok(match first.zip(end) {
             // Reading the bytes in between costs less than another request.
-            Some(((first, _), end)) if end - first <= self.layout.store().cost().request => {
+            Some(((first, _), end)) if self.layout.store().cost().worth_joining(end - first) => {
                 Next::Part(*first, end - first)
             }
             Some(((first, len), _)) => Next::Part(*first, *len),
@@ -606,7 +606,7 @@ impl<'a> Request<'a> {
         let opened: Option<&dyn Opened> = Some(&**opened);
         let others = if direct { &others } else { chunks };
         let cost = layout.store().cost();
-        if cost.is_far() {
+        if cost.prefers_rounds() {
             let mut needed = Vec::new();
             for chunk in others {
                 self.plan.task(layout, chunk.number, &mut scratch.task);

@@ -58,7 +58,7 @@ impl<'a> Lots<'a> {
             let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
-        if cost.is_far() {
+        if cost.prefers_rounds() {
             // Chunks that have arrived wait in memory for their turn.
             let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
             if !shares {

@@ -153,7 +153,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     }
     let cost = layout.store().cost();
     // Asking for all objects takes no longer than asking for a sample.
-    if cost.is_far() && plan.len() <= cost.at_once {
+    if cost.fits_one_round(plan.len()) {
         return (false, None);
     }
     let (mut absent, mut keys) = (0, Vec::new());
@@ -169,7 +169,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     });
     let opening =
         keys.iter().filter_map(|key| Some(Opening { key: Key::new(key).ok()?, next: Next::Start(1) }));
-    if cost.is_far() {
+    if cost.prefers_rounds() {
         layout.store().open_all(&opening.collect::<Vec<_>>(), &mut |_, opened| {
             absent += usize::from(matches!(opened, Ok(None)));
         });

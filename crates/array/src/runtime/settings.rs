@@ -22,7 +22,7 @@ pub fn threads() -> usize {
 }
 
 /// Number of threads that read from a store that makes them wait
-/// ([`hyperslab_store::Store::waits`]).
+/// ([`hyperslab_store::Facts::waits`]).
 ///
 /// More than there are cores, so that cores have work meanwhile, unless [`set_threads`] has set a
 /// number.

@@ -180,7 +180,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         // Shards of one object are neighbours. They are read with one call.
         let ends = || wanted.chunk_by(|a, b| a.object == b.object);
         let cost = self.shards[0].layout.store().cost();
-        if wanted.len() > 1 && cost.is_far() {
+        if wanted.len() > 1 && cost.prefers_rounds() {
             let share = cost.at_once.checked_div(ends().count()).unwrap_or(0).max(1);
             let mut left = needs.iter();
             for of_one in ends() {

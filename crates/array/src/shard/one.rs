@@ -94,9 +94,9 @@ impl<'a, 's> Shard<'a, 's> {
     ) -> Result<(), ArrayError> {
         let Some(Shard { layout, sharding, .. }) = shards.first() else { return Ok(()) };
         let store = layout.store();
-        let ranges = store.reads_ranges();
+        let ranges = store.facts().reads_ranges;
         // Far away, shards are requested together all the same.
-        if !ranges && !store.cost().is_far() {
+        if !ranges && !store.cost().prefers_rounds() {
             for (n, shard) in shards.iter().enumerate() {
                 each(n, shard.read_all(read)?);
             }

@@ -1,8 +1,8 @@
 //! A store that counts its requests.
 
 use hyperslab_store::{
-    Begun, Cost, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Replacement, Stamp, Store,
-    StoreError,
+    Begun, Cost, Entry, Facts, Key, Many, MemoryStore, Next, Opened, Opening, RangeRead, Replacement, Stamp,
+    Store, StoreError,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -188,32 +188,6 @@ impl Store for Counting {
             .map(|opened| Box::new(CountingOpened(self, opened, Mutex::default())) as Box<dyn Opened + 's>))
     }
 
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        self.rounds.fetch_add(wanted.len().div_ceil(self.at_once) as u64, Relaxed);
-        self.opens.fetch_add(wanted.len() as u64, Relaxed);
-        let begin = |Opening { key, next }: &Opening<'_>| {
-            let next = *next;
-            let came = move |opened: Box<dyn Opened + 's>| {
-                let size = opened.size();
-                let came = match next {
-                    Next::Start(len) => (0, len),
-                    Next::End(len) => (size.saturating_sub(len), len),
-                    Next::Part(start, len) => (start, len),
-                    Next::All => (0, size),
-                };
-                Box::new(CountingOpened(self, opened, vec![came].into())) as Box<dyn Opened + 's>
-            };
-            let key = key.as_str().to_owned();
-            let open = move || Ok(self.inner.open(Key::new(&key)?, None)?.map(came));
-            Box::new(open) as Box<dyn Begun<'s> + 's>
-        };
-        wanted.iter().map(begin).collect()
-    }
-
-    fn reads_ranges(&self) -> bool {
-        self.ranges
-    }
-
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Stored<bool> {
         let found = self.inner.read_exact(key, buf)?;
         self.bytes.fetch_add(if found { buf.len() as u64 } else { 0 }, Relaxed);
@@ -275,7 +249,39 @@ impl Store for Counting {
         self.inner.lock_id(key)
     }
 
+    fn facts(&self) -> Facts {
+        Facts { reads_ranges: self.ranges, ..Facts::default() }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
     fn url(&self) -> String {
         self.inner.url()
+    }
+}
+
+impl Many for Counting {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        self.rounds.fetch_add(wanted.len().div_ceil(self.at_once) as u64, Relaxed);
+        self.opens.fetch_add(wanted.len() as u64, Relaxed);
+        let begin = |Opening { key, next }: &Opening<'_>| {
+            let next = *next;
+            let came = move |opened: Box<dyn Opened + 's>| {
+                let size = opened.size();
+                let came = match next {
+                    Next::Start(len) => (0, len),
+                    Next::End(len) => (size.saturating_sub(len), len),
+                    Next::Part(start, len) => (start, len),
+                    Next::All => (0, size),
+                };
+                Box::new(CountingOpened(self, opened, vec![came].into())) as Box<dyn Opened + 's>
+            };
+            let key = key.as_str().to_owned();
+            let open = move || Ok(self.inner.open(Key::new(&key)?, None)?.map(came));
+            Box::new(open) as Box<dyn Begun<'s> + 's>
+        };
+        wanted.iter().map(begin).collect()
     }
 }

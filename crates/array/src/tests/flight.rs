@@ -5,7 +5,8 @@
 use super::model::{Spec, select};
 use crate::*;
 use hyperslab_store::{
-    Ask, Begun, Cost, Entry, Expected, Key, Lent, MemoryStore, Opened, Opening, RangeRead, Result, Store,
+    Ask, Begun, Cost, Entry, Expected, Facts, Key, Lent, Many, MemoryStore, Opened, Opening, RangeRead,
+    Result, Store,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -86,15 +87,6 @@ impl Store for Far {
         self.inner.open(key, size)
     }
 
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        let now = self.under_way.fetch_add(wanted.len(), Relaxed) + wanted.len();
-        self.most.fetch_max(now, Relaxed);
-        let begin = |opening: &Opening<'_>| {
-            Box::new(Coming(self, opening.key.as_str().into())) as Box<dyn Begun<'s> + 's>
-        };
-        wanted.iter().map(begin).collect()
-    }
-
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         self.inner.read_all(key, buf, limit)
     }
@@ -119,10 +111,6 @@ impl Store for Far {
         self.inner.swap_owned(key, expected, bytes, None)
     }
 
-    fn is_shared(&self) -> bool {
-        true
-    }
-
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         self.inner.list_dir(prefix)
     }
@@ -135,8 +123,27 @@ impl Store for Far {
         self.inner.lock_id(key)
     }
 
+    fn facts(&self) -> Facts {
+        Facts { is_shared: true, ..Facts::default() }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
     fn url(&self) -> String {
         self.inner.url()
+    }
+}
+
+impl Many for Far {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let now = self.under_way.fetch_add(wanted.len(), Relaxed) + wanted.len();
+        self.most.fetch_max(now, Relaxed);
+        let begin = |opening: &Opening<'_>| {
+            Box::new(Coming(self, opening.key.as_str().into())) as Box<dyn Begun<'s> + 's>
+        };
+        wanted.iter().map(begin).collect()
     }
 }
 

@@ -97,7 +97,7 @@ impl ChunkWriter<'_> {
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let strategy = strategies::choose(self, &scratch.task, &region);
         let covers = strategy.reads_old && scratch.task.covers(layout.grid(), layout.shape());
-        let done = if strategy.reads_old && layout.store().is_shared() {
+        let done = if strategy.reads_old && layout.store().facts().is_shared {
             self.modify_shared(covers, scratch, &region, offset, ask)
         } else {
             let produced = (strategy.produce)(self, scratch, &region, offset, Old::Stored);
@@ -159,7 +159,10 @@ impl ChunkWriter<'_> {
         offset: usize,
         ask: Ask<'_>,
     ) -> Result<(), ArrayError> {
-        if covers && self.layout.store().cost().is_far() && self.put_first(scratch, region, offset, ask)? {
+        if covers
+            && !self.layout.store().cost().looks_are_cheap()
+            && self.put_first(scratch, region, offset, ask)?
+        {
             return Ok(());
         }
         let mut key = std::mem::take(&mut scratch.open_key);

@@ -61,7 +61,7 @@ pub fn compact_asking(
     let former = former(&shard, 0, opened, stamp, (0, opened.size()))?;
     let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
     // If the store cannot check and delete in one step, an empty shard is written instead.
-    let empty = former.index.present().next().is_none() && store.swaps_out();
+    let empty = former.index.present().next().is_none() && store.facts().swaps_out;
     // A shard that holds nothing needs no index either.
     let needed = if empty { 0 } else { live.saturating_add(level.index().size() as u64) };
     let dead = opened.size().saturating_sub(needed);

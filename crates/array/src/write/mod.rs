@@ -53,7 +53,7 @@ pub struct WriteOptions<'a> {
 /// are new, the others as they were. Chunks that come to hold only fill value are deleted, unless
 /// `write_empty_chunks` is set. Concurrent writes to different elements of one chunk lose nothing.
 /// This holds for threads of this process, and also for other processes if the store is shared with
-/// them ([`hyperslab_store::Store::is_shared`]).
+/// them ([`hyperslab_store::Facts::is_shared`]).
 ///
 /// Fails with [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`] or
 /// [`ArrayError::ReadOnly`], naming the chunk.
@@ -96,7 +96,7 @@ pub fn write(
         return request.write(bytes, limits, options.interrupt);
     }
     // If everything becomes fill value, chunks are deleted. A listing tells which ones exist.
-    let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().is_far();
+    let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().prefers_one_listing();
     let deletes = may_delete && source.is_all(layout.fill().bytes());
     let present = if deletes { present(layout, plan.len()) } else { None };
     let present = present.as_ref();

@@ -130,8 +130,8 @@ impl WriteRequest<'_> {
         let work = tasks::work(self.layout, self.plan.len(), bytes);
         let threads = limits.0.min(settings::threads());
         let few = self.plan.len() / shards.len().max(1) < costs::FEW_SHARDS * limits.1;
-        let near = !self.layout.store().cost().is_far();
-        if shards.len() > 1 && (few || near && divide_well(&shards, threads)) {
+        let computes = !self.layout.store().cost().waiting_dominates();
+        if shards.len() > 1 && (few || computes && divide_well(&shards, threads)) {
             let limits = if few { limits } else { (threads, threads) };
             let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
                 until_done(|first| self.write_shard(&shards, number, first, Workers::This(scratch), ask))
@@ -185,7 +185,7 @@ impl WriteRequest<'_> {
         let (mut lock, mut object) = (None, None);
         let covers = !task.whole && task.covers(layout.object_grid(), layout.shape());
         // Mostly there is no shard yet, and a server tells that in its answer to the write.
-        let new = covers && first && store.is_shared() && store.cost().is_far();
+        let new = covers && first && store.facts().is_shared && !store.cost().looks_are_cheap();
         let mut replaces = task.whole;
         if !task.whole && !new {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
@@ -223,7 +223,7 @@ impl WriteRequest<'_> {
             _ => Sink::Memory(Vec::new()),
         };
         let units = self.units(level, shards.touched(number, &task));
-        if let (Some(former), true) = (&former, store.cost().is_far()) {
+        if let (Some(former), true) = (&former, store.cost().prefers_rounds()) {
             former.opened.announce(&self.modified(former, &units), store.cost().at_once);
         }
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
@@ -234,7 +234,7 @@ impl WriteRequest<'_> {
         let (mut sink, index) = output.end();
         // If the store cannot check and delete in one step, deleting might undo another writer.
         // Write an empty shard instead.
-        let stays = was.is_some() && !store.swaps_out();
+        let stays = was.is_some() && !store.facts().swaps_out;
         let empty = !stays && index.present().next().is_none();
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;

@@ -77,7 +77,7 @@ pub struct Advice {
 ///
 /// Fails if the stored chunks cannot be listed.
 pub fn advise(array: &Array, access: Vec<Access>, far: Option<bool>) -> Result<Advice> {
-    let (chunks, stored) = match array.store().lists() {
+    let (chunks, stored) = match array.store().facts().lists {
         true => array.chunks_stored(None)?,
         false => (0, 0),
     };

@@ -5,7 +5,7 @@
 //! deletes the object. Tasks write to the store from [`fenced`], so all their changes pass the
 //! fence: chunks, shards, metadata, notes of finished tasks.
 //!
-//! **On a local disk** changes go through a folder of the run ([`Store::through`]). Another client
+//! **On a local disk** changes go through a folder of the run ([`Writers::through`]). Another client
 //! that ends the run removes the folder. Changes need no look at the journal.
 //!
 //! **Elsewhere** a change takes these steps:
@@ -14,24 +14,24 @@
 //! 2. Look at the claim. If it is there, nobody had finished the copy at step 1, so no user has
 //!    written these contents.
 //! 3. Replace these contents, and no others: the request carries the condition
-//!    ([`Store::write_while`]). If the run is suspended here and a user writes, the server refuses
+//!    ([`Writers::write_while`]). If the run is suspended here and a user writes, the server refuses
 //!    the request.
 //! 4. If the server refused, start again. A run that has been ended notices in step 2.
 //!
 //! Most objects of a copy are new. For them step 1 is skipped, the condition is that no object
 //! exists, and the look at the claim may be [`RECENT`]. Threads share looks.
 
-use super::delegated::{inner, reads};
+use super::delegated::{inner, reads, writers};
 use crate::{Key, Result, Store};
 use hyperslab_store as store;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, EachOpened, Entry, Expected, Identity, Look, Mark, ObjectLock, Opened,
-    Opening, Operation, RangeRead, Stamp, Stamped, Still, StoreError, turn, waiting,
+    Ask, Cost, Entry, Expected, Facts, Holds, Look, Many, Mark, ObjectLock, OnDisk, Opened, Operation,
+    RangeRead, Stamp, Stamped, Still, StoreError, Writers, turn, waiting,
 };
 use std::fmt::{self, Debug, Formatter};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -124,9 +124,6 @@ impl Fenced {
 
 impl Store for Fenced {
     reads!();
-    inner! {
-        fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<u64>;
-    }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
         self.swap_owned(key, Expected::Any, &mut self.joined(key, parts)?, None).map(|_| ())
@@ -147,21 +144,6 @@ impl Store for Fenced {
         self.swap_marked(key, expected, Mark::fresh(), parts, ask)
     }
 
-    fn swap_marked(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        mark: Mark,
-        parts: &[&[u8]],
-        ask: Option<Ask<'_>>,
-    ) -> store::Result<bool> {
-        if matches!(expected, Expected::Any) {
-            return self.swap_owned(key, expected, &mut self.joined(key, parts)?, ask);
-        }
-        self.check_write(expected, key)?;
-        self.inner.swap_marked(key, expected, mark, parts, ask)
-    }
-
     fn swap_owned(
         &self,
         key: Key<'_>,
@@ -179,13 +161,6 @@ impl Store for Fenced {
         }
         self.check_write(expected, key)?;
         self.inner.swap_owned(key, expected, bytes, ask)
-    }
-
-    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> store::Result<()> {
-        self.inner.write_while(key, bytes, &|look| {
-            still(look)?;
-            self.check(look, Operation::Write, key)
-        })
     }
 
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool> {
@@ -218,10 +193,41 @@ impl Store for Fenced {
         self.inner.delete_all(&found, ask)
     }
 
+    fn writers(&self) -> Option<&dyn Writers> {
+        Some(self)
+    }
+
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()> {
         let journal = Key::new(&self.journal)?;
         self.check(Look::New, Operation::Delete, prefix.unwrap_or(journal))?;
         self.inner.delete_prefix(prefix)
+    }
+}
+
+/// Without [`Writers::through`]: its changes would not pass the fence.
+impl Writers for Fenced {
+    writers!();
+
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        if matches!(expected, Expected::Any) {
+            return self.swap_owned(key, expected, &mut self.joined(key, parts)?, ask);
+        }
+        self.check_write(expected, key)?;
+        self.inner.swap_marked(key, expected, mark, parts, ask)
+    }
+
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> store::Result<()> {
+        self.inner.write_while(key, bytes, &|look| {
+            still(look)?;
+            self.check(look, Operation::Write, key)
+        })
     }
 }
 

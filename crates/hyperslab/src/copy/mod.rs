@@ -238,13 +238,13 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
         let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
         let Reached { store, path, .. } = reach(destination, wanted)?;
-        if options.overwrite && !(path.is_empty() && store.cost().is_far()) {
+        if options.overwrite && !is_made_in_place(&store, &path) {
             return Err(Error::Options(format!(
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
         }
         // The store of an archive or of memory has nothing above it.
-        let above = match store.cost().is_far() {
+        let above = match is_on_server(&store) {
             true => groups_above(destination, "", options.fsync, &[])?,
             false => zarr::Above::default(),
         };
@@ -319,6 +319,16 @@ fn origin(source: &Node) -> Option<PathBuf> {
     source.store().local_path(key)
 }
 
+/// Returns whether the store is on a server: nothing there can be moved to its place.
+fn is_on_server(store: &Arc<dyn Store>) -> bool {
+    store.cost().is_far()
+}
+
+/// Returns whether a copy to a path is made in place, with its documents written last.
+fn is_made_in_place(store: &Arc<dyn Store>, path: &str) -> bool {
+    path.is_empty() && is_on_server(store)
+}
+
 /// Copies an array or group, and everything below it, to a path (`""`: the root) in any store.
 ///
 /// Fails if an array or group exists there. With [`CopyOptions::overwrite`] it is replaced at the
@@ -346,8 +356,7 @@ pub fn copy_to_store(
             why: "source and destination are one, or one is inside the other".into(),
         });
     }
-    // The copy is made in place, and its documents are written last.
-    let in_place = path.is_empty() && store.cost().is_far();
+    let in_place = is_made_in_place(store, &path);
     let mut replaces = false;
     for format in [zarr::Format::V2, zarr::Format::V3] {
         match zarr::open(store, &path, Some(format)) {
@@ -473,7 +482,7 @@ pub(crate) fn copy_values(
 
 /// Number of stored objects of an array, and their bytes; zero if the store cannot list.
 fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
-    if array.store().lists() { array.chunks_stored(ask) } else { Ok((0, 0)) }
+    if array.store().facts().lists { array.chunks_stored(ask) } else { Ok((0, 0)) }
 }
 
 /// A path relative to the source, for messages.

@@ -178,7 +178,7 @@ impl Opened {
             Ok(Some(Seen { numbers, sum: sum.unwrap_or(0) }))
         };
         let mut all = Vec::with_capacity(keys.len());
-        if store.cost().is_far() {
+        if store.cost().prefers_rounds() {
             for some in keys.chunks(AT_ONCE) {
                 let answers = std::thread::scope(|scope| {
                     let asked: Vec<_> = some.iter().map(|key| scope.spawn(|| look(key))).collect();

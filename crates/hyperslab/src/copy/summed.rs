@@ -3,18 +3,17 @@
 //! Checksums are computed from the written bytes, on the thread that writes: nothing is read again.
 //! CRC-64 (NVMe) runs at about 20 GB/s.
 
-use super::delegated::{inner, reads};
+use super::delegated::{inner, reads, writers};
 use crate::{Key, Result, Store};
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use hyperslab_store as store;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, EachOpened, Entry, Expected, Identity, Mark, ObjectLock, Opened, Opening,
-    RangeRead, Replacement, Staged, Stamp, Stamped,
+    Ask, Cost, Entry, Expected, Facts, Holds, Many, Mark, ObjectLock, OnDisk, Opened, RangeRead, Replacement,
+    Staged, Stamp, Stamped, Writers,
 };
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
@@ -147,8 +146,8 @@ impl Replacement for Growing<'_> {
 
 impl Store for Summed {
     reads!();
+
     inner! {
-        fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<u64>;
         fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()>;
         fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> store::Result<Box<dyn Staged + 's>>;
     }
@@ -184,22 +183,6 @@ impl Store for Summed {
         self.swap_marked(key, expected, Mark::fresh(), parts, ask)
     }
 
-    fn swap_marked(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        mark: Mark,
-        parts: &[&[u8]],
-        ask: Option<Ask<'_>>,
-    ) -> store::Result<bool> {
-        let sum = sum_of(parts);
-        let done = self.inner.swap_marked(key, expected, mark, parts, ask)?;
-        if done {
-            self.note(key, Some(sum));
-        }
-        Ok(done)
-    }
-
     fn swap_owned(
         &self,
         key: Key<'_>,
@@ -225,9 +208,34 @@ impl Store for Summed {
         self.inner.delete(key)
     }
 
+    fn writers(&self) -> Option<&dyn Writers> {
+        Some(self)
+    }
+
     fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> store::Result<()> {
         keys.iter().for_each(|key| self.forget(*key));
         self.inner.delete_all(keys, ask)
+    }
+}
+
+/// Without [`Writers::through`]: the checksums of its objects would be unknown.
+impl Writers for Summed {
+    writers!();
+
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        let sum = sum_of(parts);
+        let done = self.inner.swap_marked(key, expected, mark, parts, ask)?;
+        if done {
+            self.note(key, Some(sum));
+        }
+        Ok(done)
     }
 }
 

@@ -128,7 +128,7 @@ impl<'o> Walked<'o> {
         self.consolidated = !self.options.unconsolidated;
         // Consolidated metadata is a copy that may be out of date. Use the stored documents if the
         // store can list them.
-        let lists = group.store().lists();
+        let lists = group.store().facts().lists;
         let stored = if lists { group.node().as_stored()? } else { None };
         let group = stored.unwrap_or_else(|| group.clone());
         let options = self.options;
@@ -315,7 +315,7 @@ impl<'o> Walked<'o> {
         for job in jobs.iter().filter(|job| !left_out.contains(&job.name)) {
             rest::write_all(job, ask)?;
         }
-        if self.consolidated && store.consolidates() {
+        if self.consolidated && store.facts().consolidates {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
         }
         self.report.elapsed = start.elapsed();

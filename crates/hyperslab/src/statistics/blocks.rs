@@ -61,7 +61,7 @@ impl Blocks {
     pub(super) fn new(array: &Array, region: &[Range<u64>]) -> Self {
         let layout = array.layout();
         let grid = layout.grid();
-        let wanted = if layout.store().cost().is_far() { FAR } else { NEAR };
+        let wanted = if layout.store().cost().waiting_dominates() { FAR } else { NEAR };
         let unit = |axis: usize, region: &Range<u64>| match grid.is_regular() {
             true => {
                 let chunk = grid.chunk_shape().get(axis).copied().unwrap_or(1).max(1);

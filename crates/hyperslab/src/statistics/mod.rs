@@ -178,7 +178,11 @@ fn run<T: Number + Sync>(
         blocks,
         seen: Seen { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
-        threads: if workers == 1 || array.layout().store().cost().is_far() { None } else { Some(1) },
+        threads: if workers == 1 || array.layout().store().cost().waiting_dominates() {
+            None
+        } else {
+            Some(1)
+        },
         next: AtomicU64::new(numbers.start),
         end: numbers.end,
         done: AtomicU64::new(0),

@@ -25,7 +25,7 @@ pub fn nodes_below(location: &str) -> Vec<String> {
 
 /// Like [`nodes_below`], for a path in a store.
 pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
-    if store.cost().is_far() || !store.lists() {
+    if !store.cost().looks_are_cheap() || !store.facts().lists {
         return Vec::new();
     }
     let mut path = path.trim_matches('/').to_owned();

@@ -8,7 +8,7 @@
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, zip};
 use crate::{Error, Result};
 use hyperslab_remote::{RemoteStore, SCHEMES, shown};
-use hyperslab_store::{Key, Store, ZipStore};
+use hyperslab_store::{Holds, Key, ZipStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

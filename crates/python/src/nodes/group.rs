@@ -106,7 +106,7 @@ impl GroupBase {
     /// True if requests of the store take so long that several are made at once.
     #[getter]
     fn _is_far(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.slot.get(py)?.as_zarr().is_some_and(|group| group.store().cost().is_far()))
+        Ok(self.slot.get(py)?.as_zarr().is_some_and(|group| group.store().cost().prefers_rounds()))
     }
 
     /// Like `_walk`, with each node opened as it was found, or the error of opening it.

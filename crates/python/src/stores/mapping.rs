@@ -10,7 +10,7 @@
 
 use crate::gil::attach::try_attach;
 use crate::gil::held::Held;
-use hyperslab::store::{Entry, Key, Opened, Operation, RangeRead, Store, StoreError};
+use hyperslab::store::{Entry, Facts, Key, Opened, Operation, RangeRead, Store, StoreError};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -29,9 +29,9 @@ pub(crate) struct MappingStore {
     url: String,
     /// `true` if the mapping reads parts of objects.
     ranged: bool,
-    /// [`Store::consolidates`].
+    /// [`Facts::consolidates`].
     consolidates: bool,
-    /// [`Store::checks_chunks`].
+    /// [`Facts::checks_chunks`].
     checks_chunks: bool,
 }
 
@@ -301,18 +301,14 @@ impl Store for MappingStore {
         Ok(keys)
     }
 
-    fn consolidates(&self) -> bool {
-        self.consolidates
-    }
-
-    fn checks_chunks(&self) -> bool {
-        self.checks_chunks
-    }
-
     fn lock_id(&self, key: Key<'_>) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.url, key.as_str()).hash(&mut hasher);
         hasher.finish()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { consolidates: self.consolidates, checks_chunks: self.checks_chunks, ..Facts::default() }
     }
 
     fn url(&self) -> String {

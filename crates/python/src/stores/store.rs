@@ -190,7 +190,7 @@ impl StoreHandle {
     /// True if the store accepts changes.
     #[getter]
     fn is_writable(&self) -> bool {
-        self.store.is_writable()
+        self.store.facts().is_writable
     }
 
     /// Objects in memory.

@@ -212,7 +212,7 @@ pub(super) fn object_locks(store: &dyn Store) {
 /// Conditional replacement if other processes could interfere. Other stores replace
 /// unconditionally.
 pub(super) fn conditions(store: &dyn Store, flat: bool) {
-    let shared = store.is_shared();
+    let shared = store.facts().is_shared;
     assert!(store.write_new(key("e/x"), &[b"1", b"2"]).unwrap());
     assert!(!store.write_new(key("e/x"), &[b"3"]).unwrap());
     assert_eq!(get(store, "e/x").unwrap(), b"12");
@@ -279,8 +279,8 @@ pub(super) fn concurrent_conditions(store: &dyn Store) {
                     }
                     let mut tries = 0;
                     loop {
-                        let _turn =
-                            (!store.is_shared()).then(|| crate::turn(store, key("n/count"), None).unwrap());
+                        let _turn = (!store.facts().is_shared)
+                            .then(|| crate::turn(store, key("n/count"), None).unwrap());
                         let old = store.open(key("n/count"), None).unwrap();
                         let bytes = old.as_deref().map_or(vec![0; 4], bytes_of);
                         let next = (u32::from_le_bytes(bytes.try_into().unwrap()) + 1).to_le_bytes();

@@ -57,8 +57,8 @@ pub(super) fn owned_writes(store: &dyn Store) {
     store.write(key("a/owned"), &[b"another"]).unwrap();
     let expected = Expected::Same(&*old);
     let done = store.swap_owned(key("a/owned"), expected, &mut vec![7; 70_000], None).unwrap();
-    assert_eq!(done, !store.is_shared());
-    assert_eq!(get(store, "a/owned").unwrap() == b"another", store.is_shared());
+    assert_eq!(done, !store.facts().is_shared);
+    assert_eq!(get(store, "a/owned").unwrap() == b"another", store.facts().is_shared);
 }
 
 pub(super) fn names(store: &dyn Store, flat: bool) {

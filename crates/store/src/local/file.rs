@@ -13,7 +13,9 @@
 use super::held::{HeldFile, NotOpen};
 use super::stamp::{Seen, stamped};
 use super::{LocalOptions, LocalStore};
-use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store};
+use crate::{
+    Cost, Facts, HeldObject, Holds, Key, OnDisk, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store,
+};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
@@ -54,7 +56,7 @@ impl FileStore {
         Ok(is_object.then_some(store))
     }
 
-    /// Like [`Store::hold`], for the file at `path`.
+    /// Like [`Holds::hold`], for the file at `path`.
     pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>> {
         let Some(store) = FileStore::open(path)? else { return Ok(None) };
         let key = store.key.clone();
@@ -154,6 +156,37 @@ impl Store for FileStore {
         self.directory.lock_id(key)
     }
 
+    fn cost(&self) -> Cost {
+        self.directory.cost()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { is_writable: false, waits: self.directory.facts().waits, ..Facts::default() }
+    }
+
+    fn on_disk(&self) -> Option<&dyn OnDisk> {
+        Some(self)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
+    fn url(&self) -> String {
+        self.directory.url()
+    }
+}
+
+impl OnDisk for FileStore {
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        match key {
+            None => Some(self.directory.root().to_owned()),
+            Some(key) => self.has(key).then(|| self.path.clone()),
+        }
+    }
+}
+
+impl Holds for FileStore {
     fn close(&self) {
         self.held.close();
     }
@@ -166,28 +199,9 @@ impl Store for FileStore {
         self.held.is_current()
     }
 
-    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
-        match key {
-            None => Some(self.directory.root().to_owned()),
-            Some(key) => self.has(key).then(|| self.path.clone()),
-        }
-    }
-
     /// Opens the file that is now at the path.
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
-    }
-
-    fn waits(&self) -> bool {
-        self.directory.waits()
-    }
-
-    fn cost(&self) -> Cost {
-        self.directory.cost()
-    }
-
-    fn url(&self) -> String {
-        self.directory.url()
     }
 }
 

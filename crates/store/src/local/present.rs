@@ -62,7 +62,7 @@ impl LocalStore {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Key, LocalOptions, LocalStore, Store};
+    use crate::{Key, LocalOptions, LocalStore, Many, Store};
     use std::time::Duration;
 
     #[test]

@@ -107,7 +107,7 @@ pub(super) fn copied(from: &CStr, target: &CStr) -> io::Result<Unnamed> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Expected, Key, LocalOptions, LocalStore, Result, Store, StoreError, contract};
+    use crate::{Expected, Key, LocalOptions, LocalStore, Result, Store, StoreError, Writers, contract};
     use std::cell::Cell;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;

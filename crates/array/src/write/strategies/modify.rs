@@ -16,7 +16,7 @@ pub(crate) static MODIFY: WriteStrategy = WriteStrategy {
     fits: |_, task, _| !task.whole,
     produce: |chunk, scratch, region, offset, old| {
         // If the store cannot check and delete in one step, deleting might undo another writer.
-        let stays = matches!(old, Old::Opened(Some(_))) && !chunk.layout.store().swaps_out();
+        let stays = matches!(old, Old::Opened(Some(_))) && !chunk.layout.store().facts().swaps_out;
         chunk.load(scratch, old)?;
         let buffer = chunk.buffer(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.

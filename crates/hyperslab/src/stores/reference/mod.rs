@@ -208,7 +208,7 @@ mod tests {
     use crate::prelude::*;
     use crate::{MemoryStore, stores};
     use hyperslab_store::contract;
-    use hyperslab_store::{FileStore, Next, Opening, RangeRead, StoreError};
+    use hyperslab_store::{FileStore, Many, Next, Opening, RangeRead, StoreError};
 
     fn key(name: &str) -> Key<'_> {
         Key::new(name).unwrap()

@@ -5,8 +5,8 @@ use super::source::Source;
 use super::targets::{Found, NotFound, Targets, told};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Begun, BrokenReference, Cost, EachOpened, Entry, Further, HeldObject, Key, Lent, Next, Opened, Opening,
-    Operation, RangeRead, Replacement, Result, Stamp, Stamped, Store, StoreError, Unread,
+    Begun, BrokenReference, Cost, EachOpened, Entry, Facts, Further, HeldObject, Key, Lent, Many, Next,
+    Opened, Opening, Operation, RangeRead, Replacement, Result, Stamp, Stamped, Store, StoreError, Unread,
 };
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -54,7 +54,7 @@ impl ReferenceStore {
     pub(super) fn new(url: String, refs: Source, targets: Targets) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let far = refs.some_url().and_then(|url| targets.like(&url));
-        let far = far.filter(|store| store.waits() || store.cost().is_far());
+        let far = far.filter(|store| store.facts().waits || store.cost().prefers_rounds());
         ReferenceStore { url, refs, targets, far, number: STORES.fetch_add(1, Ordering::Relaxed) }
     }
 
@@ -425,71 +425,6 @@ impl Store for ReferenceStore {
         self.opened(wanted, size, opened).map(Some)
     }
 
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        self.refs.prepare(wanted.iter().map(|opening| opening.key.as_str()));
-        let mut begun: Vec<Option<Box<dyn Begun<'s> + 's>>> = wanted.iter().map(|_| None).collect();
-        let mut put = |n: usize, it: Box<dyn Begun<'s> + 's>| {
-            if let Some(slot) = begun.get_mut(n) {
-                *slot = Some(it);
-            }
-        };
-        // The objects on servers, grouped by store.
-        let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
-        for (n, Opening { key, next }) in wanted.iter().enumerate() {
-            let found = match self.get(key.as_str()) {
-                Ok(found) => found,
-                Err(error) => {
-                    put(n, Box::new(move || Err(error)));
-                    continue;
-                }
-            };
-            let reference = found.and_then(|found| Self::wanted(*key, &found));
-            match reference.map(|wanted| (wanted, self.find(wanted))) {
-                Some((wanted, Ok(Found::Key(store, at)))) => {
-                    let found = Far { n, wanted, key: at, next: next_of(wanted.range, *next) };
-                    match far.iter_mut().find(|(other, _)| Arc::ptr_eq(other, store)) {
-                        Some((_, all)) => all.push(found),
-                        None => far.push((store, vec![found])),
-                    }
-                }
-                Some((_, Err(error))) => put(n, Box::new(move || Err(error))),
-                _ => {
-                    let key = key.as_str().to_owned();
-                    put(n, Box::new(move || self.open(Key::new(&key)?, None)));
-                }
-            }
-        }
-        for (store, all) in far {
-            let (mut asked, mut openings) = (Vec::new(), Vec::new());
-            for found in &all {
-                match Key::new(&found.key) {
-                    Ok(key) => {
-                        asked.push(found);
-                        openings.push(Opening { key, next: found.next });
-                    }
-                    Err(error) => {
-                        let error = self.explained(found.wanted, error);
-                        put(found.n, Box::new(move || Err(error)));
-                    }
-                }
-            }
-            for (begun, found) in store.begin(&openings).into_iter().zip(asked) {
-                let Wanted { key, target, range } = found.wanted;
-                let key = key.to_owned();
-                let then =
-                    move |opened| self.opened(Wanted { key: &key, target, range }, None, opened).map(Some);
-                put(found.n, Box::new(Further { begun, then }));
-            }
-        }
-        begun.into_iter().flatten().collect()
-    }
-
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
-        // Also for near targets, because this reads their records together.
-        let begun = self.begin(wanted);
-        begun.into_iter().enumerate().for_each(|(n, begun)| each(n, begun.finish()));
-    }
-
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
         Ok(self.read_all_stamped(key, buf, limit)?.0)
     }
@@ -588,29 +523,95 @@ impl Store for ReferenceStore {
         self.refs.beginning(&start)
     }
 
-    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
-        self.refs.present(&start, most)
-    }
-
     fn lock_id(&self, key: Key<'_>) -> u64 {
         hash(&self.url) ^ hash(key.as_str())
     }
 
-    fn is_writable(&self) -> bool {
-        false
-    }
-
-    fn waits(&self) -> bool {
-        self.far.is_some()
-    }
-
     fn cost(&self) -> Cost {
-        let near = Cost { request: 0, range: 4096, at_once: 1 };
-        self.far.as_ref().map_or(near, |store| store.cost())
+        self.far.as_ref().map_or(Cost::NEAR, |store| store.cost())
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { is_writable: false, waits: self.far.is_some(), ..Facts::default() }
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
     }
 
     fn url(&self) -> String {
         self.url.clone()
+    }
+}
+
+impl Many for ReferenceStore {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        self.refs.prepare(wanted.iter().map(|opening| opening.key.as_str()));
+        let mut begun: Vec<Option<Box<dyn Begun<'s> + 's>>> = wanted.iter().map(|_| None).collect();
+        let mut put = |n: usize, it: Box<dyn Begun<'s> + 's>| {
+            if let Some(slot) = begun.get_mut(n) {
+                *slot = Some(it);
+            }
+        };
+        // The objects on servers, grouped by store.
+        let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
+        for (n, Opening { key, next }) in wanted.iter().enumerate() {
+            let found = match self.get(key.as_str()) {
+                Ok(found) => found,
+                Err(error) => {
+                    put(n, Box::new(move || Err(error)));
+                    continue;
+                }
+            };
+            let reference = found.and_then(|found| Self::wanted(*key, &found));
+            match reference.map(|wanted| (wanted, self.find(wanted))) {
+                Some((wanted, Ok(Found::Key(store, at)))) => {
+                    let found = Far { n, wanted, key: at, next: next_of(wanted.range, *next) };
+                    match far.iter_mut().find(|(other, _)| Arc::ptr_eq(other, store)) {
+                        Some((_, all)) => all.push(found),
+                        None => far.push((store, vec![found])),
+                    }
+                }
+                Some((_, Err(error))) => put(n, Box::new(move || Err(error))),
+                _ => {
+                    let key = key.as_str().to_owned();
+                    put(n, Box::new(move || self.open(Key::new(&key)?, None)));
+                }
+            }
+        }
+        for (store, all) in far {
+            let (mut asked, mut openings) = (Vec::new(), Vec::new());
+            for found in &all {
+                match Key::new(&found.key) {
+                    Ok(key) => {
+                        asked.push(found);
+                        openings.push(Opening { key, next: found.next });
+                    }
+                    Err(error) => {
+                        let error = self.explained(found.wanted, error);
+                        put(found.n, Box::new(move || Err(error)));
+                    }
+                }
+            }
+            for (begun, found) in store.begin(&openings).into_iter().zip(asked) {
+                let Wanted { key, target, range } = found.wanted;
+                let key = key.to_owned();
+                let then =
+                    move |opened| self.opened(Wanted { key: &key, target, range }, None, opened).map(Some);
+                put(found.n, Box::new(Further { begun, then }));
+            }
+        }
+        begun.into_iter().flatten().collect()
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        // Also for near targets, because this reads their records together.
+        let begun = self.begin(wanted);
+        begun.into_iter().enumerate().for_each(|(n, begun)| each(n, begun.finish()));
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        self.refs.present(&start, most)
     }
 }

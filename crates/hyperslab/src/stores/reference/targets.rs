@@ -135,7 +135,8 @@ impl Targets {
                 Location::Url(url) => {
                     let (store, key) = self.reach(&url)?;
                     // On a server, opening would cost another request.
-                    let held = if store.cost().is_far() { None } else { store.hold(Key::new(&key)?)? };
+                    let held =
+                        if store.cost().looks_are_cheap() { store.hold(Key::new(&key)?)? } else { None };
                     match held {
                         Some(held) => held,
                         None => return Ok(Found::Key(store, key)),
