@@ -10,8 +10,8 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::layout::mosaic::Mosaic;
 use crate::plan::Plan;
+use crate::plan::axis_memory::{AxisMemory, along};
 use crate::plan::lot::{Alone, Lot, Step};
-use crate::plan::mapped::{Mapped, along};
 use crate::plan::strategy::Strategy;
 use crate::read::cache::ChunkCache;
 use crate::read::chunk::{ChunkReader, join_touching};
@@ -245,7 +245,7 @@ impl Telling<'_> {
         explain.chunks = explain.chunks.saturating_add(plan.len());
         let limits = tasks::decoding_limits(layout, (tasks::limit(None), 0));
         let plan = if self.write { plan } else { plan.cut(layout, selection, limits.0) };
-        let target = Mapped::unread(strides);
+        let target = AxisMemory::unread(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
         let lots = match Lots::new(layout, &plan, limits.0)? {
@@ -467,10 +467,10 @@ impl Telling<'_> {
         };
         mosaic::read::explain(layout, mosaic, selection, strides, &mut |told| match told {
             _ if self.left == 0 => Ok(()),
-            mosaic::read::Told::Read(source, selection, strides) => {
+            mosaic::read::SourceStep::Read(source, selection, strides) => {
                 self.visit(source, selection, strides, Some(&nesting), explain)
             }
-            mosaic::read::Told::Fill(elements) => {
+            mosaic::read::SourceStep::Fill(elements) => {
                 let told = ExplainTask {
                     chunk: Vec::new(),
                     key: String::new(),

@@ -4,7 +4,7 @@ use crate::args::{Chunks, chunks, shards, size};
 use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::meter::Meter;
-use crate::planned::PlannedCopy;
+use crate::planned_copy::PlannedCopy;
 use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;

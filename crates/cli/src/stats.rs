@@ -8,7 +8,9 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::meaning::number_element;
-use hyperslab::statistics::{Bins, Part, StatisticsOptions, Told, number_type, statistics};
+use hyperslab::statistics::{
+    Bins, NumberTypes, PartialStatistics, StatisticsOptions, number_type, statistics,
+};
 use hyperslab::{Array, Below, DataType, Error, FileMeaning, Index, Json, Node, NodeKind};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -68,7 +70,7 @@ struct Found {
     name: String,
     is_float: bool,
     words: String,
-    part: Part,
+    part: PartialStatistics,
     bins: Option<Bins>,
 }
 
@@ -135,7 +137,7 @@ impl Command for StatsArgs {
 impl StatsArgs {
     fn of(&self, name: String, array: &Array, meter: &Meter<'_>) -> Result<Found, Failure> {
         let words = array.type_words();
-        let Some(told) = Told::of(array, self.raw)? else {
+        let Some(told) = NumberTypes::of(array, self.raw)? else {
             statistics(array, &StatisticsOptions::default())?;
             return Err(Failure::Usage(format!("{name} has no numbers")));
         };
@@ -207,7 +209,7 @@ impl StatsArgs {
 }
 
 /// The range of a histogram, as in NumPy.
-fn between(part: &Part, is_float: bool) -> (f64, f64) {
+fn between(part: &PartialStatistics, is_float: bool) -> (f64, f64) {
     let (low, high) = match (part.count, is_float) {
         (0, _) => (0.0, 1.0),
         (_, true) => (part.min, part.max),
@@ -227,7 +229,7 @@ fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
 impl Found {
     /// Smallest and largest element as text. A dash if there are no elements.
     fn ends(&self) -> (String, String) {
-        let Part { count, min, max, min_int, max_int, .. } = self.part;
+        let PartialStatistics { count, min, max, min_int, max_int, .. } = self.part;
         match (count, self.is_float) {
             (0, _) => ("-".into(), "-".into()),
             (_, true) => (short(min), short(max)),

@@ -8,7 +8,7 @@
 //! If elements have variable length, the decoded size of the first codec is unknown. Buffers then
 //! grow as needed ([`crate::decode_bounded`]).
 
-use crate::bounded::decode_bounded;
+use crate::decode_bounded::decode_bounded;
 use crate::walk::{self, Between, Output, first_name, peel};
 use crate::{Codec, CodecError, Heap, Reach, Result, Scratch, Vlen};
 use std::ops::Range;

@@ -4,7 +4,7 @@
 //! another type than the array's: `delta` loses nothing when it reads floats as integers.
 
 use crate::half::Half;
-use crate::low::{low16, low32};
+use crate::low_bits::{low16, low32};
 use crate::number::{Number, NumberType, Numbers, each_block};
 use crate::scratch::sized;
 use crate::{ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front};

@@ -19,7 +19,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 
-use crate::low::low8;
+use crate::low_bits::low8;
 use crate::registry::Config;
 use crate::scratch::sized;
 use crate::{

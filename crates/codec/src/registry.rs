@@ -21,10 +21,10 @@ use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
 use crate::plain_objects::PlainObjects;
 use crate::quantize::Quantize;
-use crate::registered;
 use crate::reshape::Reshape;
 use crate::scale_offset::ScaleOffset;
 use crate::shuffle::Shuffle;
+use crate::user_codecs;
 use crate::zfp::Zfp;
 use crate::zfpy::Zfpy;
 use crate::{
@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-pub use crate::registered::{Finder, found, is_reserved, register, set_finder};
+pub use crate::user_codecs::{Finder, found, is_reserved, register, set_finder};
 
 /// The metadata of one codec.
 #[derive(Clone, Copy, Debug)]
@@ -189,9 +189,9 @@ pub const MOST_CODECS: usize = 64;
 /// `true` if the codec with this Zarr v3 name is an array-to-bytes codec.
 pub fn makes_bytes(name: &str) -> bool {
     let name = current_name(name);
-    match CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name)) {
+    match CODECS.0.iter().chain(user_codecs::all()).find(|line| line.v3.contains(&name)) {
         Some(line) => matches!(line.make, Make::ArrayToBytes(_)),
-        None => registered::finds_bytes(name),
+        None => user_codecs::finds_bytes(name),
     }
 }
 
@@ -200,7 +200,7 @@ pub fn makes_bytes(name: &str) -> bool {
 /// Returns `None` if only a finder knows the codec.
 pub fn is_filter(name: &str) -> Option<bool> {
     let name = current_name(name);
-    let line = CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name))?;
+    let line = CODECS.0.iter().chain(user_codecs::all()).find(|line| line.v3.contains(&name))?;
     Some(matches!(line.make, Make::ArrayToArray(_)))
 }
 
@@ -227,9 +227,9 @@ impl Table {
         array: &Context<'_>,
     ) -> Result<AnyCodec> {
         let name = current_name(name);
-        let mut lines = self.0.iter().chain(registered::all());
+        let mut lines = self.0.iter().chain(user_codecs::all());
         let Some(line) = lines.find(|line| line.v3.contains(&name)) else {
-            let found = registered::find(name, Config::V3(configuration), array);
+            let found = user_codecs::find(name, Config::V3(configuration), array);
             return found.unwrap_or_else(|| Err(unknown(name, self.v3_names(), |line| line.v3)));
         };
         let takes_optional = match line.make {
@@ -255,9 +255,9 @@ impl Table {
             let why = format!("expected an object with a string \"id\", found {}", shown(config));
             return Err(CodecError::config("?", why));
         };
-        match self.0.iter().chain(registered::all()).find(|line| line.v2 == Some(id)) {
+        match self.0.iter().chain(user_codecs::all()).find(|line| line.v2 == Some(id)) {
             Some(line) => line.make(Config::V2(config), array),
-            None => registered::find(id, Config::V2(config), array)
+            None => user_codecs::find(id, Config::V2(config), array)
                 .unwrap_or_else(|| Err(unknown(id, self.v2_names(), |line| line.v2.as_slice()))),
         }
     }
@@ -283,7 +283,7 @@ fn unknown(
     mut supported: Vec<&'static str>,
     names: fn(&'static Registration) -> &'static [&'static str],
 ) -> CodecError {
-    supported.extend(registered::all().flat_map(names));
+    supported.extend(user_codecs::all().flat_map(names));
     let mut supported = supported.join(", ");
     if name.trim_start_matches("numcodecs.") == "pickle" {
         supported.push_str("; ");

@@ -4,7 +4,7 @@
 //! two codecs go through one of two buffers of [`Scratch`], which alternate. The first codec of the
 //! list decodes straight into the caller's memory.
 
-use crate::bounded::{check_vlen_limit, decode_growing};
+use crate::decode_bounded::{check_vlen_limit, decode_growing};
 use crate::scratch::sized;
 use crate::{Codec, CodecError, Racing, Result, Scratch, room};
 use std::ops::Range;

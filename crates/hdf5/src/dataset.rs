@@ -13,7 +13,7 @@ use crate::messages::external_files::ExternalFiles;
 use crate::messages::fill_value::FillValue;
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
-use crate::vlen::{Items, KeptIds};
+use crate::vlen::{IdCache, Items};
 use crate::{Attribute, File, Hdf5Error, Result};
 use hyperslab_array::{ArrayError, ArrayLayout};
 use hyperslab_codec::{Scratch, room};
@@ -50,7 +50,7 @@ struct Made {
     layout: Lazy<Arc<ArrayLayout>>,
     chunks: Lazy<Option<Arc<Chunks>>>,
     items: Lazy<Option<Items>>,
-    ids: KeptIds,
+    ids: IdCache,
 }
 
 impl Dataset {
@@ -58,7 +58,7 @@ impl Dataset {
     pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset> {
         let facts = Arc::new(Facts::read(file, header)?);
         let (layout, chunks, items) = (Lazy::new(), Lazy::new(), Lazy::new());
-        let made = Arc::new(Made { layout, chunks, items, ids: KeptIds::default() });
+        let made = Arc::new(Made { layout, chunks, items, ids: IdCache::default() });
         Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, facts, made })
     }
 
@@ -188,7 +188,7 @@ impl Dataset {
     }
 
     /// The heap ids that were read last.
-    pub(crate) fn kept_ids(&self) -> &KeptIds {
+    pub(crate) fn kept_ids(&self) -> &IdCache {
         &self.made.ids
     }
 

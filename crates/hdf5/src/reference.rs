@@ -32,12 +32,12 @@ pub struct Reference {
     /// Address of the target object's header.
     pub address: u64,
     /// The whole object or a part of it.
-    pub part: Part,
+    pub part: ReferencedPart,
 }
 
 /// The part of an object that a reference means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ReferencedPart {
     /// The whole object.
     Whole,
     /// Some elements of a dataset.
@@ -132,7 +132,7 @@ fn in_heap(
 /// Parses an object reference, which is an address.
 fn direct(bytes: &[u8]) -> Option<Reference> {
     let address = address(bytes).unwrap_or(Some(u64::MAX)).filter(|address| *address != 0)?;
-    Some(Reference { file: None, address, part: Part::Whole })
+    Some(Reference { file: None, address, part: ReferencedPart::Whole })
 }
 
 /// Parses a heap id: an address and an index of 4 bytes.
@@ -163,7 +163,7 @@ fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
     let head = Head { kind, external: flags & 1 != 0 };
     if kind == 2 && !head.external {
         let address = token(&mut cursor)?;
-        return Ok((Some(Reference { file: None, address, part: Part::Whole }), None, None));
+        return Ok((Some(Reference { file: None, address, part: ReferencedPart::Whole }), None, None));
     }
     cursor.skip(4)?;
     Ok((None, heap_id(cursor.rest()), Some(head)))
@@ -174,15 +174,15 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
     let address = token(cursor)?;
     let file = if head.external { Some(name(cursor)?) } else { None };
     let part = match head.kind {
-        2 => Part::Whole,
+        2 => ReferencedPart::Whole,
         3 => {
             let len = cursor.u32()?;
             // Number of axes of the dataset. The selection contains it too.
             cursor.skip(4)?;
             let mut part = cursor.part(to_usize(len))?;
-            Part::Region(Selection::parse(&mut part)?)
+            ReferencedPart::Region(Selection::parse(&mut part)?)
         }
-        _ => Part::Attribute(name(cursor)?),
+        _ => ReferencedPart::Attribute(name(cursor)?),
     };
     Ok(Reference { file, address, part })
 }
@@ -190,7 +190,7 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
 /// Parses the heap object of a region reference.
 fn region(cursor: &mut Cursor<'_>) -> Parsed<Reference> {
     let address = cursor.defined("a dataset")?;
-    Ok(Reference { file: None, address, part: Part::Region(Selection::parse(cursor)?) })
+    Ok(Reference { file: None, address, part: ReferencedPart::Region(Selection::parse(cursor)?) })
 }
 
 fn token(cursor: &mut Cursor<'_>) -> Parsed<u64> {
@@ -210,7 +210,7 @@ mod tests {
     use crate::testing::{DATA, REST, ROOT, changes, collection, element, fails, file, heap_id, structure};
 
     fn object(address: u64) -> Option<Reference> {
-        Some(Reference { file: None, address, part: Part::Whole })
+        Some(Reference { file: None, address, part: ReferencedPart::Whole })
     }
 
     /// A selection of the points (1, 2) and (3, 4), version 1.
@@ -218,8 +218,8 @@ mod tests {
         [1, 1, 0, 24, 2, 2, 1, 2, 3, 4].into_iter().flat_map(u32::to_le_bytes).collect()
     }
 
-    fn region(selection: Selection) -> Part {
-        Part::Region(selection)
+    fn region(selection: Selection) -> ReferencedPart {
+        ReferencedPart::Region(selection)
     }
 
     fn two_points() -> Selection {
@@ -277,8 +277,8 @@ mod tests {
         let expected = [
             object(DATA),
             here(region(Selection::Regular(vec![slab(1, 3, 2, 1), slab(2, 3, 3, 2)]))),
-            here(Part::Attribute("units".into())),
-            other(Part::Whole),
+            here(ReferencedPart::Attribute("units".into())),
+            other(ReferencedPart::Whole),
             other(region(two_points())),
             None,
         ];

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) use crate::building::*;
+pub(crate) use crate::file_builder::*;
 
 /// Sizes of addresses and lengths in most files.
 pub(crate) const SIZES: Sizes = Sizes { offset: 8, length: 8 };

@@ -7,7 +7,7 @@ use crate::cursor::to_usize;
 use crate::dataspace::Dataspace;
 use crate::element::{Element, ElementKind};
 use crate::number::float_value;
-use crate::reference::{self, Part, Reference};
+use crate::reference::{self, Reference, ReferencedPart};
 use crate::vlen::{self, strided};
 use crate::{Attribute, File, Result};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
@@ -219,7 +219,7 @@ fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value> {
         (Some(other), _) => format!("{other}:#{}", found.address),
     };
     Ok(Value::Text(match &found.part {
-        Part::Attribute(name) => format!("{object}@{name}"),
+        ReferencedPart::Attribute(name) => format!("{object}@{name}"),
         _ => object,
     }))
 }

@@ -6,7 +6,7 @@
 
 use crate::cast::Cast;
 use crate::element::Element;
-use crate::kept::ByAddress;
+use crate::parsed_cache::ByAddress;
 use crate::virtual_dataset::{self, Wanted};
 use crate::virtual_mapping::Mapping;
 use crate::{Dataset, File, Hdf5Error, Node, Purpose, Result, data_layout::DataLayout};

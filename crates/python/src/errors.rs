@@ -1,7 +1,7 @@
 //! Converts Rust errors to the exceptions of `hyperslab.errors`. Messages stay the same.
 
 use crate::gil::engine;
-use crate::gil::held::Held;
+use crate::gil::gil_dropped::GilDropped;
 use crate::user_codecs::{self, Raised};
 use hyperslab::Error;
 use hyperslab::array::ArrayError;
@@ -83,7 +83,7 @@ fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
 
 /// Converts an error of the operating system. Uses Python's subclass for it, with its number.
 fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
-    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<Held<PyErr>>()) {
+    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<GilDropped<PyErr>>()) {
         return of_mapping(py, raised, message);
     }
     let class = match source.kind() {

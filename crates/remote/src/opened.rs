@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const ANNOUNCED: u64 = 1 << 30;
 
 /// A requested range.
-struct Piece {
+struct RequestedRange {
     range: Range<u64>,
     fetching: Fetching,
     /// Wanted bytes that have not been read yet.
@@ -35,7 +35,7 @@ pub(crate) struct RemoteOpened {
     path: Path,
     contents: Contents,
     /// Gated. Unordered.
-    pieces: Mutex<Vec<Arc<Piece>>>,
+    pieces: Mutex<Vec<Arc<RequestedRange>>>,
 }
 
 impl fmt::Debug for RemoteOpened {
@@ -57,7 +57,7 @@ impl RemoteOpened {
             Ok(Ok(fetched)) => fetched.range.clone(),
             _ => 0..0,
         };
-        let first = Piece { range, fetching, unread: AtomicU64::new(0), kept: true };
+        let first = RequestedRange { range, fetching, unread: AtomicU64::new(0), kept: true };
         let pieces = Mutex::new(vec![Arc::new(first)]);
         RemoteOpened { store, key: key.to_owned(), path, contents, pieces }
     }
@@ -81,9 +81,9 @@ impl RemoteOpened {
     fn start(
         &self,
         wanted: impl Iterator<Item = Range<u64>>,
-        pieces: &[Arc<Piece>],
+        pieces: &[Arc<RequestedRange>],
         most: usize,
-    ) -> Vec<Arc<Piece>> {
+    ) -> Vec<Arc<RequestedRange>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
         let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
         let settings = self.store.settings();
@@ -97,7 +97,7 @@ impl RemoteOpened {
             // The bytes between the wanted ranges do not count.
             let wanted = missing.iter().map(|wanted| ranges::overlap(wanted, &range));
             let unread = AtomicU64::new(wanted.fold(0, u64::saturating_add).min(range.end - range.start));
-            Arc::new(Piece { range, fetching, unread, kept: false })
+            Arc::new(RequestedRange { range, fetching, unread, kept: false })
         };
         requests.into_iter().map(start).collect()
     }
@@ -116,11 +116,11 @@ impl RemoteOpened {
     /// Notes how many bytes of pieces were read.
     ///
     /// The memory of a piece is freed as soon as everything announced in it has been read once.
-    fn was_read(&self, pieces: &[(&Arc<Piece>, u64)]) {
+    fn was_read(&self, pieces: &[(&Arc<RequestedRange>, u64)]) {
         for (piece, read) in pieces {
             let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(*read)));
         }
-        let done: Vec<Arc<Piece>> = {
+        let done: Vec<Arc<RequestedRange>> = {
             let mut pieces = self.pieces.lock();
             pieces.extract_if(.., |piece| !piece.kept && piece.unread.load(Relaxed) == 0).collect()
         };
@@ -128,7 +128,7 @@ impl RemoteOpened {
     }
 
     /// The pieces that can still be waited for. A parent's pieces never arrive.
-    fn pieces(&self) -> Vec<Arc<Piece>> {
+    fn pieces(&self) -> Vec<Arc<RequestedRange>> {
         let mut pieces = self.pieces.lock();
         pieces.retain(|piece| !piece.fetching.is_of_parent());
         pieces.clone()
@@ -160,7 +160,7 @@ impl Opened for RemoteOpened {
             Err(failure) => return Err(self.store.error(Operation::Read, &self.key, &failure)),
         }
         let takers = takers(pieces.iter().map(|piece| &piece.range), ranges);
-        let read = |(piece, takers): (&Arc<Piece>, Vec<usize>)| {
+        let read = |(piece, takers): (&Arc<RequestedRange>, Vec<usize>)| {
             let ranges = takers.iter().filter_map(|n| ranges.get(*n)).map(range_of);
             ranges.map(|range| ranges::overlap(&range, &piece.range)).sum()
         };

@@ -600,13 +600,13 @@ impl Store for RemoteStore {
     }
 
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
-        crate::held::hold(self, key)
+        crate::block_reader::hold(self, key)
     }
 
     fn hold_root(&self) -> Result<Option<HeldObject>> {
         let Some((above, name)) = self.above() else { return Ok(None) };
         // A name that cannot be a key cannot be an object.
-        Key::new(name).map_or(Ok(None), |key| crate::held::hold(&above, key))
+        Key::new(name).map_or(Ok(None), |key| crate::block_reader::hold(&above, key))
     }
 
     fn waits(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Arrays: metadata bound to a place in a store.
 
-use crate::both::both;
+use crate::concurrency::run_concurrently;
 use crate::consolidated::Copied;
 use crate::create::{self, Creation};
 use crate::error::Problem;
@@ -10,7 +10,7 @@ use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
 use crate::structure::Structure;
-use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
+use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, node_lock, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::{Ask, Identity, Store};
@@ -62,7 +62,7 @@ impl Array {
         if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
             // Look for existing nodes at the same time.
             let look = || create::look(&store, &array.path, how, ask);
-            let (leftovers, there) = both(|ask| array.leftovers(Some(ask)), look, ask);
+            let (leftovers, there) = run_concurrently(|ask| array.leftovers(Some(ask)), look, ask);
             let (there, leftovers) = (there?, leftovers?);
             create(Some((there, &|| array.clear_leftovers(&leftovers, ask))))?;
         } else {
@@ -424,7 +424,7 @@ impl Array {
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64> {
         if !dry {
             // Leftovers of killed writers, also in arrays without shards.
-            self.store.sweep(locked::prefix(&self.path)?, interrupt)?;
+            self.store.sweep(node_lock::prefix(&self.path)?, interrupt)?;
         }
         if self.shards().is_none() {
             return Ok(0);

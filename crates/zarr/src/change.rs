@@ -3,12 +3,12 @@
 //! Each change takes the node's lock, reads the metadata again, changes it, and writes it back. No
 //! change of another handle, thread, process or machine is lost.
 
+use crate::document_state::DocumentState;
 use crate::json::Json;
-use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node_lock::{self, NodeLock};
 use crate::objects::Beyond;
 use crate::path::join;
-use crate::seen::Seen;
 use crate::{Array, Format, Result, ZarrError, walk};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
@@ -38,7 +38,7 @@ impl Longer {
     ///
     /// Objects stay: others may append to the same chunks from now on. Elements that were written
     /// are overwritten before they become visible.
-    fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
+    fn give_back(&self, lock: &NodeLock<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
         if known && store.checks_chunks() {
             // Past the end there are no keys to delete.
             self.old.delete_outside(&self.changed, lock, store, None)?;
@@ -71,7 +71,7 @@ impl Array {
         mut change: impl FnMut(&mut Json) -> R,
     ) -> Result<R> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         let name = if self.format() == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
             let (mut stored, seen) = self.read_as(&lock, &store, name, ask)?;
@@ -111,7 +111,7 @@ impl Array {
     /// read, and nothing is deleted once another writer has replaced it.
     pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
             let old = self.of_stored(&stored)?;
@@ -167,9 +167,9 @@ impl Array {
         write: impl FnOnce(&Array, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         // A store that checks chunks refuses new ones before the array has grown.
-        let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.checks_chunks();
+        let reserves = |seen: &DocumentState<'_>| !seen.is_locked() || store.checks_chunks();
         let mut tried: Option<Longer> = None;
         let (longer, seen) = loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
@@ -224,7 +224,7 @@ impl Array {
             return Ok(());
         }
         let store = self.store().clone();
-        let lock = locked::lock(&store, self.path(), ask)?;
+        let lock = node_lock::lock(&store, self.path(), ask)?;
         loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
             let now = self.of_stored(&stored)?;
@@ -257,11 +257,11 @@ impl Array {
     /// The array's metadata as it is stored now, and the metadata object that will be replaced.
     fn read_as<'s>(
         &self,
-        lock: &Locked<'s>,
+        lock: &NodeLock<'s>,
         store: &'s Arc<dyn Store>,
         name: &str,
         ask: Option<Ask<'_>>,
-    ) -> Result<(StoredNode, Seen<'s>)> {
+    ) -> Result<(StoredNode, DocumentState<'s>)> {
         let (stored, seen) = lock.read(store, self.path(), self.format(), name, ask)?;
         Ok((stored.ok_or_else(|| self.not_found())?, seen))
     }
@@ -310,7 +310,7 @@ impl Array {
     fn delete_outside<'s>(
         &self,
         old: &Array,
-        lock: &Locked<'s>,
+        lock: &NodeLock<'s>,
         store: &'s Arc<dyn Store>,
         ask: Option<Ask<'_>>,
     ) -> Result<()> {
@@ -346,7 +346,7 @@ impl Array {
         if keys.is_empty() {
             return Ok(());
         }
-        let lock = locked::lock(&store, self.path(), ask)?;
+        let lock = node_lock::lock(&store, self.path(), ask)?;
         let (there, seen) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
         if there.is_none() {
             self.delete_all(keys, &seen, ask)?;
@@ -355,7 +355,7 @@ impl Array {
     }
 
     /// Deletes objects while the metadata is unchanged. Returns `false` once it has changed.
-    fn delete_all(&self, keys: &[String], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn delete_all(&self, keys: &[String], seen: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         for keys in keys.chunks(DELETED_AT_ONCE) {
             if !seen.is_current()? {
                 return Ok(false);
@@ -369,7 +369,7 @@ impl Array {
     /// Removes everything that growing from `old` to this array would make visible.
     ///
     /// `old` is stored, this array is not yet. Returns `false` once the metadata has changed.
-    fn clear_new(&self, old: &Array, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn clear_new(&self, old: &Array, seen: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
@@ -400,7 +400,13 @@ impl Array {
     ///
     /// Writes nothing if the part is fill value already. Returns `false` once the metadata has
     /// changed.
-    fn blank(&self, extent: &[u64], object: &[u64], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn blank(
+        &self,
+        extent: &[u64],
+        object: &[u64],
+        seen: &DocumentState<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
         let starts: Vec<u64> =
             object.iter().enumerate().map(|(axis, index)| grid.start(axis, *index)).collect();
@@ -422,7 +428,12 @@ impl Array {
         Ok(true)
     }
 
-    fn blank_selection(&self, selection: &Selection, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn blank_selection(
+        &self,
+        selection: &Selection,
+        seen: &DocumentState<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
         let layout = self.layout();
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
         // Others reserve their rows before they write them. An object that was opened before the

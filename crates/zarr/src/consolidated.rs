@@ -16,8 +16,8 @@
 use crate::error::{Problem, Result, ZarrError, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
-use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
+use crate::node_lock::{self, NodeLock};
 use crate::path::{join, normalize_path};
 use crate::{Format, Group, walk};
 use hyperslab_store::fork::RwLock;
@@ -308,7 +308,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
         }
     }
     // Read the group's own document under the lock, so that nobody else changes it.
-    let lock = locked::lock(store, base, ask)?;
+    let lock = node_lock::lock(store, base, ask)?;
     let name = if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA };
     loop {
         walk::check(ask)?;
@@ -361,7 +361,7 @@ pub(crate) fn write_without(
     path: &str,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
-    let lock = locked::lock(store, owner, ask)?;
+    let lock = node_lock::lock(store, owner, ask)?;
     let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
     let within = |name: &str| match format {
         Format::V3 => is_within(name, path),
@@ -403,7 +403,7 @@ pub(crate) fn check_own_attributes(store: &Arc<dyn Store>, path: &str, attribute
 
 /// Updates a v2 group's own attributes in its consolidated metadata, if there is any.
 pub(crate) fn put_own_attributes<'s>(
-    lock: &Locked<'s>,
+    lock: &NodeLock<'s>,
     store: &'s Arc<dyn Store>,
     path: &str,
     ask: Option<Ask<'_>>,

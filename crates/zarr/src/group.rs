@@ -3,8 +3,8 @@
 use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
-use crate::locked;
 use crate::node::{self, Node, NodeKind, StoredNode, ZARR_JSON, ZATTRS};
+use crate::node_lock;
 use crate::path::{join, normalize_path, parents};
 use crate::{Array, Format, Listed, Result, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
@@ -197,7 +197,7 @@ impl Group {
         mut change: impl FnMut(&mut Json) -> R,
     ) -> Result<R> {
         let (store, path) = (self.store.clone(), self.path.clone());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         let name = if self.format == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
             walk::check(ask)?;

@@ -1,6 +1,5 @@
 //! Finds, reads and writes the metadata of nodes.
 
-use crate::compiled::{self, Texts};
 use crate::documents::{Documents, MAX_DOCUMENT, read_text};
 pub(crate) use crate::documents::{ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::error::{Problem, expected};
@@ -8,6 +7,7 @@ use crate::format::repair::{self, Repaired};
 use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
+use crate::metadata_cache::{self, Texts};
 use crate::path::{join, normalize_path};
 use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin};
 use hyperslab_codec::registry;
@@ -123,7 +123,7 @@ fn open_found(
     seen: Option<Identity>,
 ) -> Result<Result<Array, (String, StoredNode)>> {
     // Only the metadata of arrays is cached.
-    if let Some(metadata) = compiled::find(&found.texts) {
+    if let Some(metadata) = metadata_cache::find(&found.texts) {
         return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
     }
     let codecs = registry::found();
@@ -134,7 +134,7 @@ fn open_found(
     let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
     // A codec in another language may mean something else next time.
     if registry::found() == codecs {
-        compiled::keep(found.texts, array.metadata());
+        metadata_cache::keep(found.texts, array.metadata());
     }
     Ok(Ok(array))
 }

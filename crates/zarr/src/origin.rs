@@ -3,8 +3,8 @@
 use crate::chunk_grid::GridMetadata;
 use crate::format::repair;
 use crate::metadata::Metadata;
-use crate::{Json, Result, ZarrError, locked, node};
-use hyperslab_array::{LocateError, Origin, Seen};
+use crate::{Json, Result, ZarrError, node, node_lock};
+use hyperslab_array::{LocateError, Origin, OriginState};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Identity, Store};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
 }
 
 fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>> {
-    Ok(store.identity(locked::prefix(path)?)?)
+    Ok(store.identity(node_lock::prefix(path)?)?)
 }
 
 impl Origin for OpenedAt {
@@ -47,14 +47,14 @@ impl Origin for OpenedAt {
         self.known.lock().is_some()
     }
 
-    fn look(&self) -> Result<Seen, LocateError> {
+    fn look(&self) -> Result<OriginState, LocateError> {
         let now = match identity(&self.store, &self.path) {
             Err(ZarrError::Store(error)) => return Err(Box::new(error)),
             now => now?,
         };
         let known = *self.known.lock();
         if now == known {
-            return Ok(Seen::Same);
+            return Ok(OriginState::Same);
         }
         // Taken before the document is read: a directory that replaces this one in between then
         // differs.
@@ -65,15 +65,15 @@ impl Origin for OpenedAt {
         match stored {
             Ok(Some(stored)) if alike(&repair::meant(&stored).document, &self.metadata.document) => {
                 *self.known.lock() = now;
-                Ok(Seen::Alike)
+                Ok(OriginState::Alike)
             }
             // Known only from a group's consolidated metadata.
             Ok(None) if known.is_none() => {
                 *self.known.lock() = now;
-                Ok(Seen::Alike)
+                Ok(OriginState::Alike)
             }
             Err(ZarrError::Store(error)) => Err(Box::new(error)),
-            _ => Ok(Seen::Other),
+            _ => Ok(OriginState::Other),
         }
     }
 }

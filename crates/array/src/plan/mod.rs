@@ -1,8 +1,8 @@
 //! A selection cut along the chunk grid.
 
-pub(crate) mod ahead;
+pub(crate) mod announcer;
+pub(crate) mod axis_memory;
 pub(crate) mod lot;
-pub(crate) mod mapped;
 pub(crate) mod pick;
 pub(crate) mod point_plan;
 pub(crate) mod strategy;
@@ -10,7 +10,7 @@ pub(crate) mod task;
 
 use crate::costs;
 use crate::layout::ArrayLayout;
-use crate::layout::grid::{ChunkGrid, Run};
+use crate::layout::grid::{ChunkGrid, EqualChunks};
 use crate::plan::point_plan::{AllPlaces, MovedPoints, PointPlan};
 use crate::plan::task::Task;
 use crate::select::Selection;
@@ -110,7 +110,7 @@ struct Runs(Vec<Vec<RunPlan>>);
 impl RunPlan {
     /// The parts of an axis of a plan, one for each run with a selected element; and the number of
     /// their spans. `None` if there is no memory.
-    fn all(axis: &AxisPlan, runs: &[Run]) -> Option<(Vec<Self>, u64)> {
+    fn all(axis: &AxisPlan, runs: &[EqualChunks]) -> Option<(Vec<Self>, u64)> {
         let (mut all, mut out, mut spans, mut rest) = (Vec::new(), 0, 0, runs);
         while out < axis.len {
             let element = axis.lowest + out * axis.step;

@@ -22,7 +22,7 @@ use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
-use crate::plan::ahead::Ahead;
+use crate::plan::announcer::Announcer;
 use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
@@ -31,7 +31,7 @@ use crate::read::flight::Flight;
 use crate::read::lots::Lots;
 use crate::read::request::Request;
 use crate::shard::find::{Finder, ShardPlace};
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
 use hyperslab_store::{Key, Next, Opened, RangeRead};
 use smallvec::SmallVec;
@@ -71,7 +71,7 @@ impl<'a> Request<'a> {
                         let (mut lot, mut steps) = (Lot::default(), Vec::new());
                         self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
                         self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push((0, step)));
-                        let ahead = Ahead::new(layout, std::slice::from_ref(&lot), &steps);
+                        let ahead = Announcer::new(layout, std::slice::from_ref(&lot), &steps);
                         (steps.iter().enumerate()).try_for_each(|(n, (_, step))| {
                             ahead.announce_from(n);
                             self.execute(&lot, step, scratch)
@@ -85,7 +85,7 @@ impl<'a> Request<'a> {
             let chunks: usize = found.iter().map(Lot::to_read).sum();
             let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
             let work = tasks::work(layout, chunks, part);
-            let ahead = Ahead::new(layout, found, steps);
+            let ahead = Announcer::new(layout, found, steps);
             // Before several threads run: they would read ranges that are not announced yet.
             ahead.announce_from(0);
             tasks::run_tasks(layout, steps.len(), work, limits, interrupt, &|number, scratch, _| {

@@ -8,7 +8,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "shards and objects have the numbers under which they came")]
 
-use super::one::{IndexNeed, Shard};
+use super::open_shard::{IndexNeed, Shard};
 use crate::costs;
 use crate::error::ArrayError;
 use crate::layout::shard_index::ShardIndex;

@@ -36,7 +36,7 @@ pub(crate) struct Work {
 }
 
 /// One write, or several that continue each other along an axis.
-pub(crate) type Batch = SmallVec<[Work; 1]>;
+pub(crate) type JoinedWrites = SmallVec<[Work; 1]>;
 
 /// Executes a batch.
 pub(crate) fn execute(

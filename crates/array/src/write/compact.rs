@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::plan::lot::FoundObject;
 use crate::plan::task::Task;
 use crate::select::Selection;
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::write::shard::former;
 use crate::write::shard_output::{Sink, begin, finish};
 use hyperslab_store::Expected;

@@ -17,7 +17,7 @@ use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::point_plan::AllPlaces;
 use crate::read::present;
 use crate::runtime::settings;
@@ -64,7 +64,7 @@ pub fn write(
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
     layout.check_writable()?;
-    let bound = Mapped::source(layout, source, selection)?;
+    let bound = AxisMemory::source(layout, source, selection)?;
     if bound.is_uneven() {
         let (shape, element) = (selection.shape(), layout.dtype().size());
         let none = || memory_error(layout, "the elements to be written", u64::MAX);

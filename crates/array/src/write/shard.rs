@@ -32,11 +32,11 @@ use crate::layout::locate::Location;
 use crate::layout::sharding::Touched;
 use crate::layout::sharding::{ShardLevel, Sharding};
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::runtime::settings;
 use crate::shard::memory::InMemory;
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
 use crate::write::chunk::{ChunkWriter, Old};
 use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
@@ -50,7 +50,7 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) sharding: &'a Sharding,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
-    pub(crate) source: &'a Mapped<*const u8>,
+    pub(crate) source: &'a AxisMemory<*const u8>,
     /// The fill value in the stored byte order.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,

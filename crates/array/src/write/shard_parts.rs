@@ -16,14 +16,14 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::layout::shard_index::ShardIndex;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::ragged::Ragged;
 use crate::ragged::write::write_ragged_with;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
 use crate::write::shard::{Workers, WriteRequest, encoded};
 use crate::write::shard_output::{ShardOutput, Sink, begin, finish};
@@ -141,7 +141,7 @@ impl<'s> ShardParts<'s> {
         options: WriteOptions<'_>,
     ) -> Result<(), ArrayError> {
         let Some(sharding) = layout.sharding() else { return Err(self.wrong(None, "it has no shards")) };
-        let bound = Mapped::source(layout, source, selection)?;
+        let bound = AxisMemory::source(layout, source, selection)?;
         let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         if plan.is_empty() {
             return Ok(());

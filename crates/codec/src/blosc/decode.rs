@@ -1,6 +1,6 @@
 //! Decodes a blosc buffer.
 
-use crate::low::low8;
+use crate::low_bits::low8;
 use crate::scratch::sized;
 use crate::{Result, front};
 use std::ops::Range;

@@ -2,7 +2,7 @@
 //!
 //! Block sizes, splits and levels are chosen as by c-blosc 1.21, whose ratio and speed users know.
 
-use crate::low::low32;
+use crate::low_bits::low32;
 use crate::scratch::sized;
 use crate::{CodecError, Result, room};
 

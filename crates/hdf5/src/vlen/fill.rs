@@ -5,7 +5,7 @@
 
 use super::any_order::Fetches;
 use super::ids::{Id, taken_apart};
-use super::look::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
+use super::inspect::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
 use super::{Items, cut};
 use crate::cursor::to_usize;
 use crate::heaps::{Collection, ObjectError, Open, named};
@@ -20,7 +20,7 @@ const AHEAD: usize = 64;
 
 /// Shared by all sections of a batch.
 #[derive(Clone, Copy)]
-pub(super) struct Batch<'a> {
+pub(super) struct IdBatch<'a> {
     pub(super) file: &'a File,
     pub(super) items: &'a Items,
     pub(super) ids: &'a [Id],
@@ -44,7 +44,7 @@ pub(super) struct Share<'p> {
     pub(super) values: &'p mut [u8],
 }
 
-impl Batch<'_> {
+impl IdBatch<'_> {
     /// Resolves all sections. Returns the number of items left, because strings may end early.
     ///
     /// `values` receives the items, `ends` the ends of elements, counted from `start`.
@@ -230,7 +230,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Like [`Batch::copy`], for any object. Not inlined, to keep registers free there.
+    /// Like [`IdBatch::copy`], for any object. Not inlined, to keep registers free there.
     #[cold]
     #[inline(never)]
     fn copy_any(
@@ -281,7 +281,7 @@ impl Batch<'_> {
         error.of(self.file, self.first_of(|other| other == id), id.1)
     }
 
-    /// Like [`Batch::about`]. Not inlined: a whole id would take registers that the usual case
+    /// Like [`IdBatch::about`]. Not inlined: a whole id would take registers that the usual case
     /// needs.
     #[cold]
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! Describes the copy of an array: the source's metadata in the destination's format.
 
-use super::placed::Placed;
+use super::codec_slots::CodecSlots;
 use super::region::Window;
 use super::structures::{self, Repack};
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
@@ -225,7 +225,7 @@ pub(super) fn convert(
     }
 
     let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
-        let mut placed = Placed::new(&codecs, format)
+        let mut placed = CodecSlots::new(&codecs, format)
             .map_err(|codec| copying.refuse(format!("{format} has no codec {:?}{hint}", codec.name())))?;
         if format == Format::ZarrV3 && !placed.are_of_elements(dtype) {
             copying.note(NO_FILTERS);

@@ -2,7 +2,7 @@
 
 use super::plan::{ENOUGH, Geometry, Reach, Side};
 use super::transfer::{Job, Means};
-use super::{ragged, stored::objects};
+use super::{ragged, stored_blocks::objects};
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::settings;
 use hyperslab_store::Ask;

@@ -18,47 +18,48 @@
 //! A copy contains what the format defines: groups, attributes, arrays. Other files in the source's
 //! directory are not copied.
 
-mod above;
+mod beyond_source;
 mod blocks;
+mod checksum_store;
+mod codec_slots;
 mod compressor;
 mod convert;
 mod delegated;
+mod enclosing_groups;
 mod fence;
 mod geometry;
 pub(crate) mod hdf5;
+mod inventory;
 mod mover;
 mod outline;
 mod parts;
 mod place;
-mod placed;
 mod plan;
 mod ragged;
 mod region;
-mod rest;
-mod stored;
+mod stored_blocks;
 mod structures;
-mod summed;
 mod temporary;
 mod transfer;
-mod walked;
 
-pub use above::groups_above;
 pub(crate) use blocks::all;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
+pub use enclosing_groups::groups_above;
 pub use fence::fenced;
 pub(crate) use hdf5::Paths;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
 pub use region::{Bounds, Region};
-pub(crate) use stored::fill_in;
+pub(crate) use stored_blocks::fill_in;
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Error, Format, Node, Result, Variable, settings};
 use convert::convert;
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Choice, Creation};
+use inventory::{Inventory, Member};
 pub use place::is_node as is_replaceable;
 use place::{Destination, Room};
 use region::Window;
@@ -68,7 +69,6 @@ use std::time::{Duration, Instant};
 use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
-use walked::{Member, Walked};
 
 /// The order in which the elements of a chunk are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         // The store of an archive or of memory has nothing above it.
         let above = match store.cost().is_far() {
             true => groups_above(destination, "", options.fsync, &[])?,
-            false => zarr::Above::default(),
+            false => zarr::EnclosingGroups::default(),
         };
         let ask: &dyn Fn() -> bool = &|| options.stops();
         above.forget(Some(ask))?;
@@ -257,14 +257,14 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     };
     refuse_file_name(&target)?;
     let origin = origin(source);
-    let walked = Walked::new(source, Some(Room::of(&target)), options)?;
+    let walked = Inventory::new(source, Some(Room::of(&target)), options)?;
     let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let beside = Beside::new(&target)?;
     let report = walked.copy(&staged.store(), "", true, Some(beside))?;
     options.check()?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
-    let above = above::of_directory(&target, options.fsync)?;
+    let above = enclosing_groups::of_directory(&target, options.fsync)?;
     above.forget(Some(ask))?;
     let placed = place.commit(staged, Some(ask));
     above.renew(Some(ask))?;
@@ -277,7 +277,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
     let beside = target.as_deref().map(Beside::new).transpose()?;
-    let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
+    let walked = Inventory::new(source, target.as_deref().map(Room::of), options)?;
     // The copies are created in memory, only for their layouts.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let jobs = walked.arrays.iter().map(|Member { path, array, spec, window, .. }| {
@@ -359,7 +359,7 @@ pub fn copy_to_store(
             }
         }
     }
-    let walked = Walked::new(source, None, options)?;
+    let walked = Inventory::new(source, None, options)?;
     if in_place {
         let occupied = || Error::Copy {
             array: store.url(),
@@ -382,7 +382,7 @@ pub fn copy_to_store(
     }
     let key = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
     let beside = store.local_path(key).map(|path| Beside::new(&path)).transpose()?;
-    let above = zarr::Above::in_store(store, &path)?;
+    let above = zarr::EnclosingGroups::in_store(store, &path)?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     above.forget(Some(ask))?;
     let report = walked.copy(store, &path, false, beside).inspect_err(|_| {
@@ -468,7 +468,7 @@ pub(crate) fn copy_values(
     let options = CopyOptions::default();
     let transfer = Transfer::new(&jobs, options.means(None))?;
     transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))?;
-    jobs.iter().try_for_each(|job| rest::write_all(job, ask))
+    jobs.iter().try_for_each(|job| beyond_source::write_all(job, ask))
 }
 
 /// Number of stored objects of an array, and their bytes; zero if the store cannot list.

@@ -1,7 +1,7 @@
 //! Moves the elements of one block, and compares them.
 
 use super::blocks::{Block, Blocks};
-use super::stored::{self, Sizes, StoredObjects, Wanted};
+use super::stored_blocks::{self, Sizes, StoredObjects, Wanted};
 use super::transfer::{Job, wrong_size};
 use super::{Paths, Phase, ragged};
 use crate::element::swap_bytes;
@@ -64,7 +64,7 @@ impl<'a> Mover<'a> {
     pub(super) fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
         let (source, target) = (self.from, self.to);
         // Absent source chunks must be written, too: visit every block.
-        if source.node().copies_absent() || !self.job.is_new || stored::fills_differ(self.job)? {
+        if source.node().copies_absent() || !self.job.is_new || stored_blocks::fills_differ(self.job)? {
             return Ok([None, None]);
         }
         let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));
@@ -83,9 +83,9 @@ impl<'a> Mover<'a> {
         let (source, target) = (self.from, self.to);
         let [start, to] = &self.starts;
         match (phase, stored) {
-            (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list, start)]),
+            (Phase::Copy, [Some(list), _]) => stored_blocks::wanted(sizes, &[(source, list, start)]),
             (Phase::Verify, [Some(list), Some(copied)]) => {
-                stored::wanted(sizes, &[(source, list, start), (target, copied, to)])
+                stored_blocks::wanted(sizes, &[(source, list, start), (target, copied, to)])
             }
             _ => Wanted { blocks: &sizes.large, places: None, sparse: false },
         }
@@ -188,7 +188,7 @@ impl<'a> Mover<'a> {
     fn read(&self, array: &Array, block: &Block, part: Option<Listed<'_>>, bytes: &mut [u8]) -> Result<()> {
         if let Some(Listed { numbers, all }) = part {
             let places = numbers.iter().filter_map(|number| all.get(*number));
-            return stored::read(array, block, places, bytes, self.read_options());
+            return stored_blocks::read(array, block, places, bytes, self.read_options());
         }
         let selection = array.select(&block.index())?;
         let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;

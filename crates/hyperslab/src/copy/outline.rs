@@ -2,16 +2,16 @@
 //!
 //! Writes nothing: the documents are part of the outline.
 
+use super::beyond_source;
 use super::blocks::Blocks;
 use super::geometry::geometry;
 use super::place::Room;
 use super::plan::{Geometry, Pass};
 use super::region::{Region, Window, aligned};
-use super::rest;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::Job;
-use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
+use super::{CopyOptions, CopyPlan, Inventory, Member, shown, stored};
 use crate::meaning::Meaning;
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
 use hyperslab_codec::ByteOrder;
@@ -92,7 +92,7 @@ pub fn outline(
     crew: Crew,
     options: &CopyOptions<'_>,
 ) -> Result<Outline> {
-    let walked = Walked::new(source, directory.map(Room::of), options)?;
+    let walked = Inventory::new(source, directory.map(Room::of), options)?;
     let means = options.means(directory.map(Beside::new).transpose()?);
     let ask: &dyn Fn() -> bool = &|| options.stops();
     // For documents and layouts only.
@@ -259,7 +259,7 @@ impl Crew {
         // A source without elements has no units, but its copy needs one unit if elements beyond
         // the end of the source must be written.
         if let Some(units) = all.last_mut().filter(|units| units.count == 0) {
-            units.count = u64::from(rest::written(job)?.is_some());
+            units.count = u64::from(beyond_source::written(job)?.is_some());
         }
         let compare = geometry.comparing().pass(&geometry.source, &geometry.target);
         let compare_units = units(&compare, true);

@@ -8,12 +8,12 @@
 //! 4. On request, parts are compared with the source ([`compare_part`]).
 //! 5. When all parts are done, the caller writes the documents, so that nothing half-written opens.
 
+use super::beyond_source;
 use super::blocks::Blocks;
+use super::checksum_store::ChecksumStore;
 use super::mover::Mover;
 use super::region::Window;
-use super::rest;
 use super::structures::Repack;
-use super::summed::Summed;
 use super::temporary;
 use super::transfer::{Job, Transfer};
 use super::{Phase, Progress, shown};
@@ -75,7 +75,7 @@ pub fn copy_part(
     part: &Part,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
-    let summed = Arc::new(Summed::new(store.clone()));
+    let summed = Arc::new(ChecksumStore::new(store.clone()));
     let writing: Arc<dyn Store> = summed.clone();
     let open = Opened::new(source, &writing, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
@@ -90,7 +90,7 @@ pub fn copy_part(
 
 /// Computes the stamp of a finished part. `contents`: also read all objects for checksums.
 pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part, contents: bool) -> Result<PartStamp> {
-    let summed = contents.then(|| Summed::new(store.clone()));
+    let summed = contents.then(|| ChecksumStore::new(store.clone()));
     Opened::new(source, store, part)?.stamp(store, part, summed.as_ref())
 }
 
@@ -150,7 +150,7 @@ impl Opened {
         let is_new = part.is_new;
         let job =
             Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
-        let rest = if to.is_none() { rest::written(&job)? } else { None };
+        let rest = if to.is_none() { beyond_source::written(&job)? } else { None };
         if part.units.end > blocks.object_count().max(u64::from(rest.is_some())) {
             return Err(refuse("the part lies outside the array"));
         }
@@ -161,7 +161,7 @@ impl Opened {
         let Some(value) = &self.rest else { return Ok(()) };
         part.units.clone().try_for_each(|number| {
             let block = self.blocks.block(&self.blocks.object(number));
-            rest::write(&self.job, &block, value, ask)
+            beyond_source::write(&self.job, &block, value, ask)
         })
     }
 
@@ -170,12 +170,17 @@ impl Opened {
     }
 
     /// Computes the stamp. `summed`: the store that knows checksums, if they are requested.
-    fn stamp(&self, store: &Arc<dyn Store>, part: &Part, summed: Option<&Summed>) -> Result<PartStamp> {
+    fn stamp(
+        &self,
+        store: &Arc<dyn Store>,
+        part: &Part,
+        summed: Option<&ChecksumStore>,
+    ) -> Result<PartStamp> {
         let keys = self.keys(part)?;
-        let look = |key: &String| -> Result<Option<Seen>> {
+        let look = |key: &String| -> Result<Option<ObjectState>> {
             let Some(numbers) = found(store, key)? else { return Ok(None) };
             let sum = summed.map(|summed| summed.sum(Key::new(key)?)).transpose()?;
-            Ok(Some(Seen { numbers, sum: sum.unwrap_or(0) }))
+            Ok(Some(ObjectState { numbers, sum: sum.unwrap_or(0) }))
         };
         let mut all = Vec::with_capacity(keys.len());
         if store.cost().is_far() {
@@ -196,7 +201,7 @@ impl Opened {
         let mut stamp = PartStamp { objects: 0, hash: EMPTY, contents: EMPTY };
         for (key, seen) in keys.iter().zip(&all) {
             stamp.objects += u64::from(seen.is_some());
-            let Seen { numbers, sum } = seen.unwrap_or_default();
+            let ObjectState { numbers, sum } = seen.unwrap_or_default();
             let mut hash = fnv1a(stamp.hash, key.as_bytes());
             for number in numbers {
                 hash = fnv1a(hash, &number.to_le_bytes());
@@ -235,7 +240,7 @@ impl Opened {
             }
             let mut block = self.blocks.block(&unit);
             if self.rest.is_some() {
-                block = rest::extended(&self.job, &block);
+                block = beyond_source::extended(&self.job, &block);
             }
             let block = block.shifted(start);
             let spans = (0..unit.len()).map(|axis| {
@@ -250,7 +255,7 @@ impl Opened {
 
 /// A stored object: the numbers that show whether it has changed, and its checksum.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ObjectState {
     numbers: [u64; 4],
     sum: u64,
 }

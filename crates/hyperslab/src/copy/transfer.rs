@@ -5,7 +5,7 @@ use super::geometry::geometry;
 use super::mover::{InBlock, Listed, Mover, Shard};
 use super::plan::{CopyPlan, Geometry, Pass};
 use super::region::Window;
-use super::stored::{Sizes, StoredObjects, is_sparse, little_is_stored};
+use super::stored_blocks::{Sizes, StoredObjects, is_sparse, little_is_stored};
 use super::structures::Repack;
 use super::temporary::{Beside, Temporary};
 use super::{Paths, Phase, Progress, shown};

@@ -17,17 +17,17 @@
 //! An HDF5 file without dimension scales and a Zarr array without axis names are *plain*: their
 //! attributes and fill values are only passed on.
 
+mod beyond_end;
 mod file;
 mod missing;
 pub(crate) mod ome;
 mod packed;
-mod rest;
 mod words;
 
+pub(crate) use beyond_end::value_beyond_end;
 pub use file::FileMeaning;
 pub use missing::MissingValue;
 pub use packed::{Packing, number_element};
-pub(crate) use rest::rest;
 pub(crate) use words::Words;
 pub(crate) use words::of_copied_group;
 pub use words::user_attributes;

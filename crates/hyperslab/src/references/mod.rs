@@ -10,8 +10,8 @@
 //!
 //! [`chunks`] lists all known chunks of any dataset.
 
-mod absent;
-mod inlined;
+mod absent_chunks;
+mod inline_arrays;
 mod numcodecs;
 mod places;
 
@@ -123,7 +123,9 @@ impl All<'_> {
         let path = self.meaning.path(path);
         let made = array_references(&path, array, &variable, self.options, &mut self.inlined, self.ask);
         let made = match made {
-            Err(Error::Copy { why, .. }) => inlined::references(&path, array, &variable, &why, self.ask),
+            Err(Error::Copy { why, .. }) => {
+                inline_arrays::references(&path, array, &variable, &why, self.ask)
+            }
             made => made,
         };
         match made {
@@ -202,7 +204,7 @@ fn array_references(
     };
     let url = options.url.clone().unwrap_or_else(|| array.url());
     let stored: HashSet<Dims> = chunks.iter().map(|(place, ..)| place.clone()).collect();
-    let written = absent::absent(array, variable, &made, &document, &stored, ask);
+    let written = absent_chunks::absent(array, variable, &made, &document, &stored, ask);
     let written = written.map_err(|error| match error {
         Error::Copy { why, .. } => refuse(why),
         error => error,

@@ -8,7 +8,7 @@
 
 mod local;
 mod memory;
-mod nearby;
+mod nodes_below;
 mod reference;
 #[cfg(feature = "remote")]
 mod remote;
@@ -16,7 +16,7 @@ mod zip;
 
 use local::percent_decoded;
 pub use local::refuse_file_name;
-pub use nearby::{nodes_below, nodes_below_path};
+pub use nodes_below::{nodes_below, nodes_below_path};
 pub(crate) use zip::is_in_archive;
 pub use zip::{archive_path, is_archive};
 

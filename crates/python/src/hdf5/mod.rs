@@ -17,7 +17,7 @@ use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
-use hyperslab::hdf5::reference::{self, Part, Reference as Referred};
+use hyperslab::hdf5::reference::{self, Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, vlen};
 use hyperslab::{Array, DataType, Group, Kind, netcdf};
@@ -178,7 +178,8 @@ impl ElementHandle {
             .map_err(|error| self.error(py, error))?;
         let is_region = matches!(self.element.kind, ElementKind::RegionReference);
         let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
-            let region = is_region || matches!(&target, Some(Referred { part: Part::Region(_), .. }));
+            let region =
+                is_region || matches!(&target, Some(Referred { part: ReferencedPart::Region(_), .. }));
             let reference = Reference { file: self.file.clone(), target };
             match region {
                 false => Ok(Bound::new(py, reference)?.into_any()),

@@ -42,7 +42,7 @@ fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<
 
 /// The groups above a place that have consolidated metadata.
 #[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct GroupsAbove(hyperslab::zarr::Above);
+pub(crate) struct GroupsAbove(hyperslab::zarr::EnclosingGroups);
 
 #[pymethods]
 impl GroupsAbove {

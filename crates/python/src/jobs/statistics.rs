@@ -7,7 +7,9 @@ use crate::nodes::handles::ArrayHandle;
 use hyperslab::Error;
 use hyperslab::copy::Progress;
 use hyperslab::meaning::Packing;
-use hyperslab::statistics::{Bins, Double, Part, StatisticsOptions, Told as Types, block_count, statistics};
+use hyperslab::statistics::{
+    Bins, Double, NumberTypes, PartialStatistics, StatisticsOptions, block_count, statistics,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
@@ -49,7 +51,7 @@ pub(crate) fn statistics_types(
     raw: bool,
 ) -> PyResult<Option<(String, bool)>> {
     let array = array.slot.get(py)?;
-    let types = Types::of(&array, raw).map_err(|error| errors::any(py, &error))?;
+    let types = NumberTypes::of(&array, raw).map_err(|error| errors::any(py, &error))?;
     Ok(types.map(|types| (types.stored.numpy(), types.scaled)))
 }
 
@@ -116,7 +118,7 @@ pub(crate) fn statistics_part<'py>(
 
 items! {
     /// A part in the form of `told`.
-    pub(crate) struct Told {
+    pub(crate) struct StatisticsDict {
         count: u64,
         missing: u64,
         min_int: i128,
@@ -130,7 +132,7 @@ items! {
     }
 }
 
-fn told<'py>(py: Python<'py>, part: &Part) -> PyResult<Bound<'py, PyDict>> {
+fn told<'py>(py: Python<'py>, part: &PartialStatistics) -> PyResult<Bound<'py, PyDict>> {
     dict!(
         py, part { count, missing, min_int, max_int, sum_int, min, max, bins },
         "sum": (part.sum.high, part.sum.low), "squares": (part.squares.high, part.squares.low),
@@ -140,13 +142,27 @@ fn told<'py>(py: Python<'py>, part: &Part) -> PyResult<Bound<'py, PyDict>> {
 
 /// Returns statistics of the elements in all parts.
 #[pyfunction]
-pub(crate) fn statistics_joined<'py>(py: Python<'py>, parts: Vec<Told>) -> PyResult<Bound<'py, PyDict>> {
-    let mut all = Part::default();
+pub(crate) fn statistics_joined<'py>(
+    py: Python<'py>,
+    parts: Vec<StatisticsDict>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut all = PartialStatistics::default();
     for part in parts {
         let double = |(high, low)| Double { high, low };
-        let Told { count, missing, min_int, max_int, sum_int, min, max, bins, .. } = part;
+        let StatisticsDict { count, missing, min_int, max_int, sum_int, min, max, bins, .. } = part;
         let (sum, squares) = (double(part.sum), double(part.squares));
-        all.join(&Part { count, missing, min_int, max_int, sum_int, min, max, sum, squares, bins });
+        all.join(&PartialStatistics {
+            count,
+            missing,
+            min_int,
+            max_int,
+            sum_int,
+            min,
+            max,
+            sum,
+            squares,
+            bins,
+        });
     }
     told(py, &all)
 }

@@ -12,7 +12,7 @@ const ENTRY: u64 = 200;
 
 /// A range of one version of an object.
 #[derive(Debug)]
-struct Kept {
+struct CachedRange {
     range: Range<u64>,
     bytes: Bytes,
     /// Number of the operation that last used it.
@@ -23,7 +23,7 @@ struct Kept {
 #[derive(Debug)]
 struct Object {
     contents: Contents,
-    kept: Vec<Kept>,
+    kept: Vec<CachedRange>,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Memory {
     objects: Mutex<Objects>,
 }
 
-fn cost(kept: &Kept) -> u64 {
+fn cost(kept: &CachedRange) -> u64 {
     kept.bytes.len() as u64 + ENTRY
 }
 
@@ -86,10 +86,10 @@ impl Memory {
         // A copy of exactly these bytes: the original may hold on to more memory than it shows.
         let bytes = Bytes::from(fetched.pieces.concat());
         // Freed without the lock.
-        let mut gone: Vec<Kept> = Vec::new();
+        let mut gone: Vec<CachedRange> = Vec::new();
         let mut objects = self.objects.lock();
         objects.turn += 1;
-        let kept = Kept { range: fetched.range.clone(), bytes, used: objects.turn };
+        let kept = CachedRange { range: fetched.range.clone(), bytes, used: objects.turn };
         let mut total = objects.total + cost(&kept);
         let object = objects
             .here
@@ -120,7 +120,7 @@ impl Memory {
 }
 
 /// Moves at least `bytes` bytes of the least recently used entries to `gone`. Returns how many.
-fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<Kept>) -> u64 {
+fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<CachedRange>) -> u64 {
     let all = here.values().flat_map(|object| &object.kept);
     let mut uses: Vec<(u64, u64)> = all.map(|kept| (kept.used, cost(kept))).collect();
     uses.sort_unstable();

@@ -66,7 +66,7 @@ pub enum Check {
 /// The cache of a store.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    place: Place,
+    place: Backend,
     check: Check,
     /// The bucket, with its server.
     identity: String,
@@ -78,7 +78,7 @@ pub(crate) struct Cache {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Backend {
     Folder(Folder),
     Memory(Memory),
 }
@@ -86,8 +86,8 @@ enum Place {
 impl Cache {
     pub(crate) fn new(keep: &Keep, check: Check, identity: &str) -> Self {
         let place = match keep {
-            Keep::Folder(root, limit) => Place::Folder(Folder::new(root.clone(), *limit)),
-            Keep::Memory(limit) => Place::Memory(Memory::new(*limit)),
+            Keep::Folder(root, limit) => Backend::Folder(Folder::new(root.clone(), *limit)),
+            Keep::Memory(limit) => Backend::Memory(Memory::new(*limit)),
         };
         let (off, failure, told) = (AtomicBool::new(false), Lazy::new(), AtomicBool::new(false));
         Cache { place, check, identity: identity.to_owned(), off, failure, told }
@@ -123,12 +123,12 @@ impl Cache {
             return None;
         }
         match &self.place {
-            Place::Memory(memory) => memory.find(&id, wanted, of),
-            Place::Folder(_) => {
+            Backend::Memory(memory) => memory.find(&id, wanted, of),
+            Backend::Folder(_) => {
                 let (cache, wanted, of) = (self.clone(), wanted.clone(), of.cloned());
                 on_disk(move || match &cache.place {
-                    Place::Folder(folder) => folder.find(&id, &wanted, of.as_ref()),
-                    Place::Memory(_) => None,
+                    Backend::Folder(folder) => folder.find(&id, &wanted, of.as_ref()),
+                    Backend::Memory(_) => None,
                 })
                 .await
                 .flatten()
@@ -145,16 +145,16 @@ impl Cache {
         }
         let id = self.id(path);
         match &self.place {
-            Place::Memory(memory) => memory.contents(&id),
-            Place::Folder(folder) => folder.contents(&id),
+            Backend::Memory(memory) => memory.contents(&id),
+            Backend::Folder(folder) => folder.contents(&id),
         }
     }
 
     /// Keeps the result of a request. For tasks.
     pub(crate) async fn put(self: &Arc<Self>, id: Id, fetched: &Fetched) {
         let limit = match &self.place {
-            Place::Memory(memory) => memory.limit(),
-            Place::Folder(folder) => folder.limit(),
+            Backend::Memory(memory) => memory.limit(),
+            Backend::Folder(folder) => folder.limit(),
         };
         // Anything that would displace everything else is not kept.
         let fits = fetched.range.end - fetched.range.start <= limit / 4;
@@ -163,11 +163,11 @@ impl Cache {
             return;
         }
         match &self.place {
-            Place::Memory(memory) => memory.put(&id, fetched),
-            Place::Folder(_) => {
+            Backend::Memory(memory) => memory.put(&id, fetched),
+            Backend::Folder(_) => {
                 let (cache, fetched) = (self.clone(), fetched.clone());
                 on_disk(move || {
-                    if let Place::Folder(folder) = &cache.place
+                    if let Backend::Folder(folder) = &cache.place
                         && let Err(error) = folder.put(&id, &fetched)
                     {
                         cache.fail(folder, &error);
@@ -184,8 +184,8 @@ impl Cache {
     pub(crate) fn forget(&self, path: &str) {
         let id = self.id(path);
         match &self.place {
-            Place::Memory(memory) => memory.forget(&id),
-            Place::Folder(folder) => {
+            Backend::Memory(memory) => memory.forget(&id),
+            Backend::Folder(folder) => {
                 if let Err(error) = folder.forget(&id) {
                     self.off.store(true, Relaxed);
                     self.fail(folder, &error);

@@ -30,7 +30,7 @@ use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::mosaic::{Mosaic, SourceArray};
 use crate::layout::pattern::{IndexRow, IndexRows, Kind, Pattern};
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::read::cache::ChunkCache;
 use crate::read::options::ReadOptions;
 use crate::runtime::memory::Memory;
@@ -46,7 +46,7 @@ pub(crate) struct MosaicRequest<'a> {
     pub(crate) layout: &'a ArrayLayout,
     pub(crate) mosaic: &'a Mosaic,
     pub(crate) selection: &'a Selection,
-    pub(crate) target: &'a Mapped<*mut u8>,
+    pub(crate) target: &'a AxisMemory<*mut u8>,
     /// The target already holds fill value.
     pub(crate) filled: bool,
     pub(crate) verify: Option<bool>,
@@ -310,7 +310,7 @@ fn wanted(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
 }
 
 /// A step that [`explain`] reports.
-pub(crate) enum Told<'a> {
+pub(crate) enum SourceStep<'a> {
     /// A read of another array's selection. The strides of its memory are per axis of that array.
     Read(&'a ArrayLayout, &'a Selection, &'a [isize]),
     /// A fill of this many elements.
@@ -323,7 +323,7 @@ pub(crate) fn explain(
     mosaic: &Mosaic,
     selection: &Selection,
     strides: &[isize],
-    tell: &mut dyn FnMut(Told<'_>) -> Result<(), ArrayError>,
+    tell: &mut dyn FnMut(SourceStep<'_>) -> Result<(), ArrayError>,
 ) -> Result<(), ArrayError> {
     if selection.is_empty() {
         return Ok(());
@@ -348,8 +348,8 @@ pub(crate) fn explain(
             let stride =
                 |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
             let along: Strides = sub.selection.axes().iter().map(stride).collect();
-            tell(Told::Read(source, &sub.selection, &along))
+            tell(SourceStep::Read(source, &sub.selection, &along))
         })?;
     }
-    if filled > 0 { tell(Told::Fill(filled)) } else { Ok(()) }
+    if filled > 0 { tell(SourceStep::Fill(filled)) } else { Ok(()) }
 }

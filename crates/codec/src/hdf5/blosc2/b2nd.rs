@@ -12,7 +12,7 @@ use super::corrupt;
 use super::frame::Reader;
 use crate::Result;
 use crate::blosc::inner::Decoders;
-use crate::low::low8;
+use crate::low_bits::low8;
 use crate::scratch::sized;
 use std::ops::Range;
 

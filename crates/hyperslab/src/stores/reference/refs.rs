@@ -56,7 +56,7 @@ impl Span {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct KeyReference {
     key: Span,
     target: u32,
     offset: u64,
@@ -70,11 +70,11 @@ pub(super) struct Refs {
     urls: String,
     inline: Vec<u8>,
     targets: Vec<Span>,
-    entries: Vec<Entry>,
+    entries: Vec<KeyReference>,
 }
 
 impl Refs {
-    fn key_of(&self, entry: &Entry) -> &str {
+    fn key_of(&self, entry: &KeyReference) -> &str {
         self.keys.get(entry.key.range()).unwrap_or_default()
     }
 
@@ -83,7 +83,7 @@ impl Refs {
         self.inline.get(start..start.saturating_add(len)).unwrap_or_default()
     }
 
-    fn value_of(&self, entry: &Entry) -> Ref<'_> {
+    fn value_of(&self, entry: &KeyReference) -> Ref<'_> {
         match (entry.target, entry.len) {
             (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inlined(entry.offset, len))),
             (ODD, len) => {
@@ -123,7 +123,7 @@ impl Refs {
     /// Adds the chunks of scalars whose keys end with a slash.
     /// VirtualiZarr calls the chunk of `s` `s/` instead of `s/0`. Below anything but a scalar, no
     /// store has such a key.
-    fn add_scalars(&mut self, mut scalars: Vec<Entry>) {
+    fn add_scalars(&mut self, mut scalars: Vec<KeyReference>) {
         scalars.retain(|entry| match self.get(&format!("{}/.zarray", self.key_of(entry))) {
             Some(Ref::Inline(text)) => zarr::Json::parse(&text).is_ok_and(|array| {
                 array.get("shape").and_then(zarr::Json::as_array).is_some_and(<[_]>::is_empty)
@@ -142,7 +142,7 @@ impl Refs {
             self.entries.push(entry);
         }
         let mut entries = std::mem::take(&mut self.entries);
-        let ordered = |a: &Entry, b: &Entry| self.key_of(a).cmp(self.key_of(b));
+        let ordered = |a: &KeyReference, b: &KeyReference| self.key_of(a).cmp(self.key_of(b));
         entries.sort_by(ordered);
         entries.dedup_by(|later, kept| ordered(later, kept).is_eq());
         self.entries = entries;
@@ -155,7 +155,7 @@ impl Refs {
             + self.urls.capacity()
             + self.inline.capacity()
             + self.targets.capacity() * size_of::<Span>()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<KeyReference>()
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) struct Builder {
     /// Targets by URL.
     numbers: HashMap<Box<str>, u32>,
     /// Entries whose keys end with a slash. The keys here have no slash.
-    scalars: Vec<Entry>,
+    scalars: Vec<KeyReference>,
     /// `true`: the user asked to stop.
     stopped: bool,
 }
@@ -243,7 +243,7 @@ impl Builder {
         let span = Span { start: self.refs.keys.len(), len: short(name)? };
         self.refs.keys.push_str(name);
         let entries = if is_scalar { &mut self.scalars } else { &mut self.refs.entries };
-        entries.push(Entry { key: span, target, offset, len });
+        entries.push(KeyReference { key: span, target, offset, len });
         Ok(())
     }
 
@@ -301,7 +301,7 @@ impl Builder {
     pub(super) fn finish(self) -> Refs {
         let mut refs = self.refs;
         let mut entries = std::mem::take(&mut refs.entries);
-        let ordered = |a: &Entry, b: &Entry| refs.key_of(a).cmp(refs.key_of(b));
+        let ordered = |a: &KeyReference, b: &KeyReference| refs.key_of(a).cmp(refs.key_of(b));
         entries.reverse();
         entries.sort_by(ordered);
         entries.dedup_by(|later, kept| ordered(later, kept).is_eq());

@@ -23,21 +23,24 @@ const FILES: usize = 128;
 
 /// The place of a document.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum DocumentLocation {
     /// A local directory, with links resolved.
     Directory(PathBuf),
     /// A URL without a slash at its end.
     Url(String),
 }
 
-impl Place {
+impl DocumentLocation {
     /// The place of the object `key` in a store.
-    pub(super) fn of(store: &dyn Store, key: &str) -> Place {
+    pub(super) fn of(store: &dyn Store, key: &str) -> DocumentLocation {
         let local = Key::new(key).ok().and_then(|key| store.local_path(Some(key)));
         let directory = local.and_then(|path| std::path::absolute(path).ok()?.parent()?.canonicalize().ok());
         let above = key.rsplit_once('/').map_or("", |(above, _)| above);
         let url = || format!("{}/{above}", store.url().trim_end_matches('/'));
-        directory.map_or_else(|| Place::Url(url().trim_end_matches('/').to_owned()), Place::Directory)
+        directory.map_or_else(
+            || DocumentLocation::Url(url().trim_end_matches('/').to_owned()),
+            DocumentLocation::Directory,
+        )
     }
 }
 
@@ -90,7 +93,7 @@ impl From<StoreError> for NotFound {
 #[derive(Debug)]
 pub(super) struct Targets {
     policy: ExternalFiles,
-    place: Place,
+    place: DocumentLocation,
     /// The document's store and its URL, for targets in the same store.
     own: (Arc<dyn Store>, String),
     /// The options with which the document's server was reached. No other server gets them.
@@ -111,7 +114,7 @@ impl Targets {
         storage: &[(String, String)],
         remote: Option<&Remote>,
     ) -> Targets {
-        let (policy, place) = (settings::external_files(), Place::of(&*store, key));
+        let (policy, place) = (settings::external_files(), DocumentLocation::of(&*store, key));
         let url = store.url().trim_end_matches('/').to_owned();
         let storage = Storage(storage.to_vec());
         let (own, remote, bases) = ((store, url), remote.cloned(), Next::new());
@@ -173,8 +176,8 @@ impl Targets {
         let Some(path) = path else { return Ok(Location::Url(url.to_owned())) };
         match &self.place {
             _ if path.is_absolute() => Ok(Location::Path(path)),
-            Place::Directory(directory) => Ok(Location::Path(directory.join(path))),
-            Place::Url(place) => Ok(Location::Url(joined(place, url))),
+            DocumentLocation::Directory(directory) => Ok(Location::Path(directory.join(path))),
+            DocumentLocation::Url(place) => Ok(Location::Url(joined(place, url))),
         }
     }
 
@@ -207,11 +210,11 @@ impl Targets {
                     refused(outside)
                 }
             }
-            (Location::Url(url), Place::Url(place)) => {
+            (Location::Url(url), DocumentLocation::Url(place)) => {
                 let inside = url.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
                 if anywhere || inside { Ok(Location::Url(url)) } else { refused(outside) }
             }
-            (url, Place::Directory(_)) => {
+            (url, DocumentLocation::Directory(_)) => {
                 if anywhere {
                     Ok(url)
                 } else {
@@ -232,7 +235,7 @@ impl Targets {
             return Ok((own, key.to_owned()));
         }
         let (location, key) = cut(url).unwrap_or((url, String::new()));
-        let is_own = matches!(&self.place, Place::Url(place) if is_at(place, location));
+        let is_own = matches!(&self.place, DocumentLocation::Url(place) if is_at(place, location));
         let storage = given.unwrap_or(if is_own { self.storage.0.as_slice() } else { &[] });
         let mut next = &self.bases;
         loop {
@@ -263,9 +266,9 @@ fn is_at(url: &str, host: &str) -> bool {
     url.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn is_below(path: &Path, place: &Place) -> bool {
+fn is_below(path: &Path, place: &DocumentLocation) -> bool {
     let climbs = || path.components().any(|part| part == std::path::Component::ParentDir);
-    matches!(place, Place::Directory(directory) if path.starts_with(directory) && !climbs())
+    matches!(place, DocumentLocation::Directory(directory) if path.starts_with(directory) && !climbs())
 }
 
 /// Returns `true` if the error says that nothing exists there.
@@ -388,7 +391,7 @@ mod tests {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::named("here"));
             Targets {
                 policy,
-                place: Place::Url("memory://here/x".into()),
+                place: DocumentLocation::Url("memory://here/x".into()),
                 ..Targets::around(store, "x/refs.json", &[], None)
             }
         };

@@ -5,7 +5,7 @@
 //! no element is missing, and `null` reads as zero: there these elements are written.
 
 use super::blocks::{Block, all};
-use super::stored::in_target;
+use super::stored_blocks::in_target;
 use super::transfer::{Job, wrong_size};
 use crate::error::check;
 use crate::{Dims, Result, Source, WriteOptions, meaning};
@@ -20,7 +20,7 @@ pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
     if !job.is_new || job.window.shape.as_slice() == job.target.shape() {
         return Ok(None);
     }
-    let Some(value) = meaning::rest(&job.source)? else { return Ok(None) };
+    let Some(value) = meaning::value_beyond_end(&job.source)? else { return Ok(None) };
     let (value, fill) = match job.target.vlen() {
         Some(_) => (value, job.target.fill().unwrap_or_default()),
         None => (in_target(job, value), job.target.layout().fill().bytes()),

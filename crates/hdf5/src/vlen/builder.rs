@@ -1,8 +1,8 @@
 //! Turns heap ids into elements of a result, batch by batch.
 
-use super::fill::Batch;
+use super::fill::IdBatch;
 use super::ids::{Id, ids, taken_apart};
-use super::look::{TOGETHER, look};
+use super::inspect::{TOGETHER, look};
 use super::{FEW, Items, cut};
 use crate::cursor::to_usize;
 use crate::heaps::{Collection, named};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const MOST_SHARED: u64 = 1 << 10;
 
 /// A result under construction.
-pub(super) struct Growing<'a> {
+pub(super) struct VlenBuilder<'a> {
     file: &'a File,
     /// Bytes of an id.
     id: usize,
@@ -26,7 +26,7 @@ pub(super) struct Growing<'a> {
     collections: usize,
 }
 
-impl<'a> Growing<'a> {
+impl<'a> VlenBuilder<'a> {
     /// An empty result with room for `count` elements. Ids have `id` bytes.
     pub(super) fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self> {
         let items = items.ok_or_else(|| {
@@ -34,7 +34,7 @@ impl<'a> Growing<'a> {
         })?;
         let none = || file.source().invalid(format!("no memory for the offsets of {count} elements"));
         let result = Ragged::growing(count).ok_or_else(none)?;
-        Ok(Growing { file, id, items, result, bytes: 0, collections: 0 })
+        Ok(VlenBuilder { file, id, items, result, bytes: 0, collections: 0 })
     }
 
     pub(super) fn finish(self, shape: Dims) -> Ragged {
@@ -107,10 +107,10 @@ impl<'a> Growing<'a> {
         let (file, there, before) = (self.file, self.file.source().size(), self.result.count());
         let keep = file.can_keep(self.collections);
         let (items, together, only_look) = (self.items, TOGETHER, false);
-        let batch = Batch { file, items, ids, first: before, keep, threads, together, only_look };
+        let batch = IdBatch { file, items, ids, first: before, keep, threads, together, only_look };
         let stored = sections.items().saturating_mul(self.items.stored as u64);
         if stored > there {
-            let batch = Batch { only_look: true, ..batch };
+            let batch = IdBatch { only_look: true, ..batch };
             batch.fill(&sections, &heap, 0, &mut vec![0; ids.len()], &mut [])?;
         }
         self.bytes = self.bytes.saturating_add(stored);

@@ -12,7 +12,7 @@ use crate::select::{Factor, Selection};
 /// A view bound to a selection: base and strides per axis of the array, walked upwards.
 ///
 /// If it is [uneven](Mapped::is_uneven), elements go through dense memory.
-pub(crate) struct Mapped<P> {
+pub(crate) struct AxisMemory<P> {
     base: P,
     strides: Strides,
     uneven: bool,
@@ -117,7 +117,7 @@ fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Alon
     Along { strides: bound, offset, uneven }
 }
 
-impl Mapped<*mut u8> {
+impl AxisMemory<*mut u8> {
     pub(crate) fn target(
         layout: &ArrayLayout,
         view: &Target<'_>,
@@ -125,12 +125,12 @@ impl Mapped<*mut u8> {
     ) -> Result<Self, ArrayError> {
         let Along { strides, offset, uneven } =
             bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Mapped { base: view.base.wrapping_offset(offset), strides, uneven })
+        Ok(AxisMemory { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Memory with these strides that is never touched.
     pub(crate) fn unread(strides: &[isize]) -> Self {
-        Mapped { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
+        AxisMemory { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
     }
 
     /// Address of the element at index `out` of the ascending selection.
@@ -139,7 +139,7 @@ impl Mapped<*mut u8> {
     }
 }
 
-impl Mapped<*const u8> {
+impl AxisMemory<*const u8> {
     pub(crate) fn source(
         layout: &ArrayLayout,
         view: &Source<'_>,
@@ -147,7 +147,7 @@ impl Mapped<*const u8> {
     ) -> Result<Self, ArrayError> {
         let Along { strides, offset, uneven } =
             bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Mapped { base: view.base.wrapping_offset(offset), strides, uneven })
+        Ok(AxisMemory { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Address of the element at index `out` of the ascending selection.
@@ -156,7 +156,7 @@ impl Mapped<*const u8> {
     }
 }
 
-impl<P> Mapped<P> {
+impl<P> AxisMemory<P> {
     fn offset(&self, out: &[u64]) -> isize {
         self.strides
             .iter()
@@ -180,6 +180,6 @@ impl<P> Mapped<P> {
 
 // SAFETY: a Mapped is used only while the Target or Source that it came from is borrowed; see
 // there.
-unsafe impl<P> Send for Mapped<P> {}
+unsafe impl<P> Send for AxisMemory<P> {}
 // SAFETY: as above.
-unsafe impl<P> Sync for Mapped<P> {}
+unsafe impl<P> Sync for AxisMemory<P> {}

@@ -45,7 +45,7 @@ impl<T: Encode + ?Sized> Encode for &T {
 macro_rules! structure {
     ($($part:expr),* $(,)?) => {{
         let mut bytes = Vec::new();
-        $($crate::building::Encode::put(&$part, &mut bytes);)*
+        $($crate::file_builder::Encode::put(&$part, &mut bytes);)*
         bytes
     }};
 }

@@ -26,14 +26,14 @@ const PIECE: u64 = 1 << 20;
 type Sums = HashMap<String, Option<u64>>;
 
 /// A store with checksums; see the module documentation.
-pub(super) struct Summed {
+pub(super) struct ChecksumStore {
     inner: Arc<dyn Store>,
     sums: Mutex<Sums>,
 }
 
-impl Summed {
-    pub(super) fn new(inner: Arc<dyn Store>) -> Summed {
-        Summed { inner, sums: Mutex::new(Sums::new()) }
+impl ChecksumStore {
+    pub(super) fn new(inner: Arc<dyn Store>) -> ChecksumStore {
+        ChecksumStore { inner, sums: Mutex::new(Sums::new()) }
     }
 
     /// The checksum of a stored object: remembered from the write, or computed by reading.
@@ -51,7 +51,7 @@ impl Summed {
     }
 }
 
-impl Debug for Summed {
+impl Debug for ChecksumStore {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
@@ -87,20 +87,20 @@ fn sum_of(parts: &[&[u8]]) -> u64 {
 }
 
 /// A new object, summed as it grows; `None`: bytes were changed after they were summed.
-struct Growing<'s> {
+struct ChecksumWriter<'s> {
     inner: Box<dyn Replacement + 's>,
-    store: &'s Summed,
+    store: &'s ChecksumStore,
     key: String,
     digest: Option<Digest>,
 }
 
-impl Debug for Growing<'_> {
+impl Debug for ChecksumWriter<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl Replacement for Growing<'_> {
+impl Replacement for ChecksumWriter<'_> {
     fn len(&self) -> u64 {
         self.inner.len()
     }
@@ -129,14 +129,14 @@ impl Replacement for Growing<'_> {
     }
 
     fn commit(self: Box<Self>) -> store::Result<()> {
-        let Growing { inner, store, key, digest } = *self;
+        let ChecksumWriter { inner, store, key, digest } = *self;
         inner.commit()?;
         store.note(Key::new(&key)?, digest.map(|digest| digest.finalize()));
         Ok(())
     }
 
     fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool> {
-        let Growing { inner, store, key, digest } = *self;
+        let ChecksumWriter { inner, store, key, digest } = *self;
         let done = inner.commit_over(expected, ask)?;
         if done {
             store.note(Key::new(&key)?, digest.map(|digest| digest.finalize()));
@@ -145,7 +145,7 @@ impl Replacement for Growing<'_> {
     }
 }
 
-impl Store for Summed {
+impl Store for ChecksumStore {
     reads!();
     inner! {
         fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<u64>;
@@ -162,7 +162,7 @@ impl Store for Summed {
 
     fn replace<'s>(&'s self, key: Key<'_>) -> store::Result<Box<dyn Replacement + 's>> {
         let (inner, name) = (self.inner.replace(key)?, key.as_str().to_owned());
-        Ok(Box::new(Growing { inner, store: self, key: name, digest: Some(Digest::new(ALGORITHM)) }))
+        Ok(Box::new(ChecksumWriter { inner, store: self, key: name, digest: Some(Digest::new(ALGORITHM)) }))
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn sums_are_those_of_what_is_stored() {
         let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let summed = Summed::new(inner.clone());
+        let summed = ChecksumStore::new(inner.clone());
         let key = |name| Key::new(name).unwrap();
         summed.write(key("parts"), &[b"123", b"456789"]).unwrap();
         summed.swap_owned(key("owned"), Expected::Any, &mut b"123456789".to_vec(), None).unwrap();

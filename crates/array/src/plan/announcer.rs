@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 type Wanted = ((usize, usize), Vec<(u64, u64)>);
 
 /// The ranges that the steps of a round read, and how many steps were announced.
-pub(crate) struct Ahead<'a, 's> {
+pub(crate) struct Announcer<'a, 's> {
     lots: &'a [Lot<'s>],
     steps: &'a [(usize, Step)],
     /// Bytes that earlier steps read, for each step; empty for stores that answer at once.
@@ -25,12 +25,12 @@ pub(crate) struct Ahead<'a, 's> {
     next: AtomicUsize,
 }
 
-impl<'a, 's> Ahead<'a, 's> {
+impl<'a, 's> Announcer<'a, 's> {
     pub(crate) fn new(layout: &ArrayLayout, lots: &'a [Lot<'s>], steps: &'a [(usize, Step)]) -> Self {
         let cost = layout.store().cost();
         let (short, at_once) = (cost.request, cost.at_once);
         let (before, next) = (Vec::new(), AtomicUsize::new(0));
-        let mut ahead = Ahead { lots, steps, before, short, at_once, next };
+        let mut ahead = Announcer { lots, steps, before, short, at_once, next };
         if cost.is_far() && steps.len() > 1 {
             let mut bytes = 0u64;
             ahead.before = Vec::with_capacity(steps.len());

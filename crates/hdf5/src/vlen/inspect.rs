@@ -134,7 +134,7 @@ fn border(ids: &[Id], at: usize, soon: usize) -> usize {
 
 /// State while a section is inspected.
 #[derive(Default)]
-struct Look {
+struct Inspection {
     collections: Numbers,
     items: u64,
     nulls: bool,
@@ -143,8 +143,8 @@ struct Look {
 fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
     // The end of each section except the last, counted from the start of the range.
-    let mut done: Vec<(usize, Look)> = Vec::new();
-    let mut look = Look::default();
+    let mut done: Vec<(usize, Inspection)> = Vec::new();
+    let mut look = Inspection::default();
     // No element has the address 0.
     let (mut last, mut number) = (0, NONE);
     for (cell, (id, place)) in ids.get(range.clone()).unwrap_or_default().iter().zip(&mut numbers).enumerate()
@@ -184,7 +184,7 @@ fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     made
 }
 
-impl Look {
+impl Inspection {
     fn made(self, start: usize, numbers: Vec<u32>) -> Section {
         Section {
             cells: start..start + numbers.len(),

@@ -1,9 +1,9 @@
 //! The first steps of a copy: walk the source, describe each copy, create groups and arrays.
 
+use super::beyond_source;
 use super::convert::{Notes, convert};
 use super::place::Room;
 use super::region::{Region, Window};
-use super::rest;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
@@ -34,7 +34,7 @@ pub(super) struct Member {
 const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
 /// The source and the description of its copy. Paths are relative to the source.
-pub(super) struct Walked<'o> {
+pub(super) struct Inventory<'o> {
     options: &'o CopyOptions<'o>,
     pub(super) groups: Vec<(String, Json)>,
     pub(super) arrays: Vec<Member>,
@@ -44,10 +44,10 @@ pub(super) struct Walked<'o> {
     pub(super) report: CopyReport,
 }
 
-impl<'o> Walked<'o> {
+impl<'o> Inventory<'o> {
     /// Walks the source. `room`: the space for paths in the destination, if it is a directory.
     pub(super) fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
-        let mut walked = Walked {
+        let mut walked = Inventory {
             options,
             groups: Vec::new(),
             arrays: Vec::new(),
@@ -313,7 +313,7 @@ impl<'o> Walked<'o> {
             false => Err(error),
         })?;
         for job in jobs.iter().filter(|job| !left_out.contains(&job.name)) {
-            rest::write_all(job, ask)?;
+            beyond_source::write_all(job, ask)?;
         }
         if self.consolidated && store.consolidates() {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
