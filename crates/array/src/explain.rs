@@ -10,7 +10,7 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::layout::mosaic::Mosaic;
 use crate::plan::Plan;
-use crate::plan::axis_memory::{AxisMemory, along};
+use crate::plan::axis_memory::{AxisMemory, follow_selection};
 use crate::plan::lot::{Alone, Lot, Step};
 use crate::plan::strategy::Strategy;
 use crate::read::cache::ChunkCache;
@@ -151,7 +151,7 @@ fn explain(
     let shape = selection.shape();
     let bytes = element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     // Keep the sign of a negative step: it decides whether a chunk is one row of bytes.
-    let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
+    let strides = follow_selection(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
         array: layout.name().into(),
         write,
@@ -176,7 +176,7 @@ fn explain(
     seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { tasks::write_limits(layout, None).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
-    explain.threads = tasks::worthwhile(work, costs::INLINE_WORK, explain.chunks, limit);
+    explain.threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.left;
     explain.objects = seen.objects.len();
     explain.strategies = seen.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
@@ -245,7 +245,7 @@ impl Telling<'_> {
         explain.chunks = explain.chunks.saturating_add(plan.len());
         let limits = tasks::decoding_limits(layout, (tasks::limit(None), 0));
         let plan = if self.write { plan } else { plan.cut(layout, selection, limits.0) };
-        let target = AxisMemory::unread(strides);
+        let target = AxisMemory::without_memory(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
         let lots = match Lots::new(layout, &plan, limits.0)? {
@@ -407,7 +407,7 @@ impl Telling<'_> {
         };
         if self.write {
             let (layout, task) = (request.layout, &scratch.task);
-            let some = match layout.without(place) {
+            let some = match layout.without_skipped_codecs(place) {
                 None => layout.of_chunk(&task.chunk)?,
                 some => some,
             };
@@ -460,9 +460,9 @@ impl Telling<'_> {
         if self.write {
             layout.check_writable()?;
         }
-        let left = Nesting::left();
+        let left = Nesting::parts_budget();
         let nesting = match nesting {
-            Some(nesting) => nesting.deeper(layout, mosaic.pieces().len(), 0)?,
+            Some(nesting) => nesting.descend(layout, mosaic.pieces().len(), 0)?,
             None => Nesting::new(&left),
         };
         mosaic::read::explain(layout, mosaic, selection, strides, &mut |told| match told {

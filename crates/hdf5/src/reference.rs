@@ -78,9 +78,9 @@ pub fn resolve(
     for (cell, part) in parts.enumerate() {
         let wrong = |why: ParseError| file.source().invalid(format!("reference {cell}: {why}"));
         let (direct, id, head) = match element.kind {
-            ElementKind::ObjectReference => (direct(part), None, None),
+            ElementKind::ObjectReference => (object_reference(part), None, None),
             ElementKind::RegionReference => (None, heap_id(part), None),
-            ElementKind::AnyReference => any(file.source().cursor(part, 0)).map_err(wrong)?,
+            ElementKind::AnyReference => any_reference(file.source().cursor(part, 0)).map_err(wrong)?,
             _ => return Err(file.source().invalid("elements that are not references lead nowhere")),
         };
         found.push(direct);
@@ -123,14 +123,14 @@ fn in_heap(
     let bytes = object.read(file.source())?;
     let mut cursor = file.source().cursor(&bytes, 0);
     let reference = match head {
-        Some(head) => encoded(&mut cursor, head),
+        Some(head) => encoded_reference(&mut cursor, head),
         None => region(&mut cursor),
     };
     Ok(reference.map_err(|why| why.to_string())?)
 }
 
 /// Parses an object reference, which is an address.
-fn direct(bytes: &[u8]) -> Option<Reference> {
+fn object_reference(bytes: &[u8]) -> Option<Reference> {
     let address = address(bytes).unwrap_or(Some(u64::MAX)).filter(|address| *address != 0)?;
     Some(Reference { file: None, address, part: ReferencedPart::Whole })
 }
@@ -152,8 +152,8 @@ struct Head {
 /// A complete reference, or the heap id and head of one in the heap.
 type Any = (Option<Reference>, Option<(u64, u32)>, Option<Head>);
 
-fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
-    if cursor.clone().rest().iter().all(|byte| *byte == 0) {
+fn any_reference(mut cursor: Cursor<'_>) -> Parsed<Any> {
+    if cursor.clone().take_rest().iter().all(|byte| *byte == 0) {
         return Ok((None, None, None));
     }
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
@@ -166,11 +166,11 @@ fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
         return Ok((Some(Reference { file: None, address, part: ReferencedPart::Whole }), None, None));
     }
     cursor.skip(4)?;
-    Ok((None, heap_id(cursor.rest()), Some(head)))
+    Ok((None, heap_id(cursor.take_rest()), Some(head)))
 }
 
 /// Parses the heap object of a reference of HDF5 1.12.
-fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
+fn encoded_reference(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
     let address = token(cursor)?;
     let file = if head.external { Some(name(cursor)?) } else { None };
     let part = match head.kind {
@@ -189,7 +189,7 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
 
 /// Parses the heap object of a region reference.
 fn region(cursor: &mut Cursor<'_>) -> Parsed<Reference> {
-    let address = cursor.defined("a dataset")?;
+    let address = cursor.defined_address("a dataset")?;
     Ok(Reference { file: None, address, part: ReferencedPart::Region(Selection::parse(cursor)?) })
 }
 

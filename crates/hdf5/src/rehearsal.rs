@@ -83,10 +83,10 @@ impl Source {
             work();
             return Ok(());
         }
-        let mut left = self.foreseen();
+        let mut left = self.prefetch_limit();
         for _ in 0..ROUNDS {
             let mut noted = self.rehearse(&mut work);
-            noted.extend(self.beside(&noted));
+            noted.extend(self.neighbouring_ranges(&noted));
             let fetched = self.fetch_pages(&noted, left)?;
             left = left.saturating_sub(fetched);
             if fetched == 0 || left == 0 {

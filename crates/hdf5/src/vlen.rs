@@ -45,18 +45,18 @@ pub fn read(
     let count = element_count(&shape).and_then(|count| usize::try_from(count).ok());
     let size = dataset.element().size;
     let found = VlenBuilder::new(dataset.file(), size, dataset.items(), count.unwrap_or(usize::MAX));
-    let mut found = found.map_err(|error| dataset.within(error))?;
+    let mut found = found.map_err(|error| dataset.with_object_path(error))?;
     let mut few = [0; FEW * 16];
     if let Some(count) = count.filter(|count| *count <= FEW)
         && let Some(ids) = dataset.kept_ids().read(dataset, layout.shape(), selection, &mut few)
     {
         let pushed = found.push(ids, 0, size, count, options.threads);
-        pushed.map_err(|error| dataset.within(error))?;
+        pushed.map_err(|error| dataset.with_object_path(error))?;
         return Ok(found.finish(shape));
     }
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
-        pushed.map_err(|error| dataset.within(error))?;
+        pushed.map_err(|error| dataset.with_object_path(error))?;
         found.expect(count.unwrap_or_default());
         Ok::<(), Hdf5Error>(())
     })?;

@@ -9,7 +9,7 @@ mod counting;
 mod file_builder;
 
 use counting::allocations;
-use file_builder::{Builder, collection_of, contiguous, dataset, hard, link_info, structure};
+use file_builder::{Builder, collection_of, contiguous_message, dataset, hard, link_info, structure};
 use hyperslab_array::{Index, ReadOptions, Selection};
 use hyperslab_codec::{Codec, Scratch, Zlib};
 use hyperslab_hdf5::vlen::{self, Ragged};
@@ -70,7 +70,7 @@ impl Made {
             }
         }
         let layout = match chunk {
-            None => contiguous(builder.put(&ids.concat()), 16 * ids.len() as u64),
+            None => contiguous_message(builder.put(&ids.concat()), 16 * ids.len() as u64),
             Some(chunk) => {
                 let mut leaf = Vec::new();
                 for (n, ids) in ids.chunks(chunk).enumerate() {

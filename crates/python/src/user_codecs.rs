@@ -111,13 +111,13 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
         let fill = PyBytes::new(py, &array.fill);
         let found =
             module(py)?.call_method1("find", (name, settings, v2, dtype, shape, array.fortran, fill))?;
-        if found.is_none() { Ok(None) } else { made(&found, name, array).map(Some) }
+        if found.is_none() { Ok(None) } else { wrap_codec(&found, name, array).map(Some) }
     });
     match asked {
         // Without an interpreter there are no Python codecs.
         None | Some(Ok(None)) => None,
         Some(Ok(Some(codec))) => Some(Ok(codec)),
-        Some(Err(error)) => Some(Err(refused(kept(name), error))),
+        Some(Err(error)) => Some(Err(codec_error(kept(name), error))),
     }
 }
 
@@ -128,7 +128,7 @@ thread_local! {
     static REFUSED: RefCell<Option<(String, GilDropped<PyErr>)>> = const { RefCell::new(None) };
 }
 
-fn refused(codec: &'static str, error: PyErr) -> CodecError {
+fn codec_error(codec: &'static str, error: PyErr) -> CodecError {
     let source = try_attach(|py| {
         let raised = Raised::new(py, error.clone_ref(py));
         let last = REFUSED
@@ -152,7 +152,7 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
 }
 
 /// Makes a codec from an object of `hyperslab._codecs.user`.
-fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
+fn wrap_codec(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
     let codec = PythonCodec::new(found, kept(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {
         "array-array" => AnyCodec::ArrayToArray(codec),

@@ -263,7 +263,7 @@ impl Store for HeldStore {
         }
         self.check_open()?;
         self.store.check_size(&self.key, size, self.opened.size())?;
-        Ok(Some(Box::new(HeldOpened { held: self, opened: self.opened.again() })))
+        Ok(Some(Box::new(HeldOpened { held: self, opened: self.opened.reopen() })))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

@@ -63,7 +63,7 @@ impl RemoteOpened {
     }
 
     /// The same contents, with the bytes that arrived with the opening.
-    pub(crate) fn again(&self) -> RemoteOpened {
+    pub(crate) fn reopen(&self) -> RemoteOpened {
         let pieces = self.pieces().into_iter().filter(|piece| piece.kept).collect();
         let (store, contents) = (self.store.clone(), self.contents.clone());
         RemoteOpened {
@@ -85,7 +85,8 @@ impl RemoteOpened {
         most: usize,
     ) -> Vec<Arc<RequestedRange>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
-        let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
+        let missing: Vec<Range<u64>> =
+            wanted.flat_map(|range| ranges::missing_ranges(range, &have)).collect();
         let settings = self.store.settings();
         let longest = self.store.0.process.meter.request();
         let gap = || ranges::gap(&missing, most.min(settings.concurrency), longest);
@@ -110,7 +111,7 @@ impl RemoteOpened {
     /// Returns whether all of a range has arrived or is in flight.
     pub(crate) fn has(&self, offset: u64, len: u64) -> bool {
         let have: Vec<Range<u64>> = self.pieces().iter().map(|piece| piece.range.clone()).collect();
-        ranges::missing(offset..offset.saturating_add(len), &have).is_empty()
+        ranges::missing_ranges(offset..offset.saturating_add(len), &have).is_empty()
     }
 
     /// Notes how many bytes of pieces were read.
@@ -156,7 +157,7 @@ impl Opened for RemoteOpened {
         let fetching: Vec<_> = pieces.iter().map(|piece| (piece.range.clone(), &piece.fetching)).collect();
         match self.store.gather(&self.key, &fetching, ranges, &mut check)? {
             Ok(()) => {}
-            Err(Failure::Missing) => return Err(changed(&self.store, &self.key)),
+            Err(Failure::Missing) => return Err(changed_error(&self.store, &self.key)),
             Err(failure) => return Err(self.store.error(Operation::Read, &self.key, &failure)),
         }
         let takers = takers(pieces.iter().map(|piece| &piece.range), ranges);
@@ -217,12 +218,12 @@ impl Opened for RemoteOpened {
     fn version(&self) -> Option<Version<'_>> {
         let Contents { number, marks, .. } = &self.contents;
         let marks = marks.as_ref().map(Marks::as_str);
-        Some(Version { tag: self.contents.strong(), number: number.as_deref(), marks })
+        Some(Version { tag: self.contents.strong_tag(), number: number.as_deref(), marks })
     }
 }
 
 /// The error for an object that has changed since it was opened.
-pub(crate) fn changed(store: &RemoteStore, key: &str) -> StoreError {
+pub(crate) fn changed_error(store: &RemoteStore, key: &str) -> StoreError {
     store.error(Operation::Read, key, &Failure::Condition)
 }
 

@@ -356,7 +356,7 @@ impl RemoteStore {
 
     /// The stamp of contents, if equal tags mean equal bytes.
     pub(crate) fn stamp_of(&self, key: &str, contents: &Contents) -> Option<Stamp> {
-        let tag = contents.strong()?;
+        let tag = contents.strong_tag()?;
         if !self.0.is_settled(contents) {
             return None;
         }

@@ -57,7 +57,7 @@ impl Array {
         how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        let (array, documents) = Self::planned(&store, path, spec)?;
+        let (array, documents) = Self::plan_new(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
         if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
             // Look for existing nodes at the same time.
@@ -90,7 +90,7 @@ impl Array {
         ask: Option<Ask<'_>>,
         fill: impl FnOnce(&Array) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let (array, documents) = Self::planned(&store, path, spec)?;
+        let (array, documents) = Self::plan_new(&store, path, spec)?;
         create::replacing(&store, &array.path, array.format(), &documents, ask, |new| {
             let (root, metadata) = (String::new(), array.metadata.clone());
             let mut beside = Self::bind(new.clone(), root, metadata, "", false, None)?;
@@ -103,7 +103,11 @@ impl Array {
     }
 
     /// An array that is not stored yet, and its documents.
-    fn planned(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<(Self, Vec<create::Document>)> {
+    fn plan_new(
+        store: &Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+    ) -> Result<(Self, Vec<create::Document>)> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
         let file = if spec.format == Format::V2 { ZARRAY } else { ZARR_JSON };

@@ -138,7 +138,7 @@ impl Array {
                 let (_, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
                 changed.clear_new(&old, &seen, ask)?;
             }
-            settled.resized(changed.layout().shape());
+            settled.note_resize(changed.layout().shape());
             self.become_stored(&stored, changed.clone());
             return changed.delete_outside(&old, &lock, &store, ask);
         }
@@ -178,7 +178,7 @@ impl Array {
             if let Some(longer) = tried.take_if(|longer| seen.follows(longer.mark)) {
                 break (longer, seen);
             }
-            let longer = self.of_stored(&stored)?.longer(axis, more, like)?;
+            let longer = self.of_stored(&stored)?.lengthen(axis, more, like)?;
             if more == 0 || !reserves(&seen) {
                 break (longer, seen);
             }
@@ -236,7 +236,7 @@ impl Array {
     }
 
     /// This array with `more` elements along `axis`. On other axes its shape must equal `like`.
-    fn longer(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
+    fn lengthen(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
         let shape = self.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
@@ -361,7 +361,7 @@ impl Array {
                 return Ok(false);
             }
             let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>()?;
-            self.store().delete_all(&keys, ask).map_err(walk::stopped)?;
+            self.store().delete_all(&keys, ask).map_err(walk::interrupted_error)?;
         }
         Ok(true)
     }
@@ -389,7 +389,7 @@ impl Array {
             Ok(())
         })?;
         for object in &edges {
-            if !self.blank(before, object, seen, ask)? {
+            if !self.write_fill_value(before, object, seen, ask)? {
                 return Ok(false);
             }
         }
@@ -400,7 +400,7 @@ impl Array {
     ///
     /// Writes nothing if the part is fill value already. Returns `false` once the metadata has
     /// changed.
-    fn blank(
+    fn write_fill_value(
         &self,
         extent: &[u64],
         object: &[u64],

@@ -188,7 +188,7 @@ fn put_new(
         for (name, document) in before {
             // Not at once with the last document: every reader of the node must see its attributes.
             let before = join(path, name);
-            let none = matches!(there.documents.known(&before), Some(Ok(None)));
+            let none = matches!(there.documents.take_known(&before), Some(Ok(None)));
             if none && document.as_object().is_some_and(<[_]>::is_empty) {
                 // Empty attributes need no document.
                 continue;

@@ -37,7 +37,7 @@ impl<'s> NodeLock<'s> {
         if self.excludes_processes() || !store.is_shared() {
             return Ok((node::read(store, path, Some(format))?, DocumentState { store, key, was: None }));
         }
-        let (mut documents, was) = Documents::seeing(store, path, format, &key, ask)?;
+        let (mut documents, was) = Documents::read_with_state(store, path, format, &key, ask)?;
         let found = node::find_in(&mut documents, store, path, Some(format))?;
         let stored = found.map(|found| found.parse(store, path)).transpose()?;
         Ok((stored, DocumentState { store, key, was: Some(was) }))
@@ -55,7 +55,7 @@ impl<'s> NodeLock<'s> {
         if self.excludes_processes() || !store.is_shared() {
             return Ok((node::read_document(store, &key)?, DocumentState { store, key, was: None }));
         }
-        let (mut documents, was) = Documents::seeing_one(store, &key, ask)?;
+        let (mut documents, was) = Documents::read_one_with_state(store, &key, ask)?;
         let text = documents.take(store, &key)?;
         let document = text.map(|text| node::parse_document(store, &key, &text)).transpose()?;
         Ok((document, DocumentState { store, key, was: Some(was) }))

@@ -40,7 +40,7 @@ impl Listed {
     }
 
     /// The node's parsed metadata, or `None` if it no longer exists.
-    pub(crate) fn stored(&self, group: &Group) -> Result<Option<StoredNode>> {
+    pub(crate) fn read_node(&self, group: &Group) -> Result<Option<StoredNode>> {
         let path = join(group.path(), &self.path);
         match &self.found {
             Some(found) => found.parse(group.store(), &path).map(Some),
@@ -58,7 +58,7 @@ pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
 }
 
 /// Converts the error of an interrupted listing to [`ZarrError::Interrupted`].
-pub(crate) fn stopped(error: StoreError) -> ZarrError {
+pub(crate) fn interrupted_error(error: StoreError) -> ZarrError {
     match error {
         StoreError::Interrupted { .. } => ZarrError::Interrupted,
         error => error.into(),

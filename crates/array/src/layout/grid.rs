@@ -125,7 +125,7 @@ impl ChunkGrid {
     }
 
     /// Number of elements of chunk `index` inside an axis of `extent` elements.
-    pub fn inside(&self, axis: usize, index: u64, extent: u64) -> u64 {
+    pub fn len_inside(&self, axis: usize, index: u64, extent: u64) -> u64 {
         if self.runs.is_some() {
             return extent.saturating_sub(self.start(axis, index)).min(self.size(axis, index));
         }
@@ -187,7 +187,7 @@ mod tests {
             for (index, size) in sizes.iter().enumerate() {
                 let index = index as u64;
                 prop_assert_eq!((grid.start(0, index), grid.size(0, index)), (start, *size));
-                prop_assert_eq!(grid.inside(0, index, extent), extent.saturating_sub(start).min(*size));
+                prop_assert_eq!(grid.len_inside(0, index, extent), extent.saturating_sub(start).min(*size));
                 (start..start + size).for_each(|element| assert_eq!(grid.index_of(0, element), index));
                 count += u64::from(start < extent);
                 start += size;

@@ -28,7 +28,7 @@ fn bind(
     strides: &[isize],
     element: Option<usize>,
     selection: &Selection,
-) -> Result<Along, ArrayError> {
+) -> Result<SelectionStrides, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let array = || layout.name().to_owned();
     let wanted = selection.shape();
@@ -43,11 +43,11 @@ fn bind(
         );
         return Err(ArrayError::Layout { array: array(), why });
     }
-    Ok(along(selection, shape, strides))
+    Ok(follow_selection(selection, shape, strides))
 }
 
 /// Bytes from one element of a part of the result to the next in C order; `None` if they vary.
-fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
+fn uniform_stride(shape: &[u64], strides: &[isize]) -> Option<isize> {
     let mut found: Option<(isize, isize)> = None;
     for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
         let (step, next) = found.unwrap_or((*stride, *stride));
@@ -64,7 +64,7 @@ fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
 /// Per axis of the array, the stride along the ascending selection; and the bytes from the given
 /// base to the first element. All axes with points have the stride from one point to the next.
 #[derive(Default)]
-pub(crate) struct Along {
+pub(crate) struct SelectionStrides {
     pub(crate) strides: Strides,
     offset: isize,
     /// Points have several axes in the result and no single stride. This cannot be bound.
@@ -72,7 +72,7 @@ pub(crate) struct Along {
 }
 
 /// Follows memory along a selection. The memory must have the selection's shape.
-pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+pub(crate) fn follow_selection(selection: &Selection, shape: &[u64], strides: &[isize]) -> SelectionStrides {
     if !selection.points().is_empty() {
         return along_points(selection, shape, strides);
     }
@@ -88,12 +88,12 @@ pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> 
             bound.push(stride);
         }
     }
-    Along { strides: bound, offset, uneven: false }
+    SelectionStrides { strides: bound, offset, uneven: false }
 }
 
-/// [`along`] for a selection with points, whose axes lie among the others.
+/// [`follow_selection`] for a selection with points, whose axes lie among the others.
 #[cold]
-fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> SelectionStrides {
     let (mut at, mut offset, mut uneven) = (0, 0isize, false);
     let mut bound = Strides::from_elem(0, selection.axes().len());
     selection.for_each_part(|part| match part {
@@ -108,13 +108,13 @@ fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Alon
         Factor::Points(n) => {
             let points = &selection.points()[n];
             let end = at + points.shape.len();
-            let step = even(&shape[at..end], &strides[at..end]);
+            let step = uniform_stride(&shape[at..end], &strides[at..end]);
             uneven |= step.is_none();
             points.axes.iter().for_each(|axis| bound[*axis] = step.unwrap_or(0));
             at = end;
         }
     });
-    Along { strides: bound, offset, uneven }
+    SelectionStrides { strides: bound, offset, uneven }
 }
 
 impl AxisMemory<*mut u8> {
@@ -123,13 +123,13 @@ impl AxisMemory<*mut u8> {
         view: &Target<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let Along { strides, offset, uneven } =
+        let SelectionStrides { strides, offset, uneven } =
             bind(layout, &view.shape, &view.strides, view.element, selection)?;
         Ok(AxisMemory { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Memory with these strides that is never touched.
-    pub(crate) fn unread(strides: &[isize]) -> Self {
+    pub(crate) fn without_memory(strides: &[isize]) -> Self {
         AxisMemory { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
     }
 
@@ -145,7 +145,7 @@ impl AxisMemory<*const u8> {
         view: &Source<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let Along { strides, offset, uneven } =
+        let SelectionStrides { strides, offset, uneven } =
             bind(layout, &view.shape, &view.strides, view.element, selection)?;
         Ok(AxisMemory { base: view.base.wrapping_offset(offset), strides, uneven })
     }

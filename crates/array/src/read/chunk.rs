@@ -88,7 +88,7 @@ impl<'a> ChunkReader<'a> {
 
     /// The length of the task if it is one row of bytes, both in the chunk and in the output.
     pub(crate) fn one_row(&self, task: &Task) -> Option<usize> {
-        if task.picks.is_empty() { self.region.contiguous() } else { None }
+        if task.picks.is_empty() { self.region.contiguous_len() } else { None }
     }
 
     /// Reads the task at hand. Returns `true` if the chunk exists.
@@ -111,7 +111,7 @@ impl<'a> ChunkReader<'a> {
     pub(crate) fn is_direct(&self) -> bool {
         self.places.is_empty()
             && self.layout.encoding().swap() == 1
-            && self.region.contiguous().or_else(|| self.region.direct_row()).is_some()
+            && self.region.contiguous_len().or_else(|| self.region.direct_row()).is_some()
     }
 
     /// Adds the ranges of a chunk that goes [straight](ChunkReader::is_direct) to the output.
@@ -127,7 +127,7 @@ impl<'a> ChunkReader<'a> {
                 buf,
             });
         };
-        match (self.region.contiguous(), self.region.direct_row()) {
+        match (self.region.contiguous_len(), self.region.direct_row()) {
             (Some(len), _) => push(len, 0, 0),
             (None, Some(len)) => self.region.for_each_row(&mut |dst, src| push(len, dst, src)),
             (None, None) => {}

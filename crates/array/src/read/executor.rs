@@ -328,7 +328,7 @@ impl<'a> Request<'a> {
             if std::mem::replace(&mut at_hand, n) != n {
                 shards.shard(numbers.start + n, task);
             }
-            shards.touched(numbers.start + n, task).take(most)
+            shards.touched_chunks(numbers.start + n, task).take(most)
         };
         let of_place = |n: usize| touched(open[places[n].shard], task);
         Finder::new(&there, lot, self.dry).find(&places, of_place)?;
@@ -360,7 +360,7 @@ impl<'a> Request<'a> {
                 continue;
             };
             self.plan.task(self.layout, chunk.number, &mut scratch.task);
-            match self.held(self.layout, &scratch.task, key, location(&chunk), Some(*stamp))? {
+            match self.cached_chunk(self.layout, &scratch.task, key, location(&chunk), Some(*stamp))? {
                 Some(memory) => lot.held.push((chunk, memory)),
                 None => left.push(chunk),
             }
@@ -445,14 +445,14 @@ impl<'a> Request<'a> {
         scratch: &mut Scratch,
         then: impl FnOnce(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
     ) -> Result<T, ArrayError> {
-        let some = self.layout.without(location);
+        let some = self.layout.without_skipped_codecs(location);
         let layout = some.as_deref().unwrap_or(self.layout);
         if !layout.grid().is_regular() {
             return self.decide_by_shape(location, scratch, then);
         }
         // Usually there is no cache to look in.
         let held = match self.cache {
-            Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
+            Some(_) => self.cached_chunk(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
         };
         then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch)
@@ -469,10 +469,10 @@ impl<'a> Request<'a> {
         let some = self.layout.of_chunk(&scratch.task.chunk)?;
         let layout = some.as_deref().unwrap_or(self.layout);
         let held = match self.cache {
-            Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
+            Some(_) => self.cached_chunk(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
         };
-        let moved = self.plan.moved(self.layout, layout.encoding().strides(), &mut scratch.task);
+        let moved = self.plan.move_points(self.layout, layout.encoding().strides(), &mut scratch.task);
         let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
         let places = moved.iter().map(|points| points.places(self.target.strides())).collect();
         then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)

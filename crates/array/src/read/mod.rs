@@ -179,11 +179,11 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
         absent += opening.filter(gone).count();
     }
     let sparse = absent > SAMPLE / 2;
-    (sparse, if sparse { present(layout, plan.len()) } else { None })
+    (sparse, if sparse { list_present_objects(layout, plan.len()) } else { None })
 }
 
 /// The keys of all objects that exist, if listing them costs less than asking for each of `most`.
-pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
+pub(crate) fn list_present_objects(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
     let prefix = match layout.locator().folder()? {
         "" => None,
         folder => Some(Key::new(folder).ok()?),

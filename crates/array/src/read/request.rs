@@ -65,7 +65,7 @@ impl<'a> Request<'a> {
     /// Returns the decoded chunk if a cache holds it.
     ///
     /// `stamp` is the current stamp of its object; `None`: ask the store.
-    pub(crate) fn held(
+    pub(crate) fn cached_chunk(
         &self,
         layout: &ArrayLayout,
         task: &Task,

@@ -301,7 +301,7 @@ impl Queue for Shared {
         if abandoned { self.report() } else { Ok(()) }
     }
 
-    fn resized(&self, before: &[u64], after: &[u64]) {
+    fn note_resize(&self, before: &[u64], after: &[u64]) {
         let smaller = before.iter().zip(after).any(|(before, after)| after < before);
         lock(&self.state).shrunk = smaller.then(|| (before.into(), after.into()));
     }
@@ -380,7 +380,7 @@ impl Shared {
                     wait = Wait::default();
                     if stopped {
                         drop(state);
-                        return Err(tasks::interrupted(layout));
+                        return Err(tasks::interrupted_error(layout));
                     }
                 }
                 None => {
@@ -407,7 +407,7 @@ impl Shared {
                 // Asking may wait for another thread, which may need the lock.
                 drop(state);
                 if ask() {
-                    return Err(tasks::interrupted(layout));
+                    return Err(tasks::interrupted_error(layout));
                 }
                 state = lock(&self.state);
             }
@@ -428,7 +428,7 @@ impl Shared {
     fn call(self: &Arc<Self>, state: &mut WriterState) {
         if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
             state.called += 1;
-            POOL.get().background(self.clone(), self.helpers);
+            POOL.get().run_in_background(self.clone(), self.helpers);
         }
     }
 

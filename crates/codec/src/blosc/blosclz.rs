@@ -223,7 +223,7 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
             continue;
         }
         out.literals(&src[literals..start])?;
-        out.matched(distance, len)?;
+        out.copy_match(distance, len)?;
         at = start + len;
         literals = at;
         misses = 0;
@@ -281,7 +281,7 @@ impl Output<'_> {
         Some(())
     }
 
-    fn matched(&mut self, distance: usize, len: usize) -> Option<()> {
+    fn copy_match(&mut self, distance: usize, len: usize) -> Option<()> {
         // A far match stores `o` and `low` of distance `FAR`, one more than the largest near
         // distance.
         let near = distance.min(FAR) - 1;

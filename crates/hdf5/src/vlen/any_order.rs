@@ -120,13 +120,13 @@ const WANTED: usize = 16;
 ///
 /// (Memory never holds 2⁴⁸ items.)
 #[inline]
-fn wanted(start: u64, index: u16, len: u32, collection: u32) -> [u8; WANTED] {
+fn pack_wanted(start: u64, index: u16, len: u32, collection: u32) -> [u8; WANTED] {
     let all = u128::from(start & ((1 << 48) - 1)) | u128::from(index) << 48 | u128::from(len) << 64;
     (all | u128::from(collection) << 96).to_le_bytes()
 }
 
 #[inline]
-fn unpacked(bytes: &[u8; WANTED]) -> (u64, u32, u32, u32) {
+fn unpack_wanted(bytes: &[u8; WANTED]) -> (u64, u32, u32, u32) {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
     let start = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
     let (index, len) = (u16::from_le_bytes([g, h]), u32::from_le_bytes([i, j, k, l]));
@@ -143,7 +143,7 @@ impl IdBatch<'_> {
         number: usize,
         share: &mut Share<'_>,
     ) -> Result<()> {
-        let (order, ends) = self.sorted(sections, places, fetches, share)?;
+        let (order, ends) = self.sort_by_group(sections, places, fetches, share)?;
         let (order, _) = order.as_slice().as_chunks::<WANTED>();
         let group = |collection: usize| collection >> fetches.shift;
         let end = |group: usize| group.checked_sub(1).and_then(|group| ends.get(group)).map_or(0, |end| *end);
@@ -158,14 +158,14 @@ impl IdBatch<'_> {
                 if elements.len() >= bytes / LINE / 4 {
                     open_here.iter().for_each(|open| open.collection.touch());
                 }
-                for (start, index, len, collection) in elements.iter().map(unpacked) {
+                for (start, index, len, collection) in elements.iter().map(unpack_wanted) {
                     let open = open.get(to_usize(collection).wrapping_sub(fetch.collections.start));
                     let place = self.bytes(start)..self.bytes(start.saturating_add(len.into()));
                     let here = share.values.get_mut(place);
                     self.copy(open, index, len, here).map_err(|error| {
                         let address =
                             fetches.addresses.get(to_usize(collection)).copied().unwrap_or_default();
-                        self.about((len, address, index), error)
+                        self.element_error((len, address, index), error)
                     })?;
                 }
             }
@@ -175,7 +175,7 @@ impl IdBatch<'_> {
 
     /// Sorts the elements by group. Returns them and the end of each group. Notes the end of each
     /// element.
-    fn sorted(
+    fn sort_by_group(
         &self,
         sections: &[Section],
         places: &[Vec<u32>],
@@ -208,14 +208,14 @@ impl IdBatch<'_> {
                 if let Some((len @ 1.., address, index)) = taken_apart(id) {
                     let Ok(index) = u16::try_from(index) else {
                         let id = (len, address, index);
-                        self.copy(None, index, len, None).map_err(|error| self.about(id, error))?;
+                        self.copy(None, index, len, None).map_err(|error| self.element_error(id, error))?;
                         continue;
                     };
                     if let Some(place) = places.get(to_usize(*number))
                         && let Some(next) = next.get_mut(to_usize(*place) >> fetches.shift)
                         && let Some(entry) = order.get_mut(*next)
                     {
-                        *entry = wanted(end.abs_diff(share.start), index, len, *place);
+                        *entry = pack_wanted(end.abs_diff(share.start), index, len, *place);
                         *next += 1;
                     }
                     end = end.saturating_add(len.into());

@@ -2,10 +2,10 @@
 
 use super::fill::IdBatch;
 use super::ids::{Id, ids, taken_apart};
-use super::inspect::{TOGETHER, look};
+use super::inspect::{TOGETHER, inspect};
 use super::{FEW, Items, cut};
 use crate::cursor::to_usize;
-use crate::heaps::{Collection, named};
+use crate::heaps::{Collection, heap_error};
 use crate::{File, Result};
 use hyperslab_array::{Dims, Ragged};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl<'a> VlenBuilder<'a> {
     /// Adds a few elements. `false`: none were added, because a collection is not in memory.
     fn push_few(&mut self, ids: &[Id]) -> Result<bool> {
         let (file, first) = (self.file, self.result.count());
-        let wrong = |cell, address| move |why| named(file, first + cell, address, why);
+        let wrong = |cell, address| move |why| heap_error(file, first + cell, address, why);
         // Check lengths against the heap before memory is allocated.
         let (mut last, mut total, mut nulls): (Option<Arc<Collection>>, u64, bool) = (None, 0, false);
         for (cell, id) in ids.iter().map(taken_apart).enumerate() {
@@ -101,7 +101,7 @@ impl<'a> VlenBuilder<'a> {
     }
 
     fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<()> {
-        let sections = look(self.file, self.items, ids, threads);
+        let sections = inspect(self.file, self.items, ids, threads);
         let heap = sections.heap();
         self.collections += heap.collections();
         let (file, there, before) = (self.file, self.file.source().size(), self.result.count());

@@ -8,7 +8,7 @@ use super::ids::{Id, taken_apart};
 use super::inspect::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
 use super::{Items, cut};
 use crate::cursor::to_usize;
-use crate::heaps::{Collection, ObjectError, Open, named};
+use crate::heaps::{Collection, ObjectError, Open, heap_error};
 use crate::{File, Hdf5Error, Result};
 use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
@@ -273,20 +273,20 @@ impl IdBatch<'_> {
     fn of_first(&self, error: Hdf5Error) -> Hdf5Error {
         let Hdf5Error::Parse { address, why, .. } = error else { return error };
         let cell = self.first_of(|(len, at, _)| len > 0 && at == address);
-        named(self.file, cell, address, why.to_string())
+        heap_error(self.file, cell, address, why.to_string())
     }
 
     /// Turns an error into one about the first element with this id.
-    pub(super) fn about(&self, id: (u32, u64, u32), error: ObjectError) -> Hdf5Error {
+    pub(super) fn element_error(&self, id: (u32, u64, u32), error: ObjectError) -> Hdf5Error {
         error.of(self.file, self.first_of(|other| other == id), id.1)
     }
 
-    /// Like [`IdBatch::about`]. Not inlined: a whole id would take registers that the usual case
+    /// Like [`IdBatch::element_error`]. Not inlined: a whole id would take registers that the usual case
     /// needs.
     #[cold]
     #[inline(never)]
     fn about_this(&self, id: &Id, error: ObjectError) -> Hdf5Error {
-        self.about(taken_apart(id).unwrap_or_default(), error)
+        self.element_error(taken_apart(id).unwrap_or_default(), error)
     }
 
     /// Returns the number of the first element whose id matches.

@@ -5,8 +5,8 @@ use super::ids::ids;
 use super::inspect::{Heap, Limits, look_within};
 use super::*;
 use crate::testing::{
-    Builder, SIZES, bare, bare_start, collection_of, contiguous, element_within, hard, link_info, mutations,
-    open, structure, the_dataset,
+    Builder, SIZES, bare, bare_start, collection_of, contiguous_message, element_within, hard, link_info,
+    mutations, open, structure, the_dataset,
 };
 use crate::{Sizes, datatype};
 use hyperslab_array::{Index, Memory};
@@ -503,7 +503,7 @@ fn dataset_of(count: usize, swmr: bool) -> Dataset {
         _ => heap_id(SIZES, TEXTS[n % 3].len(), heap[n / 50 % heap.len()], (n % 50) as u16 + 1),
     });
     let raw = builder.put(&ids.collect::<Vec<u8>>());
-    let mut messages = crate::testing::dataset(&[count as u64], contiguous(raw, count as u64 * 16));
+    let mut messages = crate::testing::dataset(&[count as u64], contiguous_message(raw, count as u64 * 16));
     messages[1] = (datatype::KIND, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
     let address = builder.header(&messages);
     let root = builder.header(&[link_info(false), hard("d", address)]);

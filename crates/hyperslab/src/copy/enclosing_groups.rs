@@ -13,7 +13,7 @@ pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<EnclosingGroups
     let Ok(target) = std::path::absolute(target) else { return Ok(above) };
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(above) };
     // A group may be reached through links and be elsewhere.
-    let paths = BTreeSet::from([target.clone(), super::place::resolved(parent).join(name)]);
+    let paths = BTreeSet::from([target.clone(), super::place::resolve_links(parent).join(name)]);
     for path in &paths {
         for group in path.ancestors().skip(1) {
             let is_group = ["zarr.json", ".zmetadata"].iter().any(|name| group.join(name).is_file());

@@ -106,7 +106,7 @@ impl Fenced {
     }
 
     /// Joins the parts of an object into one buffer.
-    fn joined(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
+    fn join_parts(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let no_room =
             |_| StoreError::io(&*self.inner, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
@@ -129,7 +129,7 @@ impl Store for Fenced {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
-        self.swap_owned(key, Expected::Any, &mut self.joined(key, parts)?, None).map(|_| ())
+        self.swap_owned(key, Expected::Any, &mut self.join_parts(key, parts)?, None).map(|_| ())
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
@@ -156,7 +156,7 @@ impl Store for Fenced {
         ask: Option<Ask<'_>>,
     ) -> store::Result<bool> {
         if matches!(expected, Expected::Any) {
-            return self.swap_owned(key, expected, &mut self.joined(key, parts)?, ask);
+            return self.swap_owned(key, expected, &mut self.join_parts(key, parts)?, ask);
         }
         self.check_write(expected, key)?;
         self.inner.swap_marked(key, expected, mark, parts, ask)

@@ -42,7 +42,7 @@ mod structures;
 mod temporary;
 mod transfer;
 
-pub(crate) use blocks::all;
+pub(crate) use blocks::all_indices;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub use enclosing_groups::groups_above;
@@ -284,7 +284,7 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
-        let (_, stored) = stored(array, Some(&|| options.stops()))?;
+        let (_, stored) = count_stored_objects(array, Some(&|| options.stops()))?;
         Ok(Job::planned(path, array, copied.into(), stored, window))
     });
     let jobs = jobs.collect::<Result<Vec<Job>>>()?;
@@ -296,7 +296,7 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 /// A key in a node that stands for the node's place; the object need not exist.
 const DOCUMENT: &str = "zarr.json";
 
-fn below(path: &str, rest: &str) -> String {
+fn join_path(path: &str, rest: &str) -> String {
     [path, rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
@@ -308,7 +308,7 @@ fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &st
     let Some(own) = number(store, key) else { return false };
     let whole = format!("{}/{key}", store.url());
     let ends = whole.match_indices('/').filter_map(|(at, _)| whole.get(at + 1..));
-    ends.filter(|end| !end.is_empty()).any(|end| number(outer, &below(path, end)) == Some(own))
+    ends.filter(|end| !end.is_empty()).any(|end| number(outer, &join_path(path, end)) == Some(own))
 }
 
 /// The path of the source, if it is on a local disk.
@@ -335,11 +335,11 @@ pub fn copy_to_store(
 ) -> Result<CopyReport> {
     let path = zarr::normalize_path(path)?;
     let file = source.file().map(|file| file.key().to_owned());
-    let document = file.unwrap_or_else(|| below(source.path(), DOCUMENT));
+    let document = file.unwrap_or_else(|| join_path(source.path(), DOCUMENT));
     let (from, to) = (&**source.store(), &**store);
     // The copy may be beside a file, but not inside a group.
     let is_inside =
-        || source.file().is_none() && lies_within((to, &below(&path, DOCUMENT)), (from, source.path()));
+        || source.file().is_none() && lies_within((to, &join_path(&path, DOCUMENT)), (from, source.path()));
     if lies_within((from, &document), (to, &path)) || is_inside() {
         return Err(Error::Copy {
             array: format!("/{path}"),
@@ -411,10 +411,10 @@ pub fn copy_into(
     options: &CopyOptions<'_>,
 ) -> Result<CopyReport> {
     let start = Instant::now();
-    let key = |array: &Array| below(array.path(), DOCUMENT);
+    let key = |array: &Array| join_path(array.path(), DOCUMENT);
     let (from, to) = (&**source.store(), &**target.store());
     if lies_within((from, &key(source)), (to, target.path())) {
-        return Err(Error::Copy { array: shown(target.path()), why: "it is the source".into() });
+        return Err(Error::Copy { array: path_text(target.path()), why: "it is the source".into() });
     }
     let job = outline::job_into(source, target, target_region, options)?;
     let key = Some(target.path()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
@@ -436,7 +436,7 @@ pub fn copy_into(
 }
 
 /// Describes an array of a file as Zarr, in chunks of this shape and without codecs.
-pub(crate) fn specified(
+pub(crate) fn zarr_spec(
     name: &str,
     array: &Array,
     variable: &Variable,
@@ -472,11 +472,11 @@ pub(crate) fn copy_values(
 }
 
 /// Number of stored objects of an array, and their bytes; zero if the store cannot list.
-fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
+fn count_stored_objects(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
     if array.store().lists() { array.chunks_stored(ask) } else { Ok((0, 0)) }
 }
 
 /// A path relative to the source, for messages.
-fn shown(path: &str) -> String {
+fn path_text(path: &str) -> String {
     format!("/{path}")
 }

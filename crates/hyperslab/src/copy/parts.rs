@@ -16,7 +16,7 @@ use super::region::Window;
 use super::structures::Repack;
 use super::temporary;
 use super::transfer::{Job, Transfer};
-use super::{Phase, Progress, shown};
+use super::{Phase, Progress, path_text};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
 use hyperslab_store::Ask;
 use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
@@ -80,7 +80,7 @@ pub fn copy_part(
     let open = Opened::new(source, &writing, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let from = open.from.as_ref().unwrap_or(&open.job.source);
-    let mover = Mover::new(&open.job, (from, open.written()), part.threads, cancelled);
+    let mover = Mover::new(&open.job, (from, open.target_array()), part.threads, cancelled);
     if !open.job.window.shape.contains(&0) {
         Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
     }
@@ -119,7 +119,7 @@ struct Opened {
 
 impl Opened {
     fn new(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<Opened> {
-        let name = shown(&part.path);
+        let name = path_text(&part.path);
         let refuse = |why: &str| Error::Copy { array: name.clone(), why: why.into() };
         let (format, text) = (part.format.zarr()?, part.document.as_bytes());
         let target: Array = zarr::Array::of_document(store.clone(), &part.path, format, text)?.into();
@@ -150,7 +150,7 @@ impl Opened {
         let is_new = part.is_new;
         let job =
             Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
-        let rest = if to.is_none() { beyond_source::written(&job)? } else { None };
+        let rest = if to.is_none() { beyond_source::value_beyond_source(&job)? } else { None };
         if part.units.end > blocks.object_count().max(u64::from(rest.is_some())) {
             return Err(refuse("the part lies outside the array"));
         }
@@ -165,7 +165,7 @@ impl Opened {
         })
     }
 
-    fn written(&self) -> &Array {
+    fn target_array(&self) -> &Array {
         self.to.as_ref().unwrap_or(&self.job.target)
     }
 
@@ -178,7 +178,7 @@ impl Opened {
     ) -> Result<PartStamp> {
         let keys = self.keys(part)?;
         let look = |key: &String| -> Result<Option<ObjectState>> {
-            let Some(numbers) = found(store, key)? else { return Ok(None) };
+            let Some(numbers) = change_numbers(store, key)? else { return Ok(None) };
             let sum = summed.map(|summed| summed.sum(Key::new(key)?)).transpose()?;
             Ok(Some(ObjectState { numbers, sum: sum.unwrap_or(0) }))
         };
@@ -218,7 +218,7 @@ impl Opened {
 
     /// The keys of all objects of the units, stored or not.
     fn keys(&self, part: &Part) -> Result<Vec<String>> {
-        let array = self.written();
+        let array = self.target_array();
         let zarr = array.as_zarr().ok_or_else(|| Error::Options("the copy is no array of Zarr".into()))?;
         let grid = array.layout().object_grid();
         let zeros = Dims::from_elem(0, self.job.window.shape.len());
@@ -232,7 +232,7 @@ impl Opened {
         for number in part.units.clone() {
             let unit = self.blocks.object(number);
             if self.blocks.are_parts() {
-                let first = self.blocks.first_of(&unit).shifted(start).first;
+                let first = self.blocks.first_of(&unit).shift(start).first;
                 let place: Dims =
                     first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect();
                 push(&place)?;
@@ -240,14 +240,14 @@ impl Opened {
             }
             let mut block = self.blocks.block(&unit);
             if self.rest.is_some() {
-                block = beyond_source::extended(&self.job, &block);
+                block = beyond_source::extend_block(&self.job, &block);
             }
-            let block = block.shifted(start);
+            let block = block.shift(start);
             let spans = (0..unit.len()).map(|axis| {
                 let last = block.first[axis] + block.len[axis].saturating_sub(1);
                 (grid.index_of(axis, block.first[axis]), grid.index_of(axis, last))
             });
-            super::blocks::all(spans.collect()).try_for_each(|place: Dims| push(&place))?;
+            super::blocks::all_indices(spans.collect()).try_for_each(|place: Dims| push(&place))?;
         }
         Ok(keys)
     }
@@ -261,7 +261,7 @@ struct ObjectState {
 }
 
 /// The numbers that show whether an object has changed; `None`: it is not stored.
-fn found(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
+fn change_numbers(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
     let key = Key::new(key)?;
     Ok(match store.stamp(key)? {
         Some(stamp) => Some(stamp.everywhere()),

@@ -162,7 +162,7 @@ impl Variable {
             return Some(differs);
         }
         let is_kept = copied.format() != crate::Format::ZarrV3 || self.missing.to_v3(array).is_some();
-        let (own, found) = (self.missing.shown(array), copy.missing.shown(copied));
+        let (own, found) = (self.missing.describe(array), copy.missing.describe(copied));
         (is_kept && own != found).then(|| format!("the value of missing elements is {found}, expected {own}"))
     }
 

@@ -15,7 +15,7 @@ mod inline_arrays;
 mod numcodecs;
 mod places;
 
-use crate::copy::specified;
+use crate::copy::zarr_spec;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
@@ -185,7 +185,7 @@ fn array_references(
 
     // The metadata that Zarr v2 would have, without these codecs.
     let shape = if array.has_chunks() { array.chunk_shape() } else { array.shape() };
-    let spec = specified(&name, array, variable, Format::ZarrV2, shape)?;
+    let spec = zarr_spec(&name, array, variable, Format::ZarrV2, shape)?;
     if spec.dtype.size() != array.dtype().size() {
         return Err(refuse("there are gaps between the fields of its elements".into()));
     }
@@ -204,7 +204,7 @@ fn array_references(
     };
     let url = options.url.clone().unwrap_or_else(|| array.url());
     let stored: HashSet<Dims> = chunks.iter().map(|(place, ..)| place.clone()).collect();
-    let written = absent_chunks::absent(array, variable, &made, &document, &stored, ask);
+    let written = absent_chunks::absent_chunks(array, variable, &made, &document, &stored, ask);
     let written = written.map_err(|error| match error {
         Error::Copy { why, .. } => refuse(why),
         error => error,

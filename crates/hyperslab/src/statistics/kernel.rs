@@ -83,7 +83,7 @@ fn in_lanes<T: Copy>(piece: &[T], mut add: impl FnMut(usize, T)) {
 
 /// The sum of squared deviations from `mean`.
 /// `deviation`: the deviation of one value; `None`: the value is missing.
-fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
+fn squared_deviations<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
     let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
     in_lanes(piece, |lane, value| {
         let deviation = deviation(value).unwrap_or(0.0);
@@ -144,7 +144,7 @@ macro_rules! floats {
                 }
                 let sum: f64 = sums.iter().sum();
                 let mean = sum / count as f64;
-                let squares = around(piece, count, |value| {
+                let squares = squared_deviations(piece, count, |value| {
                     let value: f64 = to(value);
                     (value == value).then_some(value - mean)
                 });
@@ -186,7 +186,7 @@ macro_rules! small_integers {
                     min_int: (*min).into(),
                     max_int: (*max).into(),
                     sum_int: sum.into(),
-                    squares: around(piece, count, |value| Some(f64::from(value) - mean)),
+                    squares: squared_deviations(piece, count, |value| Some(f64::from(value) - mean)),
                     ..PartialStatistics::default()
                 }
             }
@@ -216,8 +216,8 @@ macro_rules! large_integers {
                 let middle = sum.div_euclid(i128::from(count));
                 let narrow = i128::from(*max) - i128::from(*min) <= i128::from(i64::MAX);
                 let squares = match narrow {
-                    true => around(piece, count, |value| Some(value.wrapping_sub(middle as $type) as i64 as f64)),
-                    false => around(piece, count, |value| Some((i128::from(value) - middle) as f64)),
+                    true => squared_deviations(piece, count, |value| Some(value.wrapping_sub(middle as $type) as i64 as f64)),
+                    false => squared_deviations(piece, count, |value| Some((i128::from(value) - middle) as f64)),
                 };
                 let (min_int, max_int) = ((*min).into(), (*max).into());
                 PartialStatistics { count, min_int, max_int, sum_int: sum, squares, ..PartialStatistics::default() }

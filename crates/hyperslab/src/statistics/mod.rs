@@ -90,7 +90,7 @@ pub fn number_type(array: &Array) -> Option<DataType> {
 
 /// The number of blocks in which an array (or a `region` of it) is read.
 pub fn block_count(array: &Array, region: Option<&[Range<u64>]>) -> Result<u64> {
-    Ok(Blocks::new(array, &checked(array, region)?).count())
+    Ok(Blocks::new(array, &check_region(array, region)?).count())
 }
 
 /// Computes the statistics of an array.
@@ -151,7 +151,7 @@ pub fn statistics(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part
     }
 }
 
-fn checked(array: &Array, region: Option<&[Range<u64>]>) -> Result<Vec<Range<u64>>> {
+fn check_region(array: &Array, region: Option<&[Range<u64>]>) -> Result<Vec<Range<u64>>> {
     let shape = array.shape();
     let Some(region) = region else { return Ok(shape.iter().map(|n| 0..*n).collect()) };
     let fits = region.iter().zip(shape).all(|(range, n)| range.start <= range.end && range.end <= *n);
@@ -166,7 +166,7 @@ fn run<T: Number + Sync>(
     options: &StatisticsOptions<'_>,
     scale: Option<&Packing>,
 ) -> Result<PartialStatistics> {
-    let blocks = Blocks::new(array, &checked(array, options.region.as_deref())?);
+    let blocks = Blocks::new(array, &check_region(array, options.region.as_deref())?);
     let count = blocks.count();
     let numbers = options.blocks.clone().unwrap_or(0..count);
     let numbers = numbers.start..numbers.end.min(count);

@@ -176,7 +176,7 @@ pub fn schemes() -> Vec<&'static str> {
 pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     match reference::in_folder(location, options)? {
         Some(found) => Ok(found),
-        None => reference::behind(reach_store(location, options)?, options),
+        None => reference::open_references(reach_store(location, options)?, options),
     }
 }
 
@@ -184,7 +184,7 @@ pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
 pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     match reference::in_local_folder(path, options)? {
         Some(found) => Ok(found),
-        None => reference::behind(local::reach_path(path, options)?, options),
+        None => reference::open_references(local::reach_path(path, options)?, options),
     }
 }
 

@@ -56,12 +56,12 @@ impl Reference {
         let file = match &target.file {
             None => self.file.clone(),
             Some(name) => {
-                py.detach(|| self.file.other(name, Purpose::Link)).or_raise(py)?.ok_or_else(|| {
+                py.detach(|| self.file.open_other(name, Purpose::Link)).or_raise(py)?.ok_or_else(|| {
                     errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
                 })?
             }
         };
-        NodeHandle::found(py, || {
+        NodeHandle::open_found(py, || {
             DataFile::from(file.clone()).check_open()?;
             let path = file.path_of(target.address)?;
             Object::of_hdf5(&file, file.object_at(target.address, path.as_deref().unwrap_or(""))?)

@@ -215,12 +215,12 @@ fn run<'py>(
         };
         let options = CopyOptions { progress: Some(&teller), ..options };
         let result = work(&options);
-        (result, teller.raised.into_inner().or(teller.signals.raised()))
+        (result, teller.raised.into_inner().or(teller.signals.into_exception()))
     });
     match (result, raised) {
         (Ok(report), _) => facts(py, &report),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::any(py, &error)),
+        (Err(error), _) => Err(errors::to_exception(py, &error)),
     }
 }
 

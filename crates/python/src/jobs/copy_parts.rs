@@ -31,12 +31,12 @@ fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<
     let (result, raised) = py.detach(move || {
         let asking = Asking(Signals::default());
         let result = run(&asking);
-        (result, asking.0.raised())
+        (result, asking.0.into_exception())
     });
     match (result, raised) {
         (Ok(value), _) => Ok(value),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::any(py, &error)),
+        (Err(error), _) => Err(errors::to_exception(py, &error)),
     }
 }
 

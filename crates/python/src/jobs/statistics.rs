@@ -51,7 +51,7 @@ pub(crate) fn statistics_types(
     raw: bool,
 ) -> PyResult<Option<(String, bool)>> {
     let array = array.slot.get(py)?;
-    let types = NumberTypes::of(&array, raw).map_err(|error| errors::any(py, &error))?;
+    let types = NumberTypes::of(&array, raw).map_err(|error| errors::to_exception(py, &error))?;
     Ok(types.map(|types| (types.stored.numpy(), types.scaled)))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn statistics_types(
 #[pyfunction]
 pub(crate) fn packing(py: Python<'_>, array: &ArrayHandle) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
     let array = array.slot.get(py)?;
-    let found = Packing::of(&array).map_err(|error| errors::any(py, &error))?;
+    let found = Packing::of(&array).map_err(|error| errors::to_exception(py, &error))?;
     let stored = found.number_type(array.dtype()).numpy();
     Ok((stored, found.missing.into_iter().map(Cow::Owned).collect()))
 }
@@ -74,7 +74,7 @@ pub(crate) fn statistics_blocks(
     region: Option<Vec<(u64, u64)>>,
 ) -> PyResult<u64> {
     let array = array.slot.get(py)?;
-    block_count(&array, ranges(region).as_deref()).map_err(|error| errors::any(py, &error))
+    block_count(&array, ranges(region).as_deref()).map_err(|error| errors::to_exception(py, &error))
 }
 
 /// Returns statistics of the elements in some blocks. Calls `progress` with the number of processed
@@ -107,12 +107,12 @@ pub(crate) fn statistics_part<'py>(
             progress: Some(&teller),
         };
         let found = statistics(&array, &options);
-        (found, teller.raised.into_inner().or(teller.signals.raised()))
+        (found, teller.raised.into_inner().or(teller.signals.into_exception()))
     });
     match (found, raised) {
-        (Ok(part), _) => told(py, &part),
+        (Ok(part), _) => statistics_dict(py, &part),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::any(py, &error)),
+        (Err(error), _) => Err(errors::to_exception(py, &error)),
     }
 }
 
@@ -132,7 +132,7 @@ items! {
     }
 }
 
-fn told<'py>(py: Python<'py>, part: &PartialStatistics) -> PyResult<Bound<'py, PyDict>> {
+fn statistics_dict<'py>(py: Python<'py>, part: &PartialStatistics) -> PyResult<Bound<'py, PyDict>> {
     dict!(
         py, part { count, missing, min_int, max_int, sum_int, min, max, bins },
         "sum": (part.sum.high, part.sum.low), "squares": (part.squares.high, part.squares.low),
@@ -164,5 +164,5 @@ pub(crate) fn statistics_joined<'py>(
             bins,
         });
     }
-    told(py, &all)
+    statistics_dict(py, &all)
 }

@@ -45,7 +45,7 @@ impl MappingStore {
     }
 
     /// Sets the properties that the mapping's store declares.
-    pub(crate) fn that(self, consolidates: bool, checks_chunks: bool) -> Self {
+    pub(crate) fn with_properties(self, consolidates: bool, checks_chunks: bool) -> Self {
         MappingStore { consolidates, checks_chunks, ..self }
     }
 

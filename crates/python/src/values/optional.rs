@@ -30,7 +30,7 @@ pub(crate) fn type_of<'py>(value: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'
 }
 
 /// Converts elements that were read to a masked array.
-pub(crate) fn shown<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn to_masked_array<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
     call(found.py(), interned!(found.py(), "shown"), (found,))
 }
 

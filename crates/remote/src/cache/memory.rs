@@ -1,6 +1,6 @@
 //! The in-memory cache of one store.
 
-use super::{Id, pick, resolved};
+use super::{Id, pick, resolve_range};
 use crate::client::{Contents, Fetched, Wanted};
 use bytes::Bytes;
 use hyperslab_store::fork::Mutex;
@@ -64,7 +64,7 @@ impl Memory {
         if of.is_some_and(|of| !of.is(&object.contents)) {
             return None;
         }
-        let range = resolved(wanted, object.contents.size)?;
+        let range = resolve_range(wanted, object.contents.size)?;
         let ranges: Vec<Range<u64>> = object.kept.iter().map(|kept| kept.range.clone()).collect();
         let mut pieces = Vec::new();
         for (n, part) in pick(&range, &ranges)? {

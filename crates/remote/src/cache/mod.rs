@@ -119,7 +119,7 @@ impl Cache {
         wanted: &Wanted,
         of: Option<&Contents>,
     ) -> Option<Fetched> {
-        if self.off.load(Relaxed) || of.is_some_and(|of| of.strong().is_none()) {
+        if self.off.load(Relaxed) || of.is_some_and(|of| of.strong_tag().is_none()) {
             return None;
         }
         match &self.place {
@@ -158,7 +158,7 @@ impl Cache {
         };
         // Anything that would displace everything else is not kept.
         let fits = fetched.range.end - fetched.range.start <= limit / 4;
-        let is_kept = fits && !fetched.range.is_empty() && fetched.contents.strong().is_some();
+        let is_kept = fits && !fetched.range.is_empty() && fetched.contents.strong_tag().is_some();
         if !is_kept || self.failure.get().is_some() {
             return;
         }
@@ -222,7 +222,7 @@ async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 
 /// Which bytes of an object of this size are wanted. `None` if none are, or if the size does not
 /// fit.
-fn resolved(wanted: &Wanted, size: u64) -> Option<Range<u64>> {
+fn resolve_range(wanted: &Wanted, size: u64) -> Option<Range<u64>> {
     let range = match wanted {
         Wanted::All => 0..size,
         Wanted::AtMost(most) if size <= *most => 0..size,
@@ -248,7 +248,7 @@ fn pick(wanted: &Range<u64>, have: &[Range<u64>]) -> Option<Vec<(usize, Range<u6
 
 #[cfg(test)]
 mod tests {
-    use super::{Keep, pick, resolved};
+    use super::{Keep, pick, resolve_range};
     use crate::client::Wanted;
     use crate::settings::Settings;
     use crate::testing::in_memory_with;
@@ -282,7 +282,7 @@ mod tests {
             (Wanted::Suffix(9), 5, Some(0..5)),
             (Wanted::Suffix(2), 5, Some(3..5)),
         ] {
-            assert_eq!(resolved(&wanted, size), range, "{wanted:?} of {size}");
+            assert_eq!(resolve_range(&wanted, size), range, "{wanted:?} of {size}");
         }
     }
 }

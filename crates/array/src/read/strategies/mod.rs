@@ -17,7 +17,7 @@ use crate::execute::scratch::Scratch;
 use crate::layout::locate::Location;
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
-use crate::read::fetch::{Stored, fetch_stamped, lent};
+use crate::read::fetch::{Stored, fetch_stamped, lend_stored};
 use hyperslab_store::Stamp;
 
 /// All strategies, in the order in which they are tried.
@@ -74,7 +74,7 @@ const WHOLE: ReadStrategy = ReadStrategy {
     name: "",
     fits: |_, _| false,
     read: |chunk, scratch, stored| {
-        if let Some((lent, stamp)) = lent(chunk.layout, scratch, stored, chunk.keep)? {
+        if let Some((lent, stamp)) = lend_stored(chunk.layout, scratch, stored, chunk.keep)? {
             let place = chunk.strategy.place;
             return place(chunk, scratch, (*lent).as_ref(), stored.location, stamp).map(|()| true);
         }

@@ -12,7 +12,7 @@
 
 use super::parquet;
 use super::refs::{Odd, Ref};
-use super::template::shown;
+use super::template::excerpt;
 use ::parquet::data_type::ByteArray;
 use bytes::Bytes;
 use hyperslab_codec::room;
@@ -314,7 +314,7 @@ impl Records {
             bytes.resize_with(n, || Ok(None));
             bytes.push(opened.and_then(|opened| {
                 opened
-                    .map(|opened| whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url))
+                    .map(|opened| read_whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url))
                     .transpose()
             }));
         });
@@ -357,7 +357,7 @@ impl Records {
                     }
                     Err(why) => {
                         let text = String::from_utf8_lossy(path.data());
-                        let text = format!("{len} bytes at {offset} of '{}'", shown(&text));
+                        let text = format!("{len} bytes at {offset} of '{}'", excerpt(&text));
                         memory += text.len() + 64;
                         if memory > parquet::MOST_MEMORY {
                             return Err(parquet::too_much());
@@ -423,7 +423,7 @@ fn reference(path: &ByteArray, offset: i64, len: i64) -> std::result::Result<(&s
 }
 
 /// Reads all bytes of an open object, but at most one more than [`LARGEST`].
-fn whole(opened: &dyn hyperslab_store::Opened, key: &str, url: &str) -> Result<Vec<u8>> {
+fn read_whole(opened: &dyn hyperslab_store::Opened, key: &str, url: &str) -> Result<Vec<u8>> {
     let size = usize::try_from(opened.size()).unwrap_or(usize::MAX).min(LARGEST + 1);
     let mut bytes = room::zeros(size).ok_or_else(|| no_memory(key, url))?;
     opened.read_ranges(&mut [hyperslab_store::RangeRead { offset: 0, buf: &mut bytes }])?;

@@ -3,7 +3,7 @@
 //! All keys are in one text, one after the other, and so are the bytes from the document. Each URL
 //! is stored once. Entries are sorted by key, so the keys with a prefix form a range.
 
-use super::template::shown;
+use super::template::excerpt;
 use hyperslab_store::{Key, waiting};
 use hyperslab_zarr as zarr;
 use std::borrow::Cow;
@@ -78,16 +78,16 @@ impl Refs {
         self.keys.get(entry.key.range()).unwrap_or_default()
     }
 
-    fn inlined(&self, start: u64, len: u64) -> &[u8] {
+    fn inline_bytes(&self, start: u64, len: u64) -> &[u8] {
         let (start, len) = (start as usize, len as usize);
         self.inline.get(start..start.saturating_add(len)).unwrap_or_default()
     }
 
     fn value_of(&self, entry: &KeyReference) -> Ref<'_> {
         match (entry.target, entry.len) {
-            (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inlined(entry.offset, len))),
+            (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inline_bytes(entry.offset, len))),
             (ODD, len) => {
-                let told = std::str::from_utf8(self.inlined(entry.offset, len)).unwrap_or_default();
+                let told = std::str::from_utf8(self.inline_bytes(entry.offset, len)).unwrap_or_default();
                 let (text, why) = told.split_once('\0').unwrap_or((told, ""));
                 Ref::Odd(Odd { text: text.into(), why: why.into() })
             }
@@ -183,15 +183,15 @@ impl Builder {
     }
 
     /// Adds malformed text under a key, with the reason. Readers of the key get the error.
-    pub(super) fn odd(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
-        let (start, len) = self.told(text, why);
+    pub(super) fn add_malformed(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
+        let (start, len) = self.store_malformed(text, why);
         self.put(key, ODD, start, len)
     }
 
     /// Stores the text and the reason of a malformed reference.
-    fn told(&mut self, text: &str, why: &str) -> (u64, u64) {
+    fn store_malformed(&mut self, text: &str, why: &str) -> (u64, u64) {
         let start = self.refs.inline.len();
-        for part in [shown(text), "\0", why] {
+        for part in [excerpt(text), "\0", why] {
             self.refs.inline.extend_from_slice(part.as_bytes());
         }
         (start as u64, (self.refs.inline.len() - start) as u64)
@@ -203,7 +203,7 @@ impl Builder {
             && offset.checked_add(len).is_none_or(|end| end >> 63 != 0)
         {
             let why = "its offset and length are together more than 2⁶³ - 1";
-            return self.odd(key, &format!("{len} bytes at {offset}"), why);
+            return self.add_malformed(key, &format!("{len} bytes at {offset}"), why);
         }
         let target = self.number(text)?;
         let (offset, len) = range.unwrap_or((0, WHOLE));
@@ -276,7 +276,7 @@ impl Builder {
             let new = match change(url) {
                 Ok(new) => new,
                 Err(why) => {
-                    odd.insert(number, self.told(url, &why));
+                    odd.insert(number, self.store_malformed(url, &why));
                     String::new()
                 }
             };

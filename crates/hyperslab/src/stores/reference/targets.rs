@@ -157,7 +157,7 @@ impl Targets {
 
     /// A store like the targets' stores, if they are distant, to find out what requests cost.
     /// `url`: the URL of a target.
-    pub(super) fn like(&self, url: &str) -> Option<Arc<dyn Store>> {
+    pub(super) fn similar_store(&self, url: &str) -> Option<Arc<dyn Store>> {
         match self.locate(url).and_then(|location| self.check(location)).ok()? {
             Location::Path(_) => None,
             Location::Url(url) => self.reach(&url).ok().map(|(store, _)| store.clone()),
@@ -177,7 +177,7 @@ impl Targets {
         match &self.place {
             _ if path.is_absolute() => Ok(Location::Path(path)),
             DocumentLocation::Directory(directory) => Ok(Location::Path(directory.join(path))),
-            DocumentLocation::Url(place) => Ok(Location::Url(joined(place, url))),
+            DocumentLocation::Url(place) => Ok(Location::Url(join_url(place, url))),
         }
     }
 
@@ -277,7 +277,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Resolves a relative URL from a directory. Steps upwards end at the host.
-fn joined(directory: &str, relative: &str) -> String {
+fn join_url(directory: &str, relative: &str) -> String {
     let (scheme, rest) = directory.split_once("://").unwrap_or(("", directory));
     let mut parts: Vec<&str> = rest.split('/').collect();
     for part in relative.split('/') {
@@ -304,7 +304,7 @@ fn cut(url: &str) -> Option<(&str, String)> {
 }
 
 /// A URL for messages: without user, password and signature.
-pub(super) fn told(url: &str) -> String {
+pub(super) fn redact_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let host = if scheme.starts_with("abf") { host } else { host.rsplit('@').next().unwrap_or_default() };
@@ -431,8 +431,8 @@ mod tests {
         ] {
             assert_eq!(cut(url), parts.map(|(base, key)| (base, key.to_owned())), "{url}");
         }
-        assert_eq!(told("https://u:canary@h/a?canary"), "https://h/a");
-        assert_eq!(told("s3://b/a?b"), "s3://b/a?b");
-        assert_eq!(told("abfs://c@account/x"), "abfs://c@account/x");
+        assert_eq!(redact_url("https://u:canary@h/a?canary"), "https://h/a");
+        assert_eq!(redact_url("s3://b/a?b"), "s3://b/a?b");
+        assert_eq!(redact_url("abfs://c@account/x"), "abfs://c@account/x");
     }
 }
