@@ -438,14 +438,14 @@ def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
 ) -> None:
     rng = np.random.default_rng(seed)
     seen: list[tuple[Any, Any]] = []
-    planned, block, one = zarr_batches.planned, zarr_batches._block, zarr_batches._one
+    planned, block, one = zarr_batches.planned, zarr_batches._block, zarr_batches._plan_one_chunk
 
     def both(*arguments: Any, **keywords: Any) -> Any:
         monkeypatch.setattr(zarr_batches, "_block", block)
-        monkeypatch.setattr(zarr_batches, "_one", one)
+        monkeypatch.setattr(zarr_batches, "_plan_one_chunk", one)
         found = planned(*arguments, **keywords)
         monkeypatch.setattr(zarr_batches, "_block", lambda *_: None)
-        monkeypatch.setattr(zarr_batches, "_one", lambda *_: None)
+        monkeypatch.setattr(zarr_batches, "_plan_one_chunk", lambda *_: None)
         seen.append((found, planned(*arguments, **keywords)))
         return found
 

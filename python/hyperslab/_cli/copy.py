@@ -21,7 +21,7 @@ __all__ = ["copy"]
 
 def copy(wanted: dict[str, Any]) -> int:
     """Make the copy, print the messages for the user, and return the exit code."""
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, _on_terminate)
     try:
         _copy(wanted)
     except KeyboardInterrupt:
@@ -68,7 +68,7 @@ class _Terminated(BaseException):
     pass
 
 
-def _terminated(*_: Any) -> None:
+def _on_terminate(*_: Any) -> None:
     raise _Terminated
 
 

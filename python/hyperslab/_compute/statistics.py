@@ -162,7 +162,7 @@ def statistics(
         dtype, scaled = np.dtype(types[0]), types[1]
     given = parse_region(region, array.shape)
     place = [(int(axis.start), int(axis.stop)) for axis in given]
-    work = _Work(array, place, _missing(missing, dtype, array), raw, None)
+    work = _Work(array, place, _missing_bytes(missing, dtype, array), raw, None)
     if scaled:
         dtype = np.dtype("f8")
     edges = _edges(bins, range)
@@ -227,7 +227,7 @@ def _run(work: _Work, executor: Any, threads: int | None, progress: Progress | N
     return _native.statistics_joined([part for _, part in sorted(parts, key=lambda each: each[0])])
 
 
-def _missing(given: Any, dtype: np.dtype[Any], array: AnyArray) -> list[bytes]:
+def _missing_bytes(given: Any, dtype: np.dtype[Any], array: AnyArray) -> list[bytes]:
     """Return the bytes of values that count as missing. Leaves out values the type cannot hold."""
     if isinstance(given, str):
         if given != "fill":

@@ -218,7 +218,7 @@ def array(data: Any, **kwargs: Any) -> Array:
     codecs = [*listed(kwargs.get("filters")), kwargs.get("object_codec")]
     data = with_type(data, kwargs.get("dtype"), codecs)
     if is_zarr_array(data):
-        kwargs = _like(data, kwargs)
+        kwargs = _arguments_like(data, kwargs)
     chunks = None if is_zarr_array(data) else getattr(data, "chunks", None)
     if (
         isinstance(chunks, tuple)
@@ -232,7 +232,7 @@ def array(data: Any, **kwargs: Any) -> Array:
     return create(data.shape, data=data, **kwargs)
 
 
-def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments_like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of `create` that keep what they can of a Zarr array."""
     zarr_format = normalize_format(given.get("zarr_format") or data.metadata.zarr_format)
     wanted: dict[str, Any] = {

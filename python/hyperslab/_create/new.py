@@ -270,7 +270,7 @@ def create_array(
     if is_zarr_array(data):
         described_by = described(data, zarr_format, described_by)
     if access is not None:
-        chunks, shards = _advised(
+        chunks, shards = _advised_chunks(
             store, storage_options, shape, dtype, described_by["dimension_names"], access, chunks, shards
         )
     return new_array(
@@ -293,7 +293,7 @@ def create_array(
     )
 
 
-def _advised(
+def _advised_chunks(
     store: StoreLike,
     storage_options: Mapping[str, Any] | None,
     shape: Any,
@@ -348,7 +348,7 @@ def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: 
     filled = {name: each.default for name, each in known.items() if name not in own} | arguments
     access = filled.pop("access", None)
     if access is not None:
-        filled["chunks"], filled["shards"] = _advised(
+        filled["chunks"], filled["shards"] = _advised_chunks(
             store,
             filled["storage_options"],
             filled["shape"],
