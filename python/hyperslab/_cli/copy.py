@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab import _native
 from hyperslab._base.config import config
-from hyperslab._base.progress import bytes_text, shown
+from hyperslab._base.progress import bytes_text, show_progress
 from hyperslab._base.tasks import workers
 from hyperslab._copy.plan import CopyPlan, plan_copy
 from hyperslab._copy.text import count_text
@@ -121,7 +121,7 @@ def _slices(region: list[Any] | None) -> Any:
 
 def _run(plan: CopyPlan, client: Any, quiet: bool, **wanted: Any) -> None:
     shows = sys.stderr.isatty() and not quiet
-    with shown(shows, stays=False) as progress:
+    with show_progress(shows, stays=False) as progress:
         run = plan.run(client, progress=progress, **wanted)
     if quiet:
         return

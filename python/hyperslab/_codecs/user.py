@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from hyperslab import _native
-from hyperslab._codecs.codec import plain
+from hyperslab._codecs.codec import plain_json
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
@@ -223,7 +223,7 @@ def _v3_metadata(codec: Any) -> dict[str, Any]:
 
 
 def _check_document(document: dict[str, Any], codec: Any) -> dict[str, Any]:
-    found: dict[str, Any] = plain(document)
+    found: dict[str, Any] = plain_json(document)
     try:
         json.dumps(found)
     except (TypeError, ValueError) as error:

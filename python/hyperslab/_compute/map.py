@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 
 from hyperslab._base.config import parse_size
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._base.tasks import run_tasks
 from hyperslab._compute.blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._core.arguments import normalize_shape
@@ -156,7 +156,7 @@ def map_chunks(
         raise ArgumentTypeError(f"function: expected a function, found {type(function).__name__}")
 
     def fill(array: Array) -> None:
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             _map(array, function, inputs, region, halo, boundary, casting, budget, executor, told)
 
     if isinstance(target, Array):

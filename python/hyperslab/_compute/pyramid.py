@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab import _native
 from hyperslab._base.config import parse_size
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._codecs.codec import ZarrFormat
 from hyperslab._compute.blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._compute.downsample import METHODS, Downsampling, Method, check_method
@@ -232,7 +232,7 @@ def pyramid(
 
     told: Any = None
     try:
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             make()
     except BaseException:
         _undo(group, paths[own:], made_group)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._base.tasks import run_tasks
 from hyperslab._compute.map import parse_region
 from hyperslab._core.array_common import AnyArray
@@ -167,13 +167,13 @@ def statistics(
         dtype = np.dtype("f8")
     edges = _edges(bins, range)
     if isinstance(edges, int):
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             found = _run(work, executor, threads, told)
         ends = _ends(found, dtype)
         edges = [float(edge) for edge in np.linspace(*ends, edges + 1)]
     if edges is not None:
         work = _Work(array, place, work.missing, raw, edges)
-    with shown(progress) as told:
+    with show_progress(progress) as told:
         found = _run(work, executor, threads, told)
     return _result(found, dtype, edges)
 

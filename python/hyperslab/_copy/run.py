@@ -215,7 +215,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
                 place.remove_journal()
                 raise
     else:
-        with place.alone():
+        with place.lock_out_others():
             # The other run may have ended while this run waited.
             found = place.plan(plan)
             if found is None:
@@ -225,7 +225,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
             if place.is_finished():
                 place.take_over()
                 if not plan.is_into:
-                    place.above(plan).renew()
+                    place.enclosing_groups(plan).renew()
                 place.remove_journal()
                 return None
             place.check(plan, True)
@@ -262,7 +262,7 @@ def discard(plan: CopyPlan) -> bool:
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     if place.plan(plan) is None:
         return False
-    with place.alone():
+    with place.lock_out_others():
         place.take_over()
         place.discard(plan)
     return True

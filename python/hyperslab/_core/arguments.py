@@ -14,7 +14,7 @@ from hyperslab._core.attrs import attributes_text
 from hyperslab._elements.optional import is_optional, optional_dtype, value_dtype
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, Kind, kind_of, type_of
-from hyperslab._index.structure import packed, structure_text
+from hyperslab._index.structure import pack_structure, structure_text
 from hyperslab._native import largest_element, object_bytes, small_numbers, v3_data_type
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
 from hyperslab.codecs import object_codec as object_codec_type
@@ -351,7 +351,7 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
             "in Zarr v2 also object_codec (numcodecs.JSON() is for any objects that are JSON)"
         )
     if found.names is not None:
-        return packed(found, normalize_dtype)
+        return pack_structure(found, normalize_dtype)
     if found.subdtype is not None:
         raise DataTypeError(
             f"dtype {found}: only fields of structures are arrays; give the array itself more axes"
@@ -460,7 +460,7 @@ def take_object_codec(
             )
     if filters is not None and not isinstance(filters, str):
         rest: list[CodecLike] = []
-        for codec in listed(filters):
+        for codec in as_list(filters):
             found = object_codec_type(codec)
             if found is None:
                 rest.append(codec)
@@ -484,7 +484,7 @@ def take_object_codec(
     return dtype, filters, serializer, metadata
 
 
-def listed(codecs: CodecsLike) -> list[CodecLike]:
+def as_list(codecs: CodecsLike) -> list[CodecLike]:
     """Return a codec argument as a list. (``"auto"`` gives an empty list.)"""
     if codecs is None or isinstance(codecs, str):
         return []

@@ -10,7 +10,7 @@ from hyperslab._base.config import config as settings
 from hyperslab._core.cache import Cache, CacheLike, resolve_cache
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["NO_CONFIG", "ArrayConfig", "named", "parse_cache", "parse_config", "settled"]
+__all__ = ["NO_CONFIG", "ArrayConfig", "clear_named", "parse_cache", "parse_config", "resolve_config"]
 
 _NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
 # Accepted because zarr-python's ArrayConfig has them. They only change how shards are read over a
@@ -40,7 +40,7 @@ class ArrayConfig:
 NO_CONFIG = ArrayConfig()
 
 
-def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
+def resolve_config(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
     """Return the settings of an array opened now.
 
     In order of precedence: its own settings, its earlier settings, the values of
@@ -53,7 +53,7 @@ def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
     return ArrayConfig(**now)
 
 
-def named(config: Any) -> dict[str, None]:
+def clear_named(config: Any) -> dict[str, None]:
     """Return ``None`` for each setting that the caller named, to clear earlier values."""
     return {name: None for name in _settings(config) if name in vars(NO_CONFIG)}
 

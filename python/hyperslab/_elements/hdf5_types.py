@@ -24,17 +24,17 @@ from hyperslab._base.kin import Kin
 from hyperslab._native import Reference, RegionReference
 from hyperslab.errors import DataTypeError
 
-__all__ = ["Empty", "dtype_of", "is_text", "noted"]
+__all__ = ["Empty", "dtype_of", "is_text", "metadata_entry"]
 
 
-def noted(dtype: np.dtype[Any], key: str) -> Any:
+def metadata_entry(dtype: np.dtype[Any], key: str) -> Any:
     """Return an entry of a data type's metadata, or ``None``."""
     return None if dtype.metadata is None else dict(dtype.metadata).get(key)
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
     """Return True if elements are text of variable length."""
-    return noted(dtype, "vlen") in (str, bytes)
+    return metadata_entry(dtype, "vlen") in (str, bytes)
 
 
 class Empty(Kin):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._elements.masked import unmasked
-from hyperslab._elements.optional import check_out, fill_out, is_optional, packed, to_array
+from hyperslab._elements.optional import check_out, fill_out, is_optional, pack_optional, to_array
 from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
 from hyperslab._index.explain import Explain
 from hyperslab.errors import (
@@ -233,7 +233,7 @@ class View:
         """
         if out is not None and is_optional(self.dtype):
             check_out(out, self.array._memory_dtype, self.shape)
-            fill_out(out, packed(self.read(), self.array._memory_dtype))
+            fill_out(out, pack_optional(self.read(), self.array._memory_dtype))
             return out
         request = _Request(self)
         place = None if out is None else request.place_of(out)
@@ -263,7 +263,7 @@ class View:
         """
         kind = kind_of(self.dtype)[0]
         if is_optional(self.dtype):
-            given = packed(values, self.array._memory_dtype)
+            given = pack_optional(values, self.array._memory_dtype)
         elif kind in OBJECTS:
             given = objects_array(values, self.ndim)
         else:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Batch", "Grid", "Unplanned", "planned"]
+__all__ = ["Batch", "Grid", "Unplanned", "plan_batch"]
 
 # (byte getter, array spec, selection in the chunk, selection in the result, whether the chunk is
 # complete)
@@ -121,7 +121,7 @@ def _count_touched(selected: Any, length: int) -> int:
     return 1 if isinstance(selected, int) else len(selected)
 
 
-def planned(
+def plan_batch(
     batch: Batch, grid: Grid, prefix: str, drop_axes: tuple[int, ...], *, write: bool = False
 ) -> Planned:
     """Return the batch as one selection of the array, with exactly the batch's elements.

@@ -29,7 +29,7 @@ from zarr.storage import StorePath
 from hyperslab import _native
 from hyperslab._core.array import Array
 from hyperslab._core.array_config import ArrayConfig
-from hyperslab._zarr.batches import Batch, Edges, Grid, Planned, Steps, Unplanned, planned
+from hyperslab._zarr.batches import Batch, Edges, Grid, Planned, Steps, Unplanned, plan_batch
 from hyperslab._zarr.stores import EngineStore, engine_store
 from hyperslab.errors import HyperslabError, StoreError, UnsupportedError
 
@@ -332,7 +332,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         if self._prefix is None:
             above = getter.path.rsplit("/", grid.key_parts)
             self._prefix = f"{above[0]}/" if len(above) > grid.key_parts else ""
-        selected = planned(batch, grid, self._prefix, drop_axes, write=write)
+        selected = plan_batch(batch, grid, self._prefix, drop_axes, write=write)
         found = engine_store(store, asyncio.get_running_loop())
         config = spec.config
         key = (id(found), selected.array_shape, selected.axes, config.write_empty_chunks, config.order)

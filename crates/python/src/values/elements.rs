@@ -250,7 +250,7 @@ impl ArrayBase {
             Elements::Optional => {
                 let found = read_new(array.layout(), types.memory.bind(py), selection, reading)?;
                 if selection.is_scalar() {
-                    optional::shown_one(&found)
+                    optional::to_masked_element(&found)
                 } else {
                     optional::to_masked_array(&found)
                 }

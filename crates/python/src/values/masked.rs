@@ -75,7 +75,7 @@ pub(crate) fn fill_masked<'py>(
     static MASKED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = value.py();
     if array.optional().is_some() {
-        return optional::packed(value, dtype);
+        return optional::pack_optional(value, dtype);
     }
     if !value.is_instance(MASKED.import(py, "numpy.ma", "MaskedArray")?)? {
         return Ok(value.clone());
