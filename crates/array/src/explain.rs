@@ -172,12 +172,12 @@ fn explain(
         tasks: Vec::new(),
     };
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
-    let mut seen = Telling { list, write, cache, left: most, ..Telling::default() };
+    let mut seen = Telling { list, write, cache, remaining: most, ..Telling::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { tasks::write_limits(layout, None).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
     explain.threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, explain.chunks, limit);
-    explain.examined = most - seen.left;
+    explain.examined = most - seen.remaining;
     explain.objects = seen.objects.len();
     explain.strategies = seen.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
     Ok(explain)
@@ -198,7 +198,7 @@ struct Telling<'a> {
     write: bool,
     cache: Option<&'a ChunkCache>,
     /// How many more chunks may be examined.
-    left: usize,
+    remaining: usize,
     strategies: BTreeMap<&'static str, usize>,
     /// Lock numbers and keys of the objects. Arrays in different stores may use the same keys.
     objects: BTreeSet<(u64, String)>,
@@ -206,7 +206,7 @@ struct Telling<'a> {
 
 impl Telling<'_> {
     fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
-        self.left -= 1;
+        self.remaining -= 1;
         *self.strategies.entry(told.strategy.name()).or_default() += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.ranges = explain.ranges.saturating_add(told.ranges.len());
@@ -258,23 +258,23 @@ impl Telling<'_> {
             // Chunks in shards are visited by number. More than can be counted have no numbers.
             Lots::Shards(..) if plan.len() == usize::MAX => {}
             Lots::Cut(_) | Lots::Shards(..) => {
-                request.rounds(&lots, limits, self.left, None, &mut |found, steps| {
+                request.rounds(&lots, limits, self.remaining, None, &mut |found, steps| {
                     let mut steps = steps.iter().peekable();
                     for (n, lot) in found.iter().enumerate() {
                         let own =
                             std::iter::from_fn(|| steps.next_if(|(lot, _)| *lot == n).map(|(_, step)| step));
                         self.tell_lot(&request, lot, own, &mut scratch, explain)?;
                     }
-                    Ok(self.left > 0)
+                    Ok(self.remaining > 0)
                 })?;
             }
             Lots::Single(_) | Lots::Neighbours(..) | Lots::Objects(..) => {
                 for number in 0..lots.len() {
-                    if self.left == 0 {
+                    if self.remaining == 0 {
                         break;
                     }
                     let (mut lot, mut steps) = (Lot::default(), Vec::new());
-                    request.find(&lots, number, self.left, &mut scratch, &mut lot)?;
+                    request.find(&lots, number, self.remaining, &mut scratch, &mut lot)?;
                     request.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
                     self.tell_lot(&request, &lot, steps.iter(), &mut scratch, explain)?;
                 }
@@ -336,7 +336,7 @@ impl Telling<'_> {
                     }
                 }
                 Step::Held(n) => {
-                    if let Some((chunk, memory)) = lot.held.get(*n) {
+                    if let Some((chunk, memory)) = lot.cached.get(*n) {
                         tell(
                             chunk.object,
                             chunk.number,
@@ -363,12 +363,12 @@ impl Telling<'_> {
             }
             same
         });
-        if self.write && told.len() < self.left {
+        if self.write && told.len() < self.remaining {
             explain.bytes_copied = explain.bytes_copied.saturating_add(lot.others);
         }
-        if told.len() > self.left {
+        if told.len() > self.remaining {
             // Only some of the lot is examined, so leave out the gaps between its chunks.
-            told.truncate(self.left);
+            told.truncate(self.remaining);
             (gap_bytes, joined) = (0, 0);
         }
         told.into_iter().for_each(|(_, task)| self.tell(request.layout, task, explain));
@@ -466,7 +466,7 @@ impl Telling<'_> {
             None => Nesting::new(&left),
         };
         mosaic::read::explain(layout, mosaic, selection, strides, &mut |told| match told {
-            _ if self.left == 0 => Ok(()),
+            _ if self.remaining == 0 => Ok(()),
             mosaic::read::SourceStep::Read(source, selection, strides) => {
                 self.visit(source, selection, strides, Some(&nesting), explain)
             }

@@ -18,7 +18,7 @@ const WATCHED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Catches signals until it is dropped.
 pub(crate) struct Watch {
-    before: Vec<(libc::c_int, libc::sigaction)>,
+    old_actions: Vec<(libc::c_int, libc::sigaction)>,
 }
 
 impl Watch {
@@ -35,7 +35,7 @@ impl Watch {
                 before.push((signal, old));
             }
         }
-        Watch { before }
+        Watch { old_actions: before }
     }
 
     /// Returns whether a signal was received.
@@ -54,7 +54,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        for (signal, old) in &self.before {
+        for (signal, old) in &self.old_actions {
             let _ = action(*signal, Some(old));
         }
         hdf5::stop(false);

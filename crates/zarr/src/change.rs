@@ -44,12 +44,12 @@ impl Longer {
             self.old.delete_outside(&self.changed, lock, store, None)?;
         }
         let (path, name) = (self.old.path(), self.old.document_name());
-        let (now, seen) = lock.read_document(store, path, name, None)?;
+        let (now, state) = lock.read_document(store, path, name, None)?;
         // Without marks, another writer's equal metadata is mistaken for these rows, but only after
         // a resize.
         let same = || known && now.as_ref() == Some(self.changed.to_json());
-        if seen.is_of(self.mark).unwrap_or_else(same) {
-            seen.replace(self.old.to_json(), None)?;
+        if state.is_of(self.mark).unwrap_or_else(same) {
+            state.replace(self.old.to_json(), None)?;
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Array {
         let lock = node_lock::lock(&store, &path, ask)?;
         let name = if self.format() == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
-            let (mut stored, seen) = self.read_as(&lock, &store, name, ask)?;
+            let (mut stored, state) = self.read_as(&lock, &store, name, ask)?;
             let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
             match stored.format {
                 Format::V2 => stored.attributes = Some(attributes.clone()),
@@ -85,7 +85,7 @@ impl Array {
             }
             let now = self.of_stored(&stored)?;
             let document = if stored.format == Format::V2 { &attributes } else { &stored.document };
-            if !changed || seen.replace(document, ask)? {
+            if !changed || state.replace(document, ask)? {
                 self.become_stored(&stored, now);
                 return Ok(result);
             }
@@ -113,7 +113,7 @@ impl Array {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = node_lock::lock(&store, &path, ask)?;
         loop {
-            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let (stored, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
             let old = self.of_stored(&stored)?;
             let (changed, stored) = old.reshaped(shape)?;
             if changed.layout().shape() == old.layout().shape() {
@@ -122,7 +122,7 @@ impl Array {
             }
             // Writers store their queued data, and queue nothing until this is done.
             let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
-            if !changed.clear_new(&old, &seen, ask)? {
+            if !changed.clear_new(&old, &state, ask)? {
                 self.go_on(ask)?;
                 continue;
             }
@@ -130,13 +130,13 @@ impl Array {
                 // Objects past the end exist, but without keys that could delete them.
                 changed.delete_outside(&old, &lock, &store, ask)?;
             }
-            if !seen.replace(changed.to_json(), ask)? {
+            if !state.replace(changed.to_json(), ask)? {
                 self.go_on(ask)?;
                 continue;
             }
             if store.checks_chunks() {
-                let (_, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
-                changed.clear_new(&old, &seen, ask)?;
+                let (_, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
+                changed.clear_new(&old, &state, ask)?;
             }
             settled.note_resize(changed.layout().shape());
             self.become_stored(&stored, changed.clone());
@@ -169,21 +169,21 @@ impl Array {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = node_lock::lock(&store, &path, ask)?;
         // A store that checks chunks refuses new ones before the array has grown.
-        let reserves = |seen: &DocumentState<'_>| !seen.is_locked() || store.checks_chunks();
+        let reserves = |state: &DocumentState<'_>| !state.is_locked() || store.checks_chunks();
         let mut tried: Option<Longer> = None;
-        let (longer, seen) = loop {
-            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+        let (longer, state) = loop {
+            let (stored, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
             // The rows may be reserved although the server refused: a proxy may have sent the
             // request twice.
-            if let Some(longer) = tried.take_if(|longer| seen.follows(longer.mark)) {
-                break (longer, seen);
+            if let Some(longer) = tried.take_if(|longer| state.follows(longer.mark)) {
+                break (longer, state);
             }
             let longer = self.of_stored(&stored)?.lengthen(axis, more, like)?;
-            if more == 0 || !reserves(&seen) {
-                break (longer, seen);
+            if more == 0 || !reserves(&state) {
+                break (longer, state);
             }
-            match seen.replace_marked(longer.changed.to_json(), longer.mark, ask) {
-                Ok(true) => break (longer, seen),
+            match state.replace_marked(longer.changed.to_json(), longer.mark, ask) {
+                Ok(true) => break (longer, state),
                 Ok(false) => tried = Some(longer),
                 Err(error) => {
                     // The rows may be reserved or not, and only this writer can give them back.
@@ -201,15 +201,15 @@ impl Array {
             && let Err(error) = write(changed, *first)
         {
             // Report the first error. Elements that stay would be invisible, too.
-            let _ = if reserves(&seen) {
+            let _ = if reserves(&state) {
                 longer.give_back(&lock, &store, true)
             } else {
                 old.delete_outside(changed, &lock, &store, None)
             };
             return Err(error);
         }
-        if more > 0 && !reserves(&seen) {
-            seen.replace(changed.to_json(), ask)?;
+        if more > 0 && !reserves(&state) {
+            state.replace(changed.to_json(), ask)?;
         }
         self.become_stored(stored, changed.clone());
         Ok(())
@@ -226,9 +226,9 @@ impl Array {
         let store = self.store().clone();
         let lock = node_lock::lock(&store, self.path(), ask)?;
         loop {
-            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let (stored, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
             let now = self.of_stored(&stored)?;
-            if !now.metadata().moves_chunks || seen.replace(now.to_json(), ask)? {
+            if !now.metadata().moves_chunks || state.replace(now.to_json(), ask)? {
                 return Ok(());
             }
             self.go_on(ask)?;
@@ -262,8 +262,8 @@ impl Array {
         name: &str,
         ask: Option<Ask<'_>>,
     ) -> Result<(StoredNode, DocumentState<'s>)> {
-        let (stored, seen) = lock.read(store, self.path(), self.format(), name, ask)?;
-        Ok((stored.ok_or_else(|| self.not_found())?, seen))
+        let (stored, state) = lock.read(store, self.path(), self.format(), name, ask)?;
+        Ok((stored.ok_or_else(|| self.not_found())?, state))
     }
 
     /// The array with another extent, not stored yet, and its metadata.
@@ -321,8 +321,8 @@ impl Array {
         if from.iter().all(Option::is_none) {
             return Ok(());
         }
-        let (stored, seen) = lock.read_document(store, self.path(), self.document_name(), ask)?;
-        if !seen.is_locked() && stored.as_ref() != Some(self.to_json()) {
+        let (stored, state) = lock.read_document(store, self.path(), self.document_name(), ask)?;
+        if !state.is_locked() && stored.as_ref() != Some(self.to_json()) {
             return Ok(());
         }
         let mut outside = Vec::new();
@@ -330,7 +330,7 @@ impl Array {
             outside.push(key.as_str().to_owned());
             Ok(())
         })?;
-        self.delete_all(&outside, &seen, ask).map(drop)
+        self.delete_all(&outside, &state, ask).map(drop)
     }
 
     /// Finds objects that are named like the array's chunks before the array is created.
@@ -347,17 +347,17 @@ impl Array {
             return Ok(());
         }
         let lock = node_lock::lock(&store, self.path(), ask)?;
-        let (there, seen) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
+        let (there, state) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
         if there.is_none() {
-            self.delete_all(keys, &seen, ask)?;
+            self.delete_all(keys, &state, ask)?;
         }
         Ok(())
     }
 
     /// Deletes objects while the metadata is unchanged. Returns `false` once it has changed.
-    fn delete_all(&self, keys: &[String], seen: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn delete_all(&self, keys: &[String], state: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         for keys in keys.chunks(DELETED_AT_ONCE) {
-            if !seen.is_current()? {
+            if !state.is_current()? {
                 return Ok(false);
             }
             let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>()?;
@@ -369,7 +369,7 @@ impl Array {
     /// Removes everything that growing from `old` to this array would make visible.
     ///
     /// `old` is stored, this array is not yet. Returns `false` once the metadata has changed.
-    fn clear_new(&self, old: &Array, seen: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn clear_new(&self, old: &Array, state: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
@@ -389,11 +389,11 @@ impl Array {
             Ok(())
         })?;
         for object in &edges {
-            if !self.write_fill_value(before, object, seen, ask)? {
+            if !self.write_fill_value(before, object, state, ask)? {
                 return Ok(false);
             }
         }
-        self.delete_all(&outside, seen, ask)
+        self.delete_all(&outside, state, ask)
     }
 
     /// Overwrites the part of an object outside of `extent` with fill value.
@@ -404,7 +404,7 @@ impl Array {
         &self,
         extent: &[u64],
         object: &[u64],
-        seen: &DocumentState<'_>,
+        state: &DocumentState<'_>,
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
@@ -421,7 +421,7 @@ impl Array {
             });
             let indices: Vec<Index<'_>> = boxed.collect();
             let selection = Selection::new(layout.name(), layout.shape(), &indices)?;
-            if !selection.is_empty() && !self.blank_selection(&selection, seen, ask)? {
+            if !selection.is_empty() && !self.blank_selection(&selection, state, ask)? {
                 return Ok(false);
             }
         }
@@ -431,7 +431,7 @@ impl Array {
     fn blank_selection(
         &self,
         selection: &Selection,
-        seen: &DocumentState<'_>,
+        state: &DocumentState<'_>,
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
         let layout = self.layout();
@@ -441,7 +441,7 @@ impl Array {
         // change the object.
         let over = Mutex::new(None);
         let still = || {
-            let current = seen.is_current();
+            let current = state.is_current();
             let is_current = matches!(current, Ok(true));
             if !is_current {
                 *over.lock() = Some(current);

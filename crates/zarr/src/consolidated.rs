@@ -312,7 +312,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let name = if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA };
     loop {
         walk::check(ask)?;
-        let (own, seen) = lock.read(store, base, group.format(), name, ask)?;
+        let (own, state) = lock.read(store, base, group.format(), name, ask)?;
         let own = own.ok_or_else(|| group.not_found())?;
         let document = match group.format() {
             Format::V3 => {
@@ -325,7 +325,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
                 Json::from([("metadata", Json::Object(metadata)), ("zarr_consolidated_format", 1u32.into())])
             }
         };
-        if seen.replace(&document, ask)? {
+        if state.replace(&document, ask)? {
             return Ok(());
         }
     }
@@ -369,7 +369,7 @@ pub(crate) fn write_without(
     };
     loop {
         walk::check(ask)?;
-        let (document, seen) = lock.read_document(store, owner, name, ask)?;
+        let (document, state) = lock.read_document(store, owner, name, ask)?;
         let Some(mut document) = document else { return Ok(()) };
         let found = match format {
             Format::V3 => document.get_mut(MEMBER).and_then(|member| member.get_mut("metadata")),
@@ -385,7 +385,7 @@ pub(crate) fn write_without(
             }
             _ => return Ok(()),
         }
-        if seen.replace(&document, ask)? {
+        if state.replace(&document, ask)? {
             return Ok(());
         }
     }
@@ -410,10 +410,10 @@ pub(crate) fn put_own_attributes<'s>(
 ) -> Result<()> {
     loop {
         walk::check(ask)?;
-        let (document, seen) = lock.read_document(store, path, ZMETADATA, ask)?;
+        let (document, state) = lock.read_document(store, path, ZMETADATA, ask)?;
         let Some(mut document) = document else { return Ok(()) };
         let Some(attributes) = node::read_document(store, &join(path, ZATTRS))? else { return Ok(()) };
-        if !set_own_attributes(&mut document, attributes) || seen.replace(&document, ask)? {
+        if !set_own_attributes(&mut document, attributes) || state.replace(&document, ask)? {
             return Ok(());
         }
     }

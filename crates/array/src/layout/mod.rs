@@ -56,8 +56,8 @@ pub struct ArrayLayout {
     without: [Lazy<(u32, Arc<ArrayLayout>)>; KEPT],
 }
 
-/// Number of layouts that [`ArrayLayout::without_skipped_codecs`] keeps. More sets of left-out codecs are not in
-/// use.
+/// Number of layouts that [`ArrayLayout::without_skipped_codecs`] keeps. More sets of left-out
+/// codecs are not in use.
 const KEPT: usize = 4;
 
 impl ArrayLayout {

@@ -36,7 +36,7 @@ pub(crate) struct ChunkReader<'a> {
     /// First byte of the region in the decoded chunk.
     pub(crate) offset: usize,
     /// The decoded chunk, if a cache holds it.
-    pub(crate) held: Option<Arc<Memory>>,
+    pub(crate) cached: Option<Arc<Memory>>,
     /// `true` if a cache will keep the decoded chunk.
     pub(crate) keep: bool,
     /// `true` if its stored bytes are read together with its neighbours.
@@ -75,8 +75,18 @@ impl<'a> ChunkReader<'a> {
         let keep = request.keep.is_some() && !layout.encoding().chain().stores_decoded();
         let dst = request.target.at(&task.out);
         let strategy = strategies::LAST;
-        let mut this =
-            ChunkReader { strategy, request, layout, dst, places, region, offset, held, keep, joined };
+        let mut this = ChunkReader {
+            strategy,
+            request,
+            layout,
+            dst,
+            places,
+            region,
+            offset,
+            cached: held,
+            keep,
+            joined,
+        };
         this.strategy = strategies::choose(&this, task);
         this
     }

@@ -361,7 +361,7 @@ impl<'a> Request<'a> {
             };
             self.plan.task(self.layout, chunk.number, &mut scratch.task);
             match self.cached_chunk(self.layout, &scratch.task, key, location(&chunk), Some(*stamp))? {
-                Some(memory) => lot.held.push((chunk, memory)),
+                Some(memory) => lot.cached.push((chunk, memory)),
                 None => left.push(chunk),
             }
         }
@@ -500,7 +500,7 @@ impl<'a> Request<'a> {
                 let opened = lot.objects.get(alone.object).and_then(|object| object.opened.as_deref());
                 self.read_alone(Stored { location: alone.location, opened }, scratch)
             }),
-            Step::Held(n) => lot.held.get(*n).map_or(Ok(()), |(chunk, memory)| {
+            Step::Held(n) => lot.cached.get(*n).map_or(Ok(()), |(chunk, memory)| {
                 put_together(chunk.object, chunk.number, scratch);
                 let stored = Stored { location: location(chunk), opened: None };
                 let reader = ChunkReader::new(self, self.layout, &scratch.task, Some(memory.clone()), false);

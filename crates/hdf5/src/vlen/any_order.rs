@@ -54,7 +54,7 @@ struct Fetch {
 
 struct Taken {
     /// Number of shares that did not come yet.
-    left: usize,
+    remaining: usize,
     found: Option<Collections>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Fetches<'a> {
                 }
             }
         }
-        let state = || Mutex::new(Taken { left: shares, found: None });
+        let state = || Mutex::new(Taken { remaining: shares, found: None });
         let fetches = ranges.into_iter().map(|collections| Fetch { collections, state: state() }).collect();
         Fetches { addresses, shift, fetches, threads, waiting: AtomicU64::new(0) }
     }
@@ -90,11 +90,11 @@ impl<'a> Fetches<'a> {
     /// Returns the collections of a fetch to one share. `None`: the share does not need them.
     fn take(&self, fetch: &Fetch, batch: &IdBatch<'_>, needs: bool) -> Result<Option<Collections>> {
         let mut state = fetch.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.left = state.left.saturating_sub(1);
+        state.remaining = state.remaining.saturating_sub(1);
         let addresses = self.addresses.get(fetch.collections.clone()).unwrap_or_default();
         let size = bytes(addresses);
         if let Some(found) = state.found.clone() {
-            if state.left == 0 {
+            if state.remaining == 0 {
                 state.found = None;
                 self.waiting.fetch_sub(size, Ordering::Relaxed);
             }
@@ -105,7 +105,8 @@ impl<'a> Fetches<'a> {
         }
         // Fetch under the lock, so that no other share fetches the same collections.
         let found = Arc::new(batch.fetch(addresses)?);
-        if state.left > 0 && self.waiting.load(Ordering::Relaxed).saturating_add(size) <= batch.together {
+        if state.remaining > 0 && self.waiting.load(Ordering::Relaxed).saturating_add(size) <= batch.together
+        {
             self.waiting.fetch_add(size, Ordering::Relaxed);
             state.found = Some(found.clone());
         }

@@ -239,31 +239,31 @@ mod tests {
     #[test]
     fn sums_are_those_of_what_is_stored() {
         let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let summed = ChecksumStore::new(inner.clone());
+        let checksums = ChecksumStore::new(inner.clone());
         let key = |name| Key::new(name).unwrap();
-        summed.write(key("parts"), &[b"123", b"456789"]).unwrap();
-        summed.swap_owned(key("owned"), Expected::Any, &mut b"123456789".to_vec(), None).unwrap();
-        summed.swap(key("swapped"), Expected::Absent, &[b"123456789"], None).unwrap();
-        let mut grown = summed.replace(key("grown")).unwrap();
+        checksums.write(key("parts"), &[b"123", b"456789"]).unwrap();
+        checksums.swap_owned(key("owned"), Expected::Any, &mut b"123456789".to_vec(), None).unwrap();
+        checksums.swap(key("swapped"), Expected::Absent, &[b"123456789"], None).unwrap();
+        let mut grown = checksums.replace(key("grown")).unwrap();
         grown.append(&[b"1234", b"5"]).unwrap();
         grown.append(&[b"6789"]).unwrap();
         grown.commit().unwrap();
         // The checksum of this object is unknown, so it is read.
-        let mut changed = summed.replace(key("changed")).unwrap();
+        let mut changed = checksums.replace(key("changed")).unwrap();
         changed.append(&[b"xxx456789"]).unwrap();
         changed.overwrite(0, b"123").unwrap();
         changed.commit_over(Expected::Any, None).unwrap();
         for name in ["parts", "owned", "swapped", "grown", "changed"] {
             // The check value of CRC-64/NVME.
-            assert_eq!(summed.sum(key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
+            assert_eq!(checksums.sum(key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
             assert_eq!(read_sum(&*inner, key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
-            assert_eq!(summed.sums.lock().get(name).unwrap().is_some(), name != "changed");
+            assert_eq!(checksums.sums.lock().get(name).unwrap().is_some(), name != "changed");
         }
         // Later writes by others do not change the known checksum; a deletion removes it.
         inner.write(key("parts"), &[b"other"]).unwrap();
-        assert_eq!(summed.sum(key("parts")).unwrap(), 0xae8b_1486_0a79_9888);
-        summed.delete(key("parts")).unwrap();
-        assert_eq!(summed.sum(key("parts")).unwrap(), sum_of(&[]));
+        assert_eq!(checksums.sum(key("parts")).unwrap(), 0xae8b_1486_0a79_9888);
+        checksums.delete(key("parts")).unwrap();
+        assert_eq!(checksums.sum(key("parts")).unwrap(), sum_of(&[]));
         let long = vec![7; PIECE as usize * 2 + 5];
         inner.write(key("long"), &[&long]).unwrap();
         assert_eq!(read_sum(&*inner, key("long")).unwrap(), sum_of(&[&long]));

@@ -21,20 +21,20 @@ impl CodecSlots {
     /// Places codecs, given in encoding order. Fails with the first codec that the format cannot
     /// name.
     pub(super) fn new(codecs: &[Arc<dyn Codec>], format: Format) -> Result<Self, &Arc<dyn Codec>> {
-        let mut placed = CodecSlots::default();
+        let mut slots = CodecSlots::default();
         let (filters, rest) = codecs.split_at(count_filters(codecs));
         for codec in filters {
-            placed.filters.push(in_format(codec, format).ok_or(codec)?);
+            slots.filters.push(in_format(codec, format).ok_or(codec)?);
         }
         for codec in rest.iter().filter(|codec| codec.name() != "bytes") {
             let json = in_format(codec, format).ok_or(codec)?;
-            let is_first = placed.serializer.is_none() && placed.compressors.is_empty();
+            let is_first = slots.serializer.is_none() && slots.compressors.is_empty();
             match name(&json).is_some_and(|name| format == Format::ZarrV3 && registry::makes_bytes(name)) {
-                true if is_first => placed.serializer = Some(json),
-                _ => placed.compressors.push(json),
+                true if is_first => slots.serializer = Some(json),
+                _ => slots.compressors.push(json),
             }
         }
-        Ok(placed)
+        Ok(slots)
     }
 
     /// Returns `true` if each filter gets and returns elements of the types that it names.
@@ -146,10 +146,10 @@ mod tests {
             (r#"[{"id": "pcodec"}, {"id": "zstd"}]"#.into(), &[], Some("numcodecs.pcodec"), &["zstd"]),
             (r#"[{"id": "zstd"}]"#.into(), &[], None, &["zstd"]),
         ] {
-            let placed = CodecSlots::new(&codecs("<i4", &list), Format::ZarrV3).unwrap();
-            assert_eq!(names(&placed.filters), filters, "{list}");
-            assert_eq!(names(placed.serializer.as_slice()), Vec::from_iter(serializer));
-            assert_eq!(names(&placed.compressors), compressors);
+            let slots = CodecSlots::new(&codecs("<i4", &list), Format::ZarrV3).unwrap();
+            assert_eq!(names(&slots.filters), filters, "{list}");
+            assert_eq!(names(slots.serializer.as_slice()), Vec::from_iter(serializer));
+            assert_eq!(names(&slots.compressors), compressors);
         }
         let mut spec = ArraySpec::new(hyperslab_zarr::Format::V2, &[4], "<i4".parse().unwrap());
         let list = codecs("<i4", &format!(r#"[{delta}, {{"id": "crc32c"}}, {{"id": "zlib"}}]"#));
@@ -188,8 +188,8 @@ mod tests {
             ("<f8", r#"[{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f4"}]"#, false),
             ("<f8", r#"[{"id": "bitround", "keepbits": 3}]"#, true),
         ] {
-            let placed = CodecSlots::new(&codecs(dtype, list), Format::ZarrV3).unwrap();
-            assert_eq!(placed.are_of_elements(dtype.parse().unwrap()), fits, "{dtype} {list}");
+            let slots = CodecSlots::new(&codecs(dtype, list), Format::ZarrV3).unwrap();
+            assert_eq!(slots.are_of_elements(dtype.parse().unwrap()), fits, "{dtype} {list}");
         }
     }
 }

@@ -225,13 +225,13 @@ pub(super) fn convert(
     }
 
     let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
-        let mut placed = CodecSlots::new(&codecs, format)
+        let mut slots = CodecSlots::new(&codecs, format)
             .map_err(|codec| copying.refuse(format!("{format} has no codec {:?}{hint}", codec.name())))?;
-        if format == Format::ZarrV3 && !placed.are_of_elements(dtype) {
+        if format == Format::ZarrV3 && !slots.are_of_elements(dtype) {
             copying.note(NO_FILTERS);
-            placed = placed.without_filters();
+            slots = slots.without_filters();
         }
-        placed.put(&mut spec, format, stored);
+        slots.put(&mut spec, format, stored);
         Ok::<_, Error>(())
     };
     const HINT: &str = "; choose another compressor";

@@ -47,7 +47,7 @@ pub(super) struct Inventory<'o> {
 impl<'o> Inventory<'o> {
     /// Walks the source. `room`: the space for paths in the destination, if it is a directory.
     pub(super) fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
-        let mut walked = Inventory {
+        let mut inventory = Inventory {
             options,
             groups: Vec::new(),
             arrays: Vec::new(),
@@ -58,22 +58,22 @@ impl<'o> Inventory<'o> {
         match source {
             Node::Array(array) => {
                 let meaning = Meaning::of(source, [array].into_iter())?;
-                walked.add_array(&meaning, String::new(), array.clone())?;
+                inventory.add_array(&meaning, String::new(), array.clone())?;
             }
-            Node::Group(group) => walked.add_group(group, room)?,
+            Node::Group(group) => inventory.add_group(group, room)?,
         }
-        walked.check_region(source)?;
+        inventory.check_region(source)?;
         if let Some(chunks) = &options.chunks {
-            walked.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
+            inventory.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
         }
         if let Shards::Shape(shards) = &options.shards {
-            walked.check_rank("shards", SHARDS_KEPT, shards.len())?;
+            inventory.check_rank("shards", SHARDS_KEPT, shards.len())?;
         }
-        walked.report.notes =
-            walked.notes.iter().map(|(note, names)| format!("{note}: {}", list_names(names))).collect();
-        walked.report.groups = walked.groups.len() as u64;
-        walked.report.arrays = walked.arrays.len() as u64;
-        Ok(walked)
+        inventory.report.notes =
+            inventory.notes.iter().map(|(note, names)| format!("{note}: {}", list_names(names))).collect();
+        inventory.report.groups = inventory.groups.len() as u64;
+        inventory.report.arrays = inventory.arrays.len() as u64;
+        Ok(inventory)
     }
 
     /// Refuses a region that does not fit the source.

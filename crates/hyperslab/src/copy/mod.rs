@@ -257,11 +257,11 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     };
     refuse_file_name(&target)?;
     let origin = origin(source);
-    let walked = Inventory::new(source, Some(Room::of(&target)), options)?;
+    let inventory = Inventory::new(source, Some(Room::of(&target)), options)?;
     let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let beside = Beside::new(&target)?;
-    let report = walked.copy(&staged.store(), "", true, Some(beside))?;
+    let report = inventory.copy(&staged.store(), "", true, Some(beside))?;
     options.check()?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     let above = enclosing_groups::of_directory(&target, options.fsync)?;
@@ -277,10 +277,10 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
     let beside = target.as_deref().map(Beside::new).transpose()?;
-    let walked = Inventory::new(source, target.as_deref().map(Room::of), options)?;
+    let inventory = Inventory::new(source, target.as_deref().map(Room::of), options)?;
     // The copies are created in memory, only for their layouts.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window, .. }| {
+    let jobs = inventory.arrays.iter().map(|Member { path, array, spec, window, .. }| {
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
@@ -359,7 +359,7 @@ pub fn copy_to_store(
             }
         }
     }
-    let walked = Inventory::new(source, None, options)?;
+    let inventory = Inventory::new(source, None, options)?;
     if in_place {
         let occupied = || Error::Copy {
             array: store.url(),
@@ -370,7 +370,7 @@ pub fn copy_to_store(
         }
         // Documents are written last, so that nothing half-written opens.
         let staged = store.stage(None)?;
-        let report = walked.copy(&staged.store(), "", true, None)?;
+        let report = inventory.copy(&staged.store(), "", true, None)?;
         options.check()?;
         let ask: &dyn Fn() -> bool = &|| options.stops();
         if replaces {
@@ -385,7 +385,7 @@ pub fn copy_to_store(
     let above = zarr::EnclosingGroups::in_store(store, &path)?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     above.forget(Some(ask))?;
-    let report = walked.copy(store, &path, false, beside).inspect_err(|_| {
+    let report = inventory.copy(store, &path, false, beside).inspect_err(|_| {
         // Report the first error, not one of the cleanup.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {

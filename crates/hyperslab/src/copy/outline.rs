@@ -92,13 +92,13 @@ pub fn outline(
     crew: Crew,
     options: &CopyOptions<'_>,
 ) -> Result<Outline> {
-    let walked = Inventory::new(source, directory.map(Room::of), options)?;
+    let inventory = Inventory::new(source, directory.map(Room::of), options)?;
     let means = options.means(directory.map(Beside::new).transpose()?);
     let ask: &dyn Fn() -> bool = &|| options.stops();
     // For documents and layouts only.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let format = walked.format()?;
-    for (path, attributes) in &walked.groups {
+    let format = inventory.format()?;
+    for (path, attributes) in &inventory.groups {
         zarr::Group::create_with(
             nowhere.clone(),
             path,
@@ -109,10 +109,10 @@ pub fn outline(
         )?;
     }
     let (mut arrays, mut differs) = (Vec::new(), Vec::new());
-    let meaning = Meaning::of_copy(walked.arrays.iter().map(|member| &member.variable));
+    let meaning = Meaning::of_copy(inventory.arrays.iter().map(|member| &member.variable));
     // The temporary arrays of all arrays may be on the disk at the same time.
     let mut taken = 0u64;
-    for Member { path, array, variable, spec, window } in &walked.arrays {
+    for Member { path, array, variable, spec, window } in &inventory.arrays {
         options.check()?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
@@ -132,7 +132,7 @@ pub fn outline(
         taken = taken.saturating_add(outlined.plan.temporary_bytes());
         arrays.push(outlined);
     }
-    if walked.consolidated {
+    if inventory.consolidated {
         zarr::Group::open(&nowhere, "", Some(format), Consolidation::Ignore)?.consolidate(Some(ask))?;
     }
     let mut keys = nowhere.list(None)?;
@@ -147,7 +147,7 @@ pub fn outline(
         let text = String::from_utf8(text);
         documents.push((key, text.map_err(|_| Error::Options("a document is no text".into()))?));
     }
-    let report = walked.report;
+    let report = inventory.report;
     let (groups, notes, skipped) = (report.groups, report.notes, report.skipped);
     Ok(Outline { groups, documents, arrays, notes, skipped, differs })
 }

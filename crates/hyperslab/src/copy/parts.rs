@@ -75,8 +75,8 @@ pub fn copy_part(
     part: &Part,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
-    let summed = Arc::new(ChecksumStore::new(store.clone()));
-    let writing: Arc<dyn Store> = summed.clone();
+    let checksums = Arc::new(ChecksumStore::new(store.clone()));
+    let writing: Arc<dyn Store> = checksums.clone();
     let open = Opened::new(source, &writing, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let from = open.from.as_ref().unwrap_or(&open.job.source);
@@ -85,13 +85,13 @@ pub fn copy_part(
         Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
     }
     open.write_rest(part, Some(cancelled))?;
-    open.stamp(store, part, Some(&summed))
+    open.stamp(store, part, Some(&checksums))
 }
 
 /// Computes the stamp of a finished part. `contents`: also read all objects for checksums.
 pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part, contents: bool) -> Result<PartStamp> {
-    let summed = contents.then(|| ChecksumStore::new(store.clone()));
-    Opened::new(source, store, part)?.stamp(store, part, summed.as_ref())
+    let checksums = contents.then(|| ChecksumStore::new(store.clone()));
+    Opened::new(source, store, part)?.stamp(store, part, checksums.as_ref())
 }
 
 /// Compares a part of the copy with the source. Fails with [`Error::Mismatch`] if a value differs.
@@ -169,17 +169,17 @@ impl Opened {
         self.to.as_ref().unwrap_or(&self.job.target)
     }
 
-    /// Computes the stamp. `summed`: the store that knows checksums, if they are requested.
+    /// Computes the stamp. `checksums`: the store that knows checksums, if they are requested.
     fn stamp(
         &self,
         store: &Arc<dyn Store>,
         part: &Part,
-        summed: Option<&ChecksumStore>,
+        checksums: Option<&ChecksumStore>,
     ) -> Result<PartStamp> {
         let keys = self.keys(part)?;
         let look = |key: &String| -> Result<Option<ObjectState>> {
             let Some(numbers) = change_numbers(store, key)? else { return Ok(None) };
-            let sum = summed.map(|summed| summed.sum(Key::new(key)?)).transpose()?;
+            let sum = checksums.map(|checksums| checksums.sum(Key::new(key)?)).transpose()?;
             Ok(Some(ObjectState { numbers, sum: sum.unwrap_or(0) }))
         };
         let mut all = Vec::with_capacity(keys.len());
@@ -210,7 +210,7 @@ impl Opened {
             let exists = [u8::from(seen.is_some())];
             stamp.contents = fnv1a(fnv1a(fnv1a(stamp.contents, key.as_bytes()), &exists), &sum.to_le_bytes());
         }
-        if summed.is_none() {
+        if checksums.is_none() {
             stamp.contents = 0;
         }
         Ok(stamp)

@@ -36,7 +36,7 @@ fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
 #[derive(Default)]
 pub(crate) struct Signals {
     /// The clock is first read after the second task, so a request of one chunk does not read it.
-    asked: Cell<Option<Instant>>,
+    last_check: Cell<Option<Instant>>,
     begun: Cell<bool>,
     raised: RefCell<Option<PyErr>>,
 }
@@ -47,7 +47,7 @@ impl Signals {
         if !self.begun.replace(true) {
             return false;
         }
-        match look(&self.asked) {
+        match look(&self.last_check) {
             None => false,
             raised => {
                 *self.raised.borrow_mut() = raised;

@@ -19,14 +19,14 @@ use std::ops::Range;
 /// Reports the number of processed bytes to a Python function. Stops if that raises or a signal
 /// comes.
 struct Teller {
-    told: Option<Py<PyAny>>,
+    callback: Option<Py<PyAny>>,
     signals: Signals,
     raised: RefCell<Option<PyErr>>,
 }
 
 impl Progress for Teller {
     fn advance(&self, bytes: u64) {
-        let Some(told) = self.told.as_ref().filter(|_| bytes > 0) else { return };
+        let Some(told) = self.callback.as_ref().filter(|_| bytes > 0) else { return };
         if let Err(error) = Python::attach(|py| told.call1(py, (bytes,)).map(drop)) {
             self.raised.borrow_mut().get_or_insert(error);
         }
@@ -96,7 +96,7 @@ pub(crate) fn statistics_part<'py>(
     let array = (*array.slot.get(py)?).clone();
     let bins = edges.map(Bins::new).transpose().map_err(|why| errors::invalid(py, why))?;
     let (found, raised) = py.detach(|| {
-        let teller = Teller { told: progress, signals: Signals::default(), raised: RefCell::new(None) };
+        let teller = Teller { callback: progress, signals: Signals::default(), raised: RefCell::new(None) };
         let options = StatisticsOptions {
             region: ranges(region),
             missing,

@@ -98,7 +98,7 @@ pub(super) struct Records {
     /// The arrays, sorted by name.
     arrays: Vec<Array>,
     /// Gated.
-    kept: Mutex<RecordCache>,
+    cache: Mutex<RecordCache>,
     /// Gated.
     urls: RwLock<Urls>,
 }
@@ -137,7 +137,7 @@ impl Records {
         arrays.sort_by(|one, other| one.name.cmp(&other.name));
         let (kept, urls) = (Mutex::default(), RwLock::default());
         let prefix = prefix.trim_matches('/').to_owned();
-        Ok(Some(Records { store, url, prefix, rows, documents, arrays, kept, urls }))
+        Ok(Some(Records { store, url, prefix, rows, documents, arrays, cache: kept, urls }))
     }
 
     /// The reference under a key.
@@ -261,7 +261,7 @@ impl Records {
     }
 
     fn kept_file(&self, file: File) -> Option<Arc<Record>> {
-        let mut kept = self.kept.lock();
+        let mut kept = self.cache.lock();
         kept.turn += 1;
         let turn = kept.turn;
         let (record, used) = kept.files.get_mut(&file)?;
@@ -274,7 +274,7 @@ impl Records {
         let read = self.read(files)?;
         // Freed after the lock is released.
         let mut gone = Vec::new();
-        let mut kept = self.kept.lock();
+        let mut kept = self.cache.lock();
         for (file, record) in read {
             kept.turn += 1;
             let turn = kept.turn;

@@ -332,7 +332,7 @@ impl Opened for OpenPart<'_> {
 /// A held object in use. It stays open even if it is no longer held for others.
 #[derive(Debug)]
 struct OpenHeld {
-    held: Arc<HeldObject>,
+    object: Arc<HeldObject>,
     size: u64,
     stamp: Option<Stamp>,
     /// The common stamp of all reads so far. Gated.
@@ -345,13 +345,13 @@ impl OpenHeld {
         let (store, key) = &*held;
         let key = Key::new(key)?;
         let (Some(size), stamp) = (store.size(key)?, store.stamp(key)?) else { return Ok(None) };
-        Ok(Some(OpenHeld { held, size, stamp, vouched: Mutex::default() }))
+        Ok(Some(OpenHeld { object: held, size, stamp, vouched: Mutex::default() }))
     }
 }
 
 impl Opened for OpenHeld {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        let (store, key) = &*self.held;
+        let (store, key) = &*self.object;
         let (_, stamp) = store.read_ranges_stamped(Key::new(key)?, None, ranges)?;
         let mut vouched = self.vouched.lock();
         *vouched = Some(stamp.filter(|_| vouched.is_none_or(|before| before == stamp)));

@@ -102,7 +102,7 @@ pub(super) struct Targets {
     remote: Option<Remote>,
     bases: Next,
     /// Open files by target number. Gated.
-    held: Mutex<HashMap<u32, Arc<HeldObject>>>,
+    open_objects: Mutex<HashMap<u32, Arc<HeldObject>>>,
 }
 
 impl Targets {
@@ -118,12 +118,12 @@ impl Targets {
         let url = store.url().trim_end_matches('/').to_owned();
         let storage = Storage(storage.to_vec());
         let (own, remote, bases) = ((store, url), remote.cloned(), Next::new());
-        Targets { policy, place, own, storage, remote, bases, held: Mutex::default() }
+        Targets { policy, place, own, storage, remote, bases, open_objects: Mutex::default() }
     }
 
     /// Finds the target with this number and URL.
     pub(super) fn find(&self, number: u32, url: &str) -> Result<Found<'_>, NotFound> {
-        if let Some(held) = self.held.lock().get(&number) {
+        if let Some(held) = self.open_objects.lock().get(&number) {
             return Ok(Found::Held(held.clone()));
         }
         let held =
@@ -146,7 +146,7 @@ impl Targets {
                 }
             };
         let held = Arc::new(held);
-        let mut kept = self.held.lock();
+        let mut kept = self.open_objects.lock();
         let dropped = if kept.len() >= FILES { std::mem::take(&mut *kept) } else { HashMap::new() };
         let replaced = kept.insert(number, held.clone());
         // Release the lock before closing files.
