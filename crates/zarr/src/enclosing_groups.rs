@@ -1,9 +1,9 @@
 //! The groups above a node whose consolidated metadata contains the node.
 //!
 //! Consolidated metadata is a copy that readers trust. When a node is replaced, an outdated copy is
-//! worse than none: readers decode new chunks with the old metadata. [`EnclosingGroups::forget`] removes the
-//! node before it is replaced. [`EnclosingGroups::renew`] consolidates the groups again. If the process is
-//! killed in between, readers of consolidated metadata do not see the node.
+//! worse than none: readers decode new chunks with the old metadata. [`EnclosingGroups::forget`]
+//! removes the node before it is replaced. [`EnclosingGroups::renew`] consolidates the groups again.
+//! If the process is killed in between, readers of consolidated metadata do not see the node.
 
 use crate::consolidated::{self, is_stored};
 use crate::path::parents;

@@ -149,8 +149,8 @@ impl PackedPiece<'_> {
         };
     }
 
-    /// As [`PackedPiece::push`], for a value that is the first `len` of `bytes`. Most values are short,
-    /// and a copy of fixed length is faster.
+    /// As [`PackedPiece::push`], for a value that is the first `len` of `bytes`. Most values are
+    /// short, and a copy of fixed length is faster.
     #[inline]
     pub fn push_short(&mut self, bytes: &[u8; 16], len: usize) {
         let value = bytes.get(..len).unwrap_or(bytes);

@@ -7,8 +7,8 @@
 //! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job. Then it
 //!    waits until all queues are empty.
 //! 2. The shape changes.
-//! 3. [`Settled::note_resize`] tells the writers. A later write with a layout of the former shape is
-//!    refused if it does not lie in the new shape: the caller chose it before the array shrank.
+//! 3. [`Settled::note_resize`] tells the writers. A later write with a layout of the former shape
+//!    is refused if it does not lie in the new shape: the caller chose it before the array shrank.
 //!
 //! When an array is replaced or deleted ([`settle_below`]), only steps 1 and 2 are needed.
 //!

@@ -281,8 +281,8 @@ impl IdBatch<'_> {
         error.of(self.file, self.first_of(|other| other == id), id.1)
     }
 
-    /// Like [`IdBatch::element_error`]. Not inlined: a whole id would take registers that the usual case
-    /// needs.
+    /// Like [`IdBatch::element_error`]. Not inlined: a whole id would take registers that the
+    /// usual case needs.
     #[cold]
     #[inline(never)]
     fn about_this(&self, id: &Id, error: ObjectError) -> Hdf5Error {
