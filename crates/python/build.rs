@@ -1,4 +1,4 @@
-//! Inserts a function of `src/ending.rs` before Rust's function for unwinding stacks.
+//! Inserts a function of `src/gil/shutdown.rs` before Rust's function for unwinding stacks.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

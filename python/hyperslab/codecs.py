@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, runti
 import numpy as np
 
 from hyperslab._codecs import user
-from hyperslab._codecs.codec import Codec, ZarrFormat, plain
+from hyperslab._codecs.codec import Codec, ZarrFormat, plain_json
 from hyperslab._codecs.user import register_codec
 from hyperslab._codecs.words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
 from hyperslab._codecs.zarr import (
@@ -290,7 +290,9 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
             return None
     elif user.is_user_codec(codec):
         return None
-    found = cast("dict[str, Any]", codec.to_dict(2) if isinstance(codec, Codec) else plain(_metadata(codec)))
+    found = cast(
+        "dict[str, Any]", codec.to_dict(2) if isinstance(codec, Codec) else plain_json(_metadata(codec))
+    )
     name = str(found.get("id", found.get("name"))).removeprefix("numcodecs.")
     if name not in _OBJECT_CODECS:
         return None
@@ -321,7 +323,7 @@ def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
         return codec.to_dict(zarr_format)
     if user.is_user_codec(codec):
         return user.metadata_of(codec, zarr_format)
-    found = cast("dict[str, Any]", plain(_metadata(codec)))
+    found = cast("dict[str, Any]", plain_json(_metadata(codec)))
     if zarr_format == 3 and "id" in found:
         name = found["id"]
         known = _parse(found)

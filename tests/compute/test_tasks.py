@@ -201,7 +201,7 @@ def test_the_scheduler_of_dask_is_away(begun: int) -> None:
     for error in away():
         pool = tasks._Dask(Away(error, begun), "x")
         with pytest.raises(BrokenExecutor, match="scheduler of dask is gone.*resume=True") as caught:
-            list(tasks._elsewhere(abs, range(3), pool, 2, None))
+            list(tasks._run_on_pool(abs, range(3), pool, 2, None))
         assert error in (caught.value.__cause__, getattr(caught.value.__cause__, "__cause__", None))
 
 

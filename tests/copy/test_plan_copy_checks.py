@@ -237,15 +237,15 @@ def test_a_bar_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_bar_is_drawn_some_times_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    from hyperslab._base.progress import shown
+    from hyperslab._base.progress import show_progress
 
     begun = time.monotonic()
-    with shown(True) as progress:
+    with show_progress(True) as progress:
         for done in range(10_000):
             progress("copy", done, 10_000)
     drawn = capsys.readouterr().err.count("\r")
     assert drawn <= 3 + (time.monotonic() - begun) / 0.1
-    with pytest.raises(Stopped), shown(True) as progress:
+    with pytest.raises(Stopped), show_progress(True) as progress:
         progress("copy", 1, 2)
         raise Stopped
     said = capsys.readouterr().err

@@ -445,18 +445,18 @@ def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
 ) -> None:
     rng = np.random.default_rng(seed)
     seen: list[tuple[Any, Any]] = []
-    planned, block, one = zarr_batches.planned, zarr_batches._block, zarr_batches._one
+    planned, block, one = zarr_batches.plan_batch, zarr_batches._block, zarr_batches._plan_one_chunk
 
     def both(*arguments: Any, **keywords: Any) -> Any:
         monkeypatch.setattr(zarr_batches, "_block", block)
-        monkeypatch.setattr(zarr_batches, "_one", one)
+        monkeypatch.setattr(zarr_batches, "_plan_one_chunk", one)
         found = planned(*arguments, **keywords)
         monkeypatch.setattr(zarr_batches, "_block", lambda *_: None)
-        monkeypatch.setattr(zarr_batches, "_one", lambda *_: None)
+        monkeypatch.setattr(zarr_batches, "_plan_one_chunk", lambda *_: None)
         seen.append((found, planned(*arguments, **keywords)))
         return found
 
-    monkeypatch.setattr(zarr_pipeline, "planned", both)
+    monkeypatch.setattr(zarr_pipeline, "plan_batch", both)
     with using(OURS):
         array = zarr.create_array(zarr.storage.MemoryStore(), shape=(23, 40, 9), chunks=(4, 5, 3), dtype="i4")
     values = rng.integers(0, 99, array.shape).astype("i4")

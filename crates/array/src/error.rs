@@ -88,7 +88,7 @@ pub enum ArrayError {
         /// The cause.
         source: Box<CodecError>,
     },
-    /// An object that must exist does not: see [`crate::read::missing::check_stored`].
+    /// An object that must exist does not: see [`crate::read::missing_objects::check_stored`].
     #[error(
         "array '{array}', chunk {chunk:?}, key '{key}': it is not stored, and missing chunks are not read as fill values here"
     )]

@@ -10,8 +10,8 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::layout::mosaic::Mosaic;
 use crate::plan::Plan;
+use crate::plan::axis_memory::{AxisMemory, follow_selection};
 use crate::plan::lot::{Alone, Lot, Step};
-use crate::plan::mapped::{Mapped, along};
 use crate::plan::strategy::Strategy;
 use crate::read::cache::ChunkCache;
 use crate::read::chunk::{ChunkReader, join_touching};
@@ -151,7 +151,7 @@ fn explain(
     let shape = selection.shape();
     let bytes = element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     // Keep the sign of a negative step: it decides whether a chunk is one row of bytes.
-    let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
+    let strides = follow_selection(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
         array: layout.name().into(),
         write,
@@ -172,12 +172,12 @@ fn explain(
         tasks: Vec::new(),
     };
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
-    let mut seen = Telling { list, write, cache, left: most, ..Telling::default() };
+    let mut seen = Telling { list, write, cache, remaining: most, ..Telling::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { tasks::write_limits(layout, None).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
-    explain.threads = tasks::worthwhile(work, costs::INLINE_WORK, explain.chunks, limit);
-    explain.examined = most - seen.left;
+    explain.threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, explain.chunks, limit);
+    explain.examined = most - seen.remaining;
     explain.objects = seen.objects.len();
     explain.strategies = seen.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
     Ok(explain)
@@ -198,7 +198,7 @@ struct Telling<'a> {
     write: bool,
     cache: Option<&'a ChunkCache>,
     /// How many more chunks may be examined.
-    left: usize,
+    remaining: usize,
     strategies: BTreeMap<&'static str, usize>,
     /// Lock numbers and keys of the objects. Arrays in different stores may use the same keys.
     objects: BTreeSet<(u64, String)>,
@@ -206,7 +206,7 @@ struct Telling<'a> {
 
 impl Telling<'_> {
     fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
-        self.left -= 1;
+        self.remaining -= 1;
         *self.strategies.entry(told.strategy.name()).or_default() += 1;
         explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
         explain.ranges = explain.ranges.saturating_add(told.ranges.len());
@@ -245,7 +245,7 @@ impl Telling<'_> {
         explain.chunks = explain.chunks.saturating_add(plan.len());
         let limits = tasks::decoding_limits(layout, (tasks::limit(None), 0));
         let plan = if self.write { plan } else { plan.cut(layout, selection, limits.0) };
-        let target = Mapped::unread(strides);
+        let target = AxisMemory::without_memory(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
         let lots = match Lots::new(layout, &plan, limits.0)? {
@@ -258,23 +258,23 @@ impl Telling<'_> {
             // Chunks in shards are visited by number. More than can be counted have no numbers.
             Lots::Shards(..) if plan.len() == usize::MAX => {}
             Lots::Cut(_) | Lots::Shards(..) => {
-                request.rounds(&lots, limits, self.left, None, &mut |found, steps| {
+                request.rounds(&lots, limits, self.remaining, None, &mut |found, steps| {
                     let mut steps = steps.iter().peekable();
                     for (n, lot) in found.iter().enumerate() {
                         let own =
                             std::iter::from_fn(|| steps.next_if(|(lot, _)| *lot == n).map(|(_, step)| step));
                         self.tell_lot(&request, lot, own, &mut scratch, explain)?;
                     }
-                    Ok(self.left > 0)
+                    Ok(self.remaining > 0)
                 })?;
             }
             Lots::Single(_) | Lots::Neighbours(..) | Lots::Objects(..) => {
                 for number in 0..lots.len() {
-                    if self.left == 0 {
+                    if self.remaining == 0 {
                         break;
                     }
                     let (mut lot, mut steps) = (Lot::default(), Vec::new());
-                    request.find(&lots, number, self.left, &mut scratch, &mut lot)?;
+                    request.find(&lots, number, self.remaining, &mut scratch, &mut lot)?;
                     request.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
                     self.tell_lot(&request, &lot, steps.iter(), &mut scratch, explain)?;
                 }
@@ -336,7 +336,7 @@ impl Telling<'_> {
                     }
                 }
                 Step::Held(n) => {
-                    if let Some((chunk, memory)) = lot.held.get(*n) {
+                    if let Some((chunk, memory)) = lot.cached.get(*n) {
                         tell(
                             chunk.object,
                             chunk.number,
@@ -363,12 +363,12 @@ impl Telling<'_> {
             }
             same
         });
-        if self.write && told.len() < self.left {
+        if self.write && told.len() < self.remaining {
             explain.bytes_copied = explain.bytes_copied.saturating_add(lot.others);
         }
-        if told.len() > self.left {
+        if told.len() > self.remaining {
             // Only some of the lot is examined, so leave out the gaps between its chunks.
-            told.truncate(self.left);
+            told.truncate(self.remaining);
             (gap_bytes, joined) = (0, 0);
         }
         told.into_iter().for_each(|(_, task)| self.tell(request.layout, task, explain));
@@ -407,7 +407,7 @@ impl Telling<'_> {
         };
         if self.write {
             let (layout, task) = (request.layout, &scratch.task);
-            let some = match layout.without(place) {
+            let some = match layout.without_skipped_codecs(place) {
                 None => layout.of_chunk(&task.chunk)?,
                 some => some,
             };
@@ -460,17 +460,17 @@ impl Telling<'_> {
         if self.write {
             layout.check_writable()?;
         }
-        let left = Nesting::left();
+        let left = Nesting::parts_budget();
         let nesting = match nesting {
-            Some(nesting) => nesting.deeper(layout, mosaic.pieces().len(), 0)?,
+            Some(nesting) => nesting.descend(layout, mosaic.pieces().len(), 0)?,
             None => Nesting::new(&left),
         };
         mosaic::read::explain(layout, mosaic, selection, strides, &mut |told| match told {
-            _ if self.left == 0 => Ok(()),
-            mosaic::read::Told::Read(source, selection, strides) => {
+            _ if self.remaining == 0 => Ok(()),
+            mosaic::read::SourceStep::Read(source, selection, strides) => {
                 self.visit(source, selection, strides, Some(&nesting), explain)
             }
-            mosaic::read::Told::Fill(elements) => {
+            mosaic::read::SourceStep::Fill(elements) => {
                 let told = ExplainTask {
                     chunk: Vec::new(),
                     key: String::new(),

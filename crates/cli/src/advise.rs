@@ -53,7 +53,7 @@ impl Command for AdviseArgs {
             writeln!(out, "{}", to_json(&advice).to_text(Some(2)))?;
         } else {
             for line in advice.to_string().lines() {
-                writeln!(out, "{}", text::plain(line))?;
+                writeln!(out, "{}", text::sanitize(line))?;
             }
         }
         Ok(())

@@ -29,13 +29,13 @@ impl Command for CompactArgs {
     const NAME: &str = "compact";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-        let ask = || watch.interrupted();
+        let ask = || watch.is_interrupted();
         let arrays = match failure::open(&self.path)? {
             Node::Array(array) => vec![(self.path.clone(), array)],
             Node::Group(group) => {
                 let mut arrays = Vec::new();
                 for Below { path, kind, .. } in group.below(None, Some(&ask))? {
-                    if watch.interrupted() {
+                    if watch.is_interrupted() {
                         return Err(Error::Interrupted.into());
                     }
                     if kind != NodeKind::Array {
@@ -49,8 +49,8 @@ impl Command for CompactArgs {
                             let _ = writeln!(
                                 io::stderr(),
                                 "left out {}: {}",
-                                text::plain(&path),
-                                text::plain(&error.to_string())
+                                text::sanitize(&path),
+                                text::sanitize(&error.to_string())
                             );
                         }
                     }
@@ -64,7 +64,7 @@ impl Command for CompactArgs {
         }
         for (name, array) in &sharded {
             let line = compact(array, self.dry_run, watch)?;
-            writeln!(out, "{}  {line}", text::plain(name))?;
+            writeln!(out, "{}  {line}", text::sanitize(name))?;
             // An array may take long, so show each one when it is done.
             out.flush()?;
         }
@@ -74,9 +74,9 @@ impl Command for CompactArgs {
 
 /// `12.0 MiB → 8.0 MiB, 4.0 MiB given back`
 fn compact(array: &Array, dry: bool, watch: &Watch) -> Result<String, Failure> {
-    let stored = || array.chunks_stored(Some(&|| watch.interrupted()));
+    let stored = || array.chunks_stored(Some(&|| watch.is_interrupted()));
     let (_, before) = stored()?;
-    let reclaimed = array.compact(dry, Some(&|| watch.interrupted())).map_err(|error| match error {
+    let reclaimed = array.compact(dry, Some(&|| watch.is_interrupted())).map_err(|error| match error {
         Error::Interrupted => Failure::Stopped("every shard is as it was, or compacted"),
         error => error.into(),
     })?;

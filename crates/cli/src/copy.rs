@@ -4,7 +4,7 @@ use crate::args::{Chunks, chunks, shards, size};
 use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::meter::Meter;
-use crate::planned::PlannedCopy;
+use crate::planned_copy::PlannedCopy;
 use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;
@@ -138,7 +138,7 @@ impl Command for CopyArgs {
     const NAME: &str = "copy";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-        if self.planned().is_some() {
+        if self.planned_copy().is_some() {
             return Err(Failure::Usage(
                 "--resume and --scheduler are only in the program of the Python package: pip install hyperslab".into(),
             ));
@@ -150,7 +150,7 @@ impl Command for CopyArgs {
                 return Err(Failure::Usage("--explain with --target-region: add --resume".into()));
             }
             for (path, plan) in plan(&source, &self.destination, &options)? {
-                writeln!(out, "{}: {plan}", text::plain(&path))?;
+                writeln!(out, "{}: {plan}", text::sanitize(&path))?;
             }
             return Ok(());
         }
@@ -173,10 +173,10 @@ impl Command for CopyArgs {
         })?;
         if !self.quiet {
             for note in &report.notes {
-                writeln!(out, "note: {}", text::plain(note))?;
+                writeln!(out, "note: {}", text::sanitize(note))?;
             }
             for (path, why) in &report.skipped {
-                writeln!(out, "left out {}: {}", text::plain(path), text::plain(why))?;
+                writeln!(out, "left out {}: {}", text::sanitize(path), text::sanitize(why))?;
             }
             writeln!(out, "{}", summary(&report))?;
         }
@@ -201,7 +201,7 @@ impl FromStr for Codec {
 
 impl CopyArgs {
     /// The part for the Python package, if this is a copy in tasks.
-    pub(crate) fn planned(&self) -> Option<PlannedCopy> {
+    pub(crate) fn planned_copy(&self) -> Option<PlannedCopy> {
         let options = self.options();
         (self.resume || self.scheduler.is_some()).then(|| PlannedCopy {
             source: self.source.clone(),

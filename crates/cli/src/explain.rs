@@ -58,7 +58,7 @@ impl Command for ExplainArgs {
         } else {
             // Keys and names are untrusted.
             for line in explain.to_string().lines() {
-                writeln!(out, "{}", text::plain(line))?;
+                writeln!(out, "{}", text::sanitize(line))?;
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ impl Command for IndexArgs {
     const NAME: &str = "index";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-        let ask = || watch.interrupted();
+        let ask = || watch.is_interrupted();
         let node = failure::open(&self.path)?;
         let json = if self.json {
             chunks(&node, Some(&ask))?
@@ -59,7 +59,7 @@ impl Command for IndexArgs {
             let found = references(&node, &options, Some(&ask))?;
             for (path, why) in &found.skipped {
                 // Standard output has the references. This message may fail.
-                let _ = writeln!(io::stderr(), "left out {}: {}", text::plain(path), text::plain(why));
+                let _ = writeln!(io::stderr(), "left out {}: {}", text::sanitize(path), text::sanitize(why));
             }
             found.json
         };

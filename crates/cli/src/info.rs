@@ -35,7 +35,7 @@ impl Command for InfoArgs {
     const NAME: &str = "info";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-        let ask = || watch.interrupted();
+        let ask = || watch.is_interrupted();
         let (json, rows, attributes) = match failure::open(&self.path)? {
             Node::Array(array) => {
                 let info = array.info(Some(&ask))?;
@@ -159,9 +159,9 @@ fn group_rows(info: &GroupInfo) -> Vec<Fact> {
 
 fn print(path: &str, rows: &[Fact], attributes: &Json, out: &mut dyn Write) -> io::Result<()> {
     let style = Style::of_stdout();
-    writeln!(out, "{}", style.bold(&text::plain(path)))?;
+    writeln!(out, "{}", style.bold(&text::sanitize(path)))?;
     for (label, value) in rows {
-        writeln!(out, "  {}  {}", style.dim(&format!("{label:<11}")), text::plain(value))?;
+        writeln!(out, "  {}  {}", style.dim(&format!("{label:<11}")), text::sanitize(value))?;
     }
     let members = attributes.as_object().unwrap_or_default();
     if members.is_empty() {
@@ -170,7 +170,7 @@ fn print(path: &str, rows: &[Fact], attributes: &Json, out: &mut dyn Write) -> i
     writeln!(out, "  {}", style.dim("attributes"))?;
     let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(30);
     for (name, value) in members {
-        writeln!(out, "    {:<width$}  {}", text::plain(name), text::value(value, LONGEST))?;
+        writeln!(out, "    {:<width$}  {}", text::sanitize(name), text::value(value, LONGEST))?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ mod failure;
 mod index;
 mod info;
 mod meter;
-mod planned;
+mod planned_copy;
 mod selection;
 mod signals;
 mod stats;
@@ -24,7 +24,7 @@ mod tree;
 mod words;
 
 use command::{COMMANDS, Request};
-pub use planned::{PlannedCopy, planned_copy};
+pub use planned_copy::{PlannedCopy, planned_copy};
 use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -47,7 +47,7 @@ impl Progress for Meter<'_> {
     }
 
     fn array(&self, name: &str) {
-        self.bar.borrow().set_message(text::plain(name));
+        self.bar.borrow().set_message(text::sanitize(name));
     }
 
     fn advance(&self, bytes: u64) {
@@ -55,12 +55,12 @@ impl Progress for Meter<'_> {
     }
 
     fn cancelled(&self) -> bool {
-        self.watch.interrupted()
+        self.watch.is_interrupted()
     }
 }
 
 fn look() -> ProgressStyle {
-    let bar = if style::wanted() { "{bar:18.cyan/dim}" } else { "{bar:18}" };
+    let bar = if style::wants_colors() { "{bar:18.cyan/dim}" } else { "{bar:18}" };
     let template =
         format!("{{prefix}} {bar} {{percent:>3}}%  {{done:>9}}  {{rate:>11}}  {{left:>10}}  {{wide_msg}}");
     ProgressStyle::with_template(&template)

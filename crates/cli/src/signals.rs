@@ -18,7 +18,7 @@ const WATCHED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Catches signals until it is dropped.
 pub(crate) struct Watch {
-    before: Vec<(libc::c_int, libc::sigaction)>,
+    old_actions: Vec<(libc::c_int, libc::sigaction)>,
 }
 
 impl Watch {
@@ -30,16 +30,16 @@ impl Watch {
             if let Some(old) = action(signal, None)
                 // Signals that the parent process (nohup) ignores stay ignored.
                 && old.sa_sigaction != libc::SIG_IGN
-                && action(signal, Some(&catching())).is_some()
+                && action(signal, Some(&signal_action())).is_some()
             {
                 before.push((signal, old));
             }
         }
-        Watch { before }
+        Watch { old_actions: before }
     }
 
     /// Returns whether a signal was received.
-    pub(crate) fn interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         SIGNAL.load(Relaxed) != 0
     }
 
@@ -54,7 +54,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        for (signal, old) in &self.before {
+        for (signal, old) in &self.old_actions {
             let _ = action(*signal, Some(old));
         }
         hdf5::stop(false);
@@ -75,7 +75,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-fn catching() -> libc::sigaction {
+fn signal_action() -> libc::sigaction {
     // SAFETY: the structure is plain data, for which zeros are valid: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     let handler: extern "C" fn(libc::c_int) = on_signal;
@@ -104,13 +104,13 @@ mod tests {
     fn the_first_signal_is_noted_and_handlers_come_back() {
         let before = action(libc::SIGTERM, None).unwrap().sa_sigaction;
         let watch = Watch::start();
-        assert!(!watch.interrupted());
+        assert!(!watch.is_interrupted());
         // SAFETY: the handler for this signal is the one above.
         unsafe { libc::raise(libc::SIGTERM) };
-        assert!(watch.interrupted());
+        assert!(watch.is_interrupted());
         assert_eq!(watch.exit_code(), 143);
         drop(watch);
         assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, before);
-        assert!(!Watch::start().interrupted());
+        assert!(!Watch::start().is_interrupted());
     }
 }

@@ -8,7 +8,9 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::meaning::number_element;
-use hyperslab::statistics::{Bins, Part, StatisticsOptions, Told, number_type, statistics};
+use hyperslab::statistics::{
+    Bins, NumberTypes, PartialStatistics, StatisticsOptions, number_type, statistics,
+};
 use hyperslab::{Array, Below, DataType, Error, FileMeaning, Index, Json, Node, NodeKind};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -68,7 +70,7 @@ struct Found {
     name: String,
     is_float: bool,
     words: String,
-    part: Part,
+    part: PartialStatistics,
     bins: Option<Bins>,
 }
 
@@ -90,8 +92,8 @@ impl Command for StatsArgs {
                     Some(meaning) => Ok(meaning.variable(array)?.is_some()),
                     None => Ok::<_, Error>(true),
                 };
-                for Below { path, kind, .. } in group.below(None, Some(&|| watch.interrupted()))? {
-                    if watch.interrupted() {
+                for Below { path, kind, .. } in group.below(None, Some(&|| watch.is_interrupted()))? {
+                    if watch.is_interrupted() {
                         return Err(Error::Interrupted.into());
                     }
                     if kind != NodeKind::Array {
@@ -114,7 +116,7 @@ impl Command for StatsArgs {
                         // The other arrays are still worth showing. Writing this message may fail.
                         Err(error) => {
                             let why = error.message().unwrap_or_default();
-                            let _ = writeln!(io::stderr(), "left out {}: {why}", text::plain(&path));
+                            let _ = writeln!(io::stderr(), "left out {}: {why}", text::sanitize(&path));
                         }
                     }
                 }
@@ -135,7 +137,7 @@ impl Command for StatsArgs {
 impl StatsArgs {
     fn of(&self, name: String, array: &Array, meter: &Meter<'_>) -> Result<Found, Failure> {
         let words = array.type_words();
-        let Some(told) = Told::of(array, self.raw)? else {
+        let Some(told) = NumberTypes::of(array, self.raw)? else {
             statistics(array, &StatisticsOptions::default())?;
             return Err(Failure::Usage(format!("{name} has no numbers")));
         };
@@ -165,7 +167,7 @@ impl StatsArgs {
         let found = |part, bins| Found { name: name.clone(), is_float, words: words.clone(), part, bins };
         match self.bins {
             Some(count) if given.is_none() => {
-                let bins = even(between(&part, is_float), count)?;
+                let bins = even(histogram_range(&part, is_float), count)?;
                 Ok(found(run(Some(bins.clone()))?, Some(bins)))
             }
             _ => Ok(found(part, given)),
@@ -207,7 +209,7 @@ impl StatsArgs {
 }
 
 /// The range of a histogram, as in NumPy.
-fn between(part: &Part, is_float: bool) -> (f64, f64) {
+fn histogram_range(part: &PartialStatistics, is_float: bool) -> (f64, f64) {
     let (low, high) = match (part.count, is_float) {
         (0, _) => (0.0, 1.0),
         (_, true) => (part.min, part.max),
@@ -227,10 +229,10 @@ fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
 impl Found {
     /// Smallest and largest element as text. A dash if there are no elements.
     fn ends(&self) -> (String, String) {
-        let Part { count, min, max, min_int, max_int, .. } = self.part;
+        let PartialStatistics { count, min, max, min_int, max_int, .. } = self.part;
         match (count, self.is_float) {
             (0, _) => ("-".into(), "-".into()),
-            (_, true) => (short(min), short(max)),
+            (_, true) => (format_number(min), format_number(max)),
             _ => (min_int.to_string(), max_int.to_string()),
         }
     }
@@ -261,7 +263,7 @@ impl Found {
 }
 
 /// A number with six digits.
-fn short(n: f64) -> String {
+fn format_number(n: f64) -> String {
     let size = n.abs();
     if n == 0.0 || (1e-4..1e6).contains(&size) {
         let digits = if size >= 1.0 { 5 - (size.log10().floor() as usize).min(5) } else { 6 };
@@ -281,13 +283,13 @@ fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
         .iter()
         .map(|found| {
             let ((min, max), part) = (found.ends(), &found.part);
-            let number = |n: Option<f64>| n.map_or_else(|| "-".to_owned(), short);
+            let number = |n: Option<f64>| n.map_or_else(|| "-".to_owned(), format_number);
             let (count, missing) = (part.count.to_string(), part.missing.to_string());
-            [text::plain(&found.words), count, missing, min, max, number(part.mean()), number(part.std())]
+            [text::sanitize(&found.words), count, missing, min, max, number(part.mean()), number(part.std())]
         })
         .collect();
     let width = |text: &str| text.chars().count();
-    let name_width = all.iter().map(|found| width(&text::plain(&found.name))).max().unwrap_or(0);
+    let name_width = all.iter().map(|found| width(&text::sanitize(&found.name))).max().unwrap_or(0);
     let widths: [usize; 7] = std::array::from_fn(|column| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell));
         cells.max().unwrap_or(0).max(HEADINGS.get(column).map_or(0, |heading| heading.len()))
@@ -301,14 +303,14 @@ fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(out, "{}{}", " ".repeat(name_width), style.dim(&line(HEADINGS)))?;
     for (found, row) in all.iter().zip(&rows) {
-        let name = text::plain(&found.name);
+        let name = text::sanitize(&found.name);
         writeln!(out, "{name:<name_width$}{}", line(row.each_ref().map(String::as_str)))?;
     }
     for found in all {
         let Some(bins) = &found.bins else { continue };
         let most = found.part.bins.iter().copied().max().unwrap_or(0).max(1);
-        writeln!(out, "\n{}", text::plain(&found.name))?;
-        let edges: Vec<String> = bins.edges().iter().map(|edge| short(*edge)).collect();
+        writeln!(out, "\n{}", text::sanitize(&found.name))?;
+        let edges: Vec<String> = bins.edges().iter().map(|edge| format_number(*edge)).collect();
         let edge_width = edges.iter().map(String::len).max().unwrap_or(0);
         let count_width = most.to_string().len();
         for ((low, high), count) in edges.iter().zip(edges.iter().skip(1)).zip(&found.part.bins) {
@@ -336,7 +338,7 @@ mod tests {
             (f64::NAN, "nan"),
             (100.0, "100"),
         ] {
-            assert_eq!(short(number), text);
+            assert_eq!(format_number(number), text);
         }
     }
 

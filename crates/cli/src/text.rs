@@ -45,7 +45,7 @@ pub(crate) fn shape(shape: &[u64]) -> String {
 
 /// The element type of an array.
 pub(crate) fn element_type(array: &Array) -> String {
-    plain(&array.type_words())
+    sanitize(&array.type_words())
 }
 
 /// A codec as in the metadata: `zstd(level=3, checksum=false)`.
@@ -72,7 +72,7 @@ pub(crate) fn codec_name(json: &Json) -> String {
 }
 
 /// Untrusted text without characters that would control a terminal.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
@@ -81,14 +81,14 @@ pub(crate) fn plain(text: &str) -> String {
 /// Unlike in JSON, text is shown literally.
 pub(crate) fn value(json: &Json, longest: usize) -> String {
     let text = match json {
-        Json::String(text) => format!("\"{}\"", plain(text)),
+        Json::String(text) => format!("\"{}\"", sanitize(text)),
         other => other.to_text(None),
     };
-    shortened(&text, longest)
+    shorten(&text, longest)
 }
 
 /// A text of at most `longest` characters. A longer text is cut and ends in an ellipsis.
-pub(crate) fn shortened(text: &str, longest: usize) -> String {
+pub(crate) fn shorten(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some(_) => text.chars().take(longest.saturating_sub(1)).chain(['…']).collect(),
         None => text.to_owned(),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn text_from_outside() {
-        assert_eq!(plain("a\x1b[2Jb\n°"), "a\u{fffd}[2Jb\u{fffd}°");
+        assert_eq!(sanitize("a\x1b[2Jb\n°"), "a\u{fffd}[2Jb\u{fffd}°");
         assert_eq!(value(&"°C".into(), 10), "\"°C\"");
         assert_eq!(value(&Json::Array(vec![1u64.into(); 100]), 10), "[1, 1, 1,…");
     }

@@ -52,13 +52,13 @@ impl Command for TreeArgs {
     const NAME: &str = "tree";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-        let ask = || watch.interrupted();
+        let ask = || watch.is_interrupted();
         let style = Style::of_stdout();
         let (rows, format) = match failure::open(&self.path)? {
             Node::Array(array) => {
                 let row = Line {
                     branch: String::new(),
-                    name: text::plain(&self.path),
+                    name: text::sanitize(&self.path),
                     cells: cells(Ok(Node::Array(array)), &ask)?,
                 };
                 return Ok(print("", &[row], style, out)?);
@@ -68,7 +68,7 @@ impl Command for TreeArgs {
         writeln!(
             out,
             "{}  {}",
-            style.bold(&text::plain(&self.path)),
+            style.bold(&text::sanitize(&self.path)),
             style.dim(&format!("group, {format}"))
         )?;
         Ok(print(&self.path, &rows, style, out)?)
@@ -86,7 +86,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, 
             return Err(Error::Interrupted);
         }
         let mut names = path.split('/');
-        let name = text::plain(names.next_back().unwrap_or_default());
+        let name = text::sanitize(names.next_back().unwrap_or_default());
         let level = names.count();
         follows.resize(level + 1, false);
         let mut branch: String =
@@ -97,7 +97,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, 
         }
         let cells = match kind {
             NodeKind::Group => Cells::Group,
-            NodeKind::Link(target) => Cells::Other(format!("→ {}", text::plain(target))),
+            NodeKind::Link(target) => Cells::Other(format!("→ {}", text::sanitize(target))),
             NodeKind::Array => cells(group.open_below(below).and_then(Object::into_node), ask)?,
             other => Cells::Other(other.name().into()),
         };
@@ -138,7 +138,7 @@ fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     match facts {
         Err(Error::Interrupted) => Err(Error::Interrupted),
         // The other nodes are still worth showing.
-        Err(error) => Ok(Cells::Failure(text::plain(&error.to_string()))),
+        Err(error) => Ok(Cells::Failure(text::sanitize(&error.to_string()))),
         facts => facts,
     }
 }
@@ -167,7 +167,7 @@ fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut 
     let line = |cells: [&str; 5]| -> String {
         let mut line = String::new();
         for (column, (cell, full)) in cells.into_iter().zip(widths).enumerate() {
-            let cell = &text::shortened(cell, full);
+            let cell = &text::shorten(cell, full);
             let pad = " ".repeat(full.saturating_sub(width(cell)));
             // Sizes are right-aligned, because users compare them.
             let (before, after) = if column == 4 { (pad.as_str(), "") } else { ("", pad.as_str()) };

@@ -10,7 +10,7 @@ use crate::number::Number;
 /// An integer.
 pub(crate) trait Whole: Number {
     /// The integer with the same low bits.
-    fn low(value: i128) -> Self;
+    fn from_low_bits(value: i128) -> Self;
     /// The same integer.
     fn wide(self) -> i128;
     fn minus(self, other: Self) -> Self;
@@ -21,7 +21,7 @@ macro_rules! wholes {
     ($($type:ident)*) => {$(
         impl Whole for $type {
             #[inline(always)]
-            fn low(value: i128) -> Self {
+            fn from_low_bits(value: i128) -> Self {
                 value as $type
             }
 
@@ -67,13 +67,13 @@ pub(crate) use with_whole;
 /// One of NumPy's floats.
 pub(crate) trait Real: Number {
     /// The nearest number of this type.
-    fn near(value: f64) -> Self;
+    fn from_f64(value: f64) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    fn over(self, other: Self) -> Self;
+    fn divide(self, other: Self) -> Self;
     /// Rounds to the nearest whole number, ties to even. Keeps the sign of zero.
-    fn whole(self) -> Self;
+    fn round_half_even(self) -> Self;
     fn is_finite(self) -> bool;
 }
 
@@ -81,7 +81,7 @@ macro_rules! reals {
     ($($type:ident $no_fraction:literal $near:expr;)*) => {$(
         impl Real for $type {
             #[inline(always)]
-            fn near(value: f64) -> Self {
+            fn from_f64(value: f64) -> Self {
                 $near(value)
             }
 
@@ -101,14 +101,14 @@ macro_rules! reals {
             }
 
             #[inline(always)]
-            fn over(self, other: Self) -> Self {
+            fn divide(self, other: Self) -> Self {
                 self / other
             }
 
             // Without SSE 4.1, `round_ties_even` compiles to a call for each number. Every number
             // of at least `$no_fraction` is whole, so adding `$no_fraction` rounds.
             #[inline(always)]
-            fn whole(self) -> Self {
+            fn round_half_even(self) -> Self {
                 let magnitude = self.abs();
                 let rounded = (magnitude + $no_fraction) - $no_fraction;
                 let whole = if magnitude < $no_fraction { rounded } else { magnitude };
@@ -130,7 +130,7 @@ reals! {
 
 impl Real for Half {
     #[inline(always)]
-    fn near(value: f64) -> Self {
+    fn from_f64(value: f64) -> Self {
         Half::from_f64(value)
     }
 
@@ -150,13 +150,13 @@ impl Real for Half {
     }
 
     #[inline(always)]
-    fn over(self, other: Self) -> Self {
+    fn divide(self, other: Self) -> Self {
         Half::from_f32(self.to_f32() / other.to_f32())
     }
 
     #[inline(always)]
-    fn whole(self) -> Self {
-        Half::from_f32(Real::whole(self.to_f32()))
+    fn round_half_even(self) -> Self {
+        Half::from_f32(Real::round_half_even(self.to_f32()))
     }
 
     #[inline(always)]
@@ -188,11 +188,19 @@ mod tests {
         for value in "0.5 1.5 2.5 -0.5 -0.4 0.49999999999999994 8388607.5 4503599627370495.5 1e300".split(' ')
         {
             let (double, single): (f64, f32) = (value.parse().unwrap(), value.parse().unwrap());
-            assert_eq!(Real::whole(double).to_bits(), double.round_ties_even().to_bits(), "{value}");
-            assert_eq!(Real::whole(single).to_bits(), single.round_ties_even().to_bits(), "{value}");
+            assert_eq!(
+                Real::round_half_even(double).to_bits(),
+                double.round_ties_even().to_bits(),
+                "{value}"
+            );
+            assert_eq!(
+                Real::round_half_even(single).to_bits(),
+                single.round_ties_even().to_bits(),
+                "{value}"
+            );
         }
-        assert!(Real::whole(f64::NAN).is_nan());
-        assert_eq!(Real::whole(f64::NEG_INFINITY), f64::NEG_INFINITY);
-        assert_eq!(Half::near(2.5).whole().to_f32(), 2.0);
+        assert!(Real::round_half_even(f64::NAN).is_nan());
+        assert_eq!(Real::round_half_even(f64::NEG_INFINITY), f64::NEG_INFINITY);
+        assert_eq!(Half::from_f64(2.5).round_half_even().to_f32(), 2.0);
     }
 }

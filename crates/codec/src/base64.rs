@@ -7,7 +7,7 @@
 //! numcodecs skips characters outside the alphabet. Here they are an error: no encoder writes them.
 
 use crate::registry::{Config, NoFields};
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{Codec, CodecError, Racing, Result, Scratch, front};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -58,7 +58,7 @@ impl Codec for Base64 {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         let size = self.max_encoded(src.len());
         dst.truncate(size);
-        match BASE64.encode_slice(src, sized(dst, size, "base64")?) {
+        match BASE64.encode_slice(src, resize_buffer(dst, size, "base64")?) {
             Ok(_) => Ok(()),
             Err(error) => Err(CodecError::encode("base64", error.to_string())),
         }

@@ -20,7 +20,7 @@
 
 use crate::number::{NumberType, Numbers, each_block, map};
 use crate::registry::{Config, numcodecs_v3};
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{
     ArrayToArray, Codec, CodecError, Context, DataType, Kind, Racing, Result, Scratch, SmallBits, copy_front,
 };
@@ -93,7 +93,7 @@ macro_rules! rounds {
             const SIGN: $type = 1 << ($type::BITS - 1);
             /// The nearest multiple of a power of two; ties go to the even multiple.
             #[inline(always)]
-            fn nearest(value: $type, dropped: u32) -> $type {
+            fn round_to_multiple(value: $type, dropped: u32) -> $type {
                 let half = (1 << (dropped - 1)) - 1;
                 value.wrapping_add(half + (value >> dropped & 1)) & ($type::MAX << dropped)
             }
@@ -103,7 +103,7 @@ macro_rules! rounds {
                     let quiet = 1 << (mantissa - 1);
                     map(block, |value: $type| {
                         let nan = value & ($type::MAX << dropped) | quiet;
-                        if value & !SIGN > infinity { nan } else { nearest(value, dropped) }
+                        if value & !SIGN > infinity { nan } else { round_to_multiple(value, dropped) }
                     });
                 }
                 Bits::Mantissa(_) => {}
@@ -112,7 +112,7 @@ macro_rules! rounds {
                     if used <= keepbits {
                         return value;
                     }
-                    let (dropped, rounded) = (used - keepbits, nearest(value, used - keepbits));
+                    let (dropped, rounded) = (used - keepbits, round_to_multiple(value, used - keepbits));
                     let fits = match bits {
                         Bits::Signed => rounded & SIGN == value & SIGN,
                         _ => rounded >= value >> dropped << dropped,
@@ -140,7 +140,7 @@ impl Codec for BitRound {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.truncate(src.len());
-        let dst = sized(dst, src.len(), "bitround")?;
+        let dst = resize_buffer(dst, src.len(), "bitround")?;
         let of = |kind| Numbers { kind, order: self.dtype.order(), parts: 1 };
         let (keepbits, bits) = (self.keepbits, self.bits);
         match self.dtype.number_size() {

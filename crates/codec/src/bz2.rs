@@ -22,11 +22,11 @@ pub(crate) struct Bzip2 {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
-    #[serde(default = "one")]
+    #[serde(default = "default_level")]
     level: i32,
 }
 
-fn one() -> i32 {
+fn default_level() -> i32 {
     1
 }
 
@@ -69,7 +69,7 @@ impl Codec for Bzip2 {
             if status != Status::StreamEnd && decoded == left.len() as u64 {
                 // `dst` is full: the rest may be the end of the stream, or more data than there is
                 // room for.
-                let unread = behind(rest, &stream);
+                let unread = unread_input(rest, &stream);
                 status = run(&mut stream, unread, &mut [0])?;
                 if stream.total_out() > decoded {
                     return Err(chain::too_large("bzip2", room));
@@ -79,7 +79,7 @@ impl Codec for Bzip2 {
                 return Err(CodecError::corrupt("bzip2", format!("truncated after {} bytes", src.len())));
             }
             written += usize::try_from(decoded).unwrap_or(usize::MAX);
-            rest = behind(rest, &stream);
+            rest = unread_input(rest, &stream);
             if rest.is_empty() {
                 return Ok(written);
             }
@@ -118,7 +118,7 @@ impl Codec for Bzip2 {
 }
 
 /// The part of `src` that the stream has not read.
-fn behind<'a>(src: &'a [u8], stream: &Decompress) -> &'a [u8] {
+fn unread_input<'a>(src: &'a [u8], stream: &Decompress) -> &'a [u8] {
     usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default()
 }
 

@@ -136,7 +136,7 @@ struct Cast<'c> {
 
 impl Cast<'_> {
     /// The number in the other type, or `None` if that type cannot represent it.
-    fn one(self, value: Scalar) -> Option<Scalar> {
+    fn convert(self, value: Scalar) -> Option<Scalar> {
         let same = |key: Scalar| match (key, value) {
             (Scalar::Real(key), Scalar::Real(value)) => key == value || key.is_nan() && value.is_nan(),
             (key, value) => key == value,
@@ -281,7 +281,7 @@ impl CastValue {
                     NumberType::U64 => Scalar::Whole(u64::read(*bytes).into()),
                     _ => Scalar::Whole(i64::read(*bytes).into()),
                 };
-                *bytes = match cast.one(value) {
+                *bytes = match cast.convert(value) {
                     Some(Scalar::Real(real)) => real.to_ne_bytes(),
                     // The low bits are the same in both types.
                     Some(Scalar::Whole(whole)) => (whole as i64).to_ne_bytes(),
@@ -366,7 +366,7 @@ mod tests {
         ];
         let cast = |value, to, rounding, out_of_range| {
             let cast = Cast { pairs: &[], to, rounding, out_of_range };
-            match cast.one(value) {
+            match cast.convert(value) {
                 Some(Scalar::Whole(whole)) => Some(whole as f64),
                 Some(Scalar::Real(real)) => Some(real),
                 None => None,

@@ -19,7 +19,7 @@
 //! text that is no label as 0, and so loses it. Here that is an error.
 
 use crate::registry::Config;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{
     ArrayToArray, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front, room,
 };
@@ -171,7 +171,7 @@ impl Codec for Categorize {
         }
         let len = self.max_encoded(src.len());
         dst.truncate(len);
-        let stored = sized(dst, len, NAME)?.chunks_exact_mut(self.encoded.size());
+        let stored = resize_buffer(dst, len, NAME)?.chunks_exact_mut(self.encoded.size());
         for (to, element) in stored.zip(src.chunks_exact(size)) {
             let Some(number) = self.numbers.get(element) else {
                 let chars = element.as_chunks().0.iter().map(|bytes| match self.decoded.order() {

@@ -16,7 +16,7 @@
 use crate::categorize::{Fields, NAME, number, put_number};
 use crate::objects::{Each, Objects, element_of};
 use crate::registry::Config;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{CodecError, Context, DataType, Result};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ impl Objects for Categories {
 
     fn join(&self, elements: &[&[u8]], chunk: &mut Vec<u8>) -> Result<(), String> {
         let size = self.encoded.size();
-        let stored = sized(chunk, elements.len().saturating_mul(size), NAME)
+        let stored = resize_buffer(chunk, elements.len().saturating_mul(size), NAME)
             .map_err(|error| error.to_string())?
             .chunks_exact_mut(size);
         for (at, (to, element)) in stored.zip(elements).enumerate() {

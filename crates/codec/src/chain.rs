@@ -8,7 +8,7 @@
 //! If elements have variable length, the decoded size of the first codec is unknown. Buffers then
 //! grow as needed ([`crate::decode_bounded`]).
 
-use crate::bounded::decode_bounded;
+use crate::decode_bounded::decode_bounded;
 use crate::walk::{self, Between, Output, first_name, peel};
 use crate::{Codec, CodecError, Heap, Reach, Result, Scratch, Vlen};
 use std::ops::Range;
@@ -55,7 +55,7 @@ impl CodecChain {
     ///
     /// This is HDF5's filter mask. Bits beyond the chain mean nothing. The decoded size stays, so a
     /// codec that changes the size, such as a conversion of elements, must not be skipped.
-    pub fn without(&self, skipped: u32) -> CodecChain {
+    pub fn without_codecs(&self, skipped: u32) -> CodecChain {
         let left_out =
             |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
         let codecs = self.codecs.iter().enumerate().filter(|(i, _)| !left_out(*i));
@@ -476,19 +476,19 @@ mod tests {
     fn codecs_left_out() {
         let names = |chain: &CodecChain| chain.codecs().iter().map(|codec| codec.name()).collect::<Vec<_>>();
         let whole = chain("zstd gzip crc32c", 1000);
-        assert_eq!(names(&whole.without(0)), ["zstd", "gzip", "crc32c"]);
-        assert_eq!(names(&whole.without(0b010)), ["zstd", "crc32c"]);
-        assert_eq!(names(&whole.without(0b101)), ["gzip"]);
-        assert_eq!(names(&whole.without(!0b111)), ["zstd", "gzip", "crc32c"]);
-        assert!(whole.without(0b011).only_frames());
-        assert!(whole.without(u32::MAX).is_identity());
-        assert_eq!(whole.without(u32::MAX).max_encoded(), 1000);
+        assert_eq!(names(&whole.without_codecs(0)), ["zstd", "gzip", "crc32c"]);
+        assert_eq!(names(&whole.without_codecs(0b010)), ["zstd", "crc32c"]);
+        assert_eq!(names(&whole.without_codecs(0b101)), ["gzip"]);
+        assert_eq!(names(&whole.without_codecs(!0b111)), ["zstd", "gzip", "crc32c"]);
+        assert!(whole.without_codecs(0b011).only_frames());
+        assert!(whole.without_codecs(u32::MAX).is_identity());
+        assert_eq!(whole.without_codecs(u32::MAX).max_encoded(), 1000);
         let many = chain(&"crc32c ".repeat(40), 10);
-        assert_eq!(many.without(u32::MAX).codecs().len(), 8, "the mask has 32 bits");
+        assert_eq!(many.without_codecs(u32::MAX).codecs().len(), 8, "the mask has 32 bits");
 
         let ((_, stored), mut out, mut scratch) =
             (encoded("zstd crc32c", &[7; 1000]), [0; 1000], Scratch::default());
-        whole.without(0b010).decode(&stored, &mut out, &mut scratch, true).unwrap();
+        whole.without_codecs(0b010).decode(&stored, &mut out, &mut scratch, true).unwrap();
         assert_eq!(out, [7; 1000]);
         assert!(whole.decode(&stored, &mut out, &mut scratch, true).is_err());
     }

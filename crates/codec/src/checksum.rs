@@ -33,7 +33,7 @@ pub(crate) struct Fields {
 }
 
 /// The payload of a chunk. Unless `verify` is false, its checksum must be `sum`.
-pub(crate) fn checked<'a>(
+pub(crate) fn verify_payload<'a>(
     name: &'static str,
     location: Location,
     src: &'a [u8],
@@ -58,7 +58,7 @@ pub(crate) fn checked<'a>(
 }
 
 /// A chunk with its checksum. The copy is summed, because `src` may change.
-pub(crate) fn framed(
+pub(crate) fn append_checksum(
     codec: &'static str,
     location: Location,
     src: &[u8],
@@ -118,11 +118,11 @@ impl Codec for Checksum {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        copy_front(self.name, checked(self.name, self.location, src, true, self.sum())?, dst)
+        copy_front(self.name, verify_payload(self.name, self.location, src, true, self.sum())?, dst)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        framed(self.name, self.location, src, dst, self.sum())
+        append_checksum(self.name, self.location, src, dst, self.sum())
     }
 
     fn racing(&self) -> Racing {
@@ -134,7 +134,7 @@ impl Codec for Checksum {
     }
 
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
-        Some(checked(self.name, self.location, src, verify, self.sum()))
+        Some(verify_payload(self.name, self.location, src, verify, self.sum()))
     }
 
     fn to_v3(&self) -> Option<Value> {

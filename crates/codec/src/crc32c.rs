@@ -16,7 +16,7 @@
 //! The checksum, four bytes, little-endian, follows the bytes; numcodecs can also put it before
 //! them (`"location": "start"`).
 
-use crate::checksum::{Fields, Location, checked, framed, max_framed};
+use crate::checksum::{Fields, Location, append_checksum, max_framed, verify_payload};
 use crate::registry::{NoFields, configuration, configuration_v2};
 use crate::{Codec, Racing, Result, Scratch, copy_front};
 use serde_json::{Value, json};
@@ -52,11 +52,15 @@ impl Codec for Crc32c {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        copy_front("crc32c", checked("crc32c", self.location(), src, true, crc_fast::crc32_iscsi)?, dst)
+        copy_front(
+            "crc32c",
+            verify_payload("crc32c", self.location(), src, true, crc_fast::crc32_iscsi)?,
+            dst,
+        )
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        framed("crc32c", self.location(), src, dst, crc_fast::crc32_iscsi)
+        append_checksum("crc32c", self.location(), src, dst, crc_fast::crc32_iscsi)
     }
 
     fn racing(&self) -> Racing {
@@ -68,7 +72,7 @@ impl Codec for Crc32c {
     }
 
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
-        Some(checked("crc32c", self.location(), src, verify, crc_fast::crc32_iscsi))
+        Some(verify_payload("crc32c", self.location(), src, verify, crc_fast::crc32_iscsi))
     }
 
     fn to_v3(&self) -> Option<Value> {

@@ -78,7 +78,7 @@ trait Summed: Number {
     const NOTHING: Self;
     /// The start value of sums.
     const START: Self;
-    fn less(self, last: Self) -> Self;
+    fn subtract(self, last: Self) -> Self;
     fn plus(self, difference: Self) -> Self;
 }
 
@@ -89,7 +89,7 @@ macro_rules! summed {
             const START: Self = $start;
 
             #[inline(always)]
-            fn less(self, last: Self) -> Self {
+            fn subtract(self, last: Self) -> Self {
                 $less(self, last)
             }
 
@@ -129,7 +129,7 @@ fn differences<T: Summed, const PARTS: usize>(block: &mut [u8], last: &mut [T; P
     for element in T::split_mut(block).as_chunks_mut::<PARTS>().0 {
         for (bytes, last) in element.iter_mut().zip(&mut *last) {
             let value = T::read(*bytes);
-            *bytes = value.less(*last).bytes();
+            *bytes = value.subtract(*last).bytes();
             *last = value;
         }
     }
@@ -158,11 +158,11 @@ fn plain_differences<T: Summed, const PARTS: usize>(src: &[u8], dst: &mut [u8]) 
         let (numbers, dst) = (T::split(block), T::split_mut(dst));
         let Some((first, rest)) = dst.split_at_mut_checked(PARTS) else { return };
         for ((dst, value), last) in first.iter_mut().zip(numbers).zip(last) {
-            *dst = T::read(*value).less(last).bytes();
+            *dst = T::read(*value).subtract(last).bytes();
         }
         let next = numbers.iter().skip(PARTS);
         for ((dst, value), before) in rest.iter_mut().zip(next).zip(numbers) {
-            *dst = T::read(*value).less(T::read(*before)).bytes();
+            *dst = T::read(*value).subtract(T::read(*before)).bytes();
         }
         for (last, value) in last.iter_mut().rev().zip(numbers.iter().rev()) {
             *last = T::read(*value);

@@ -1,6 +1,6 @@
 //! Element types: what one element is in memory.
 
-use crate::low::low32;
+use crate::low_bits::low32;
 use crate::small::{SMALL, SmallNumber};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -4,9 +4,9 @@
 //! another type than the array's: `delta` loses nothing when it reads floats as integers.
 
 use crate::half::Half;
-use crate::low::{low16, low32};
+use crate::low_bits::{low16, low32};
 use crate::number::{Number, NumberType, Numbers, each_block};
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front};
 use serde_json::Value;
 
@@ -138,7 +138,7 @@ impl Elements {
         }
         let size = self.max_encoded(src.len());
         dst.truncate(size);
-        sized(dst, size, codec)
+        resize_buffer(dst, size, codec)
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) enum Scalar {
 
 impl Scalar {
     /// The number as an `f64`.
-    pub(crate) fn real(self) -> f64 {
+    pub(crate) fn to_f64(self) -> f64 {
         match self {
             Scalar::Whole(whole) => whole as f64,
             Scalar::Real(real) => real,
@@ -166,7 +166,7 @@ impl Scalar {
     /// Parses a number of type `kind`. Returns `None` if the type has no such number.
     pub(crate) fn parse(json: &Value, kind: NumberType) -> Option<Scalar> {
         if let Some((least, most)) = kind.range() {
-            let whole = whole(json)?;
+            let whole = integer_value(json)?;
             return (least..=most).contains(&whole).then_some(Scalar::Whole(whole));
         }
         let real = match json {
@@ -196,7 +196,7 @@ impl Scalar {
 }
 
 /// A JSON integer, also if written as `5.0`.
-fn whole(json: &Value) -> Option<i128> {
+fn integer_value(json: &Value) -> Option<i128> {
     let Value::Number(number) = json else { return None };
     number.as_i128().or_else(|| {
         let real = number.as_f64()?;

@@ -82,7 +82,7 @@ impl FixedScaleOffset {
 
     /// Offset and scale.
     fn parameters<T: Real>(&self) -> (T, T) {
-        let near = |number: &serde_json::Number| T::near(number.as_f64().unwrap_or(f64::NAN));
+        let near = |number: &serde_json::Number| T::from_f64(number.as_f64().unwrap_or(f64::NAN));
         (near(&self.offset), near(&self.scale))
     }
 }
@@ -98,7 +98,7 @@ impl Codec for FixedScaleOffset {
         macro_rules! decode {
             ($type:ident) => {{
                 let (offset, scale) = self.parameters::<$type>();
-                let restore = |value: $type| value.over(scale).plus(offset);
+                let restore = |value: $type| value.divide(scale).plus(offset);
                 self.elements.decode(self.name(), src, dst, within, |block| map(block, restore))
             }};
         }
@@ -110,7 +110,7 @@ impl Codec for FixedScaleOffset {
         if let Some((offset, scale)) = self.whole {
             macro_rules! encode {
                 ($type:ident) => {{
-                    let (offset, scale) = ($type::low(offset), $type::low(scale));
+                    let (offset, scale) = ($type::from_low_bits(offset), $type::from_low_bits(scale));
                     let change = |value: $type| value.minus(offset).times(scale);
                     self.elements.encode(self.name(), src, dst, kind, |block| map(block, change))
                 }};
@@ -121,7 +121,7 @@ impl Codec for FixedScaleOffset {
         macro_rules! encode {
             ($type:ident) => {{
                 let (offset, scale) = self.parameters::<$type>();
-                let change = |value: $type| value.minus(offset).times(scale).whole();
+                let change = |value: $type| value.minus(offset).times(scale).round_half_even();
                 self.elements.encode(self.name(), src, dst, within, |block| map(block, change))
             }};
         }

@@ -9,7 +9,7 @@
 //! `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both sums on little-endian
 //! machines, so both forms are accepted, as in the HDF5 library.
 
-use crate::low::low32;
+use crate::low_bits::low32;
 use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front, room};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ const LANES: usize = 16;
 const ROWS: usize = 360;
 
 impl Fletcher32 {
-    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
+    fn verify_payload<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
         let Some((payload, stored)) = src.split_last_chunk() else {
             let why = format!("truncated: {} bytes where the checksum alone takes 4", src.len());
             return Err(CodecError::corrupt("fletcher32", why));
@@ -46,7 +46,7 @@ impl Codec for Fletcher32 {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        copy_front("fletcher32", self.checked(src, true)?, dst)
+        copy_front("fletcher32", self.verify_payload(src, true)?, dst)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
@@ -68,7 +68,7 @@ impl Codec for Fletcher32 {
     }
 
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
-        Some(self.checked(src, verify))
+        Some(self.verify_payload(src, verify))
     }
 
     fn to_v3(&self) -> Option<Value> {

@@ -156,7 +156,7 @@ fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
 }
 
 /// All numbers of the client data. Fails unless there are exactly `N`.
-fn exactly<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
+fn exact_client_data<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
     let found = client_data.len();
     client_data
         .try_into()

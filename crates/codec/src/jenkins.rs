@@ -13,7 +13,7 @@
 //! The checksum covers the `prefix`, which is not stored, and the bytes. In numcodecs the prefix is
 //! an array of bytes, which it cannot write to metadata; here it is a list of numbers.
 
-use crate::checksum::{Location, checked, framed, max_framed};
+use crate::checksum::{Location, append_checksum, max_framed, verify_payload};
 use crate::registry::Config;
 use crate::{Codec, Racing, Result, Scratch, copy_front};
 use serde::Deserialize;
@@ -41,8 +41,8 @@ impl JenkinsLookup3 {
         }
     }
 
-    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
-        checked("jenkins_lookup3", Location::End, src, verify, |bytes| self.sum(bytes))
+    fn verify_payload<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
+        verify_payload("jenkins_lookup3", Location::End, src, verify, |bytes| self.sum(bytes))
     }
 
     fn configuration(&self) -> Value {
@@ -56,11 +56,11 @@ impl Codec for JenkinsLookup3 {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        copy_front("jenkins_lookup3", self.checked(src, true)?, dst)
+        copy_front("jenkins_lookup3", self.verify_payload(src, true)?, dst)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        framed("jenkins_lookup3", Location::End, src, dst, |bytes| self.sum(bytes))
+        append_checksum("jenkins_lookup3", Location::End, src, dst, |bytes| self.sum(bytes))
     }
 
     fn racing(&self) -> Racing {
@@ -72,7 +72,7 @@ impl Codec for JenkinsLookup3 {
     }
 
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
-        Some(self.checked(src, verify))
+        Some(self.verify_payload(src, verify))
     }
 
     fn to_v3(&self) -> Option<Value> {
@@ -95,7 +95,7 @@ pub fn lookup3(bytes: &[u8], initval: u32) -> u32 {
         state = mix(add(state, block));
         rest = later;
     }
-    if rest.is_empty() { state[2] } else { last(add(state, rest))[2] }
+    if rest.is_empty() { state[2] } else { final_mix(add(state, rest))[2] }
 }
 
 /// Adds up to 12 bytes; absent bytes count as zero.
@@ -125,7 +125,7 @@ fn mix([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
     [a, b, c]
 }
 
-fn last([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
+fn final_mix([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
     let step = |x: &mut u32, y: u32, turn: u32| *x = (*x ^ y).wrapping_sub(y.rotate_left(turn));
     step(&mut c, b, 14);
     step(&mut a, c, 11);

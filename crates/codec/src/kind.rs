@@ -170,7 +170,9 @@ impl<'a> ArrayCodecs<'a> {
                 let why = format!("{:?} cannot encode elements of variable length", codec.name());
                 return Err(CodecError::Unfit { why });
             }
-            _ if self.array.optional.is_some() => return Err(optional::unfit(codec.name())),
+            _ if self.array.optional.is_some() => {
+                return Err(optional::unsupported_codec_error(codec.name()));
+            }
             _ => self.changing.push(codec),
         }
         Ok(())
@@ -204,7 +206,7 @@ impl<'a> ArrayCodecs<'a> {
             return Err(CodecError::Unfit { why });
         }
         if array.optional.is_some() && !serializer.takes_optional() {
-            return Err(optional::unfit(serializer.name()));
+            return Err(optional::unsupported_codec_error(serializer.name()));
         }
         let stored = match serializer.byte_order() {
             Some(stored) if codecs.is_empty() => stored,

@@ -17,7 +17,6 @@ mod as_type;
 mod base64;
 mod bitround;
 mod blosc;
-mod bounded;
 mod bytes;
 mod bz2;
 mod cast_value;
@@ -27,6 +26,7 @@ mod cell_buffers;
 mod chain;
 mod checksum;
 mod crc32c;
+mod decode_bounded;
 mod deflate;
 mod delta;
 mod dtype;
@@ -42,7 +42,7 @@ mod jenkins;
 mod json2;
 mod json_text;
 mod kind;
-mod low;
+mod low_bits;
 mod lz4;
 mod lzma;
 pub mod message_pack;
@@ -57,7 +57,6 @@ mod plain_objects;
 mod prefix_sums;
 mod quantize;
 mod racing;
-mod registered;
 pub mod registry;
 mod reshape;
 pub mod room;
@@ -69,6 +68,7 @@ mod small;
 #[cfg(test)]
 mod testing;
 mod transpose;
+mod user_codecs;
 mod vlen;
 mod walk;
 mod zfp;
@@ -77,12 +77,12 @@ mod zlib;
 mod zstd;
 
 pub use blosc::{Blosc, BloscCompressor, BloscShuffle};
-pub use bounded::{
-    check_vlen_limit, decode_bounded, encode_any, set_vlen_chunk_bound, vlen_chunk_bound, vlen_limit,
-};
 pub use bytes::BytesCodec;
 pub use chain::CodecChain;
 pub use crc32c::Crc32c;
+pub use decode_bounded::{
+    check_vlen_limit, decode_bounded, encode_any, set_vlen_chunk_bound, vlen_chunk_bound, vlen_limit,
+};
 pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
 pub use error::{CodecError, Result};
 pub use gzip::Gzip;

@@ -125,7 +125,7 @@ impl Lzma {
             (RAW, Some(filters)) => Stream::new_raw_encoder(&chain_of(filters, most)?),
             _ => return Err(CodecError::encode("lzma", "format 0 can only be read; formats are 1 to 3")),
         };
-        made.map_err(|error| refused(&error, self))
+        made.map_err(|error| codec_error(&error, self))
     }
 
     /// A decoder for a stream that decodes to at most `room` bytes.
@@ -141,7 +141,7 @@ impl Lzma {
             }
             _ => Stream::new_auto_decoder(limit, 0),
         };
-        made.map_err(|error| refused(&error, self))
+        made.map_err(|error| codec_error(&error, self))
     }
 }
 
@@ -178,7 +178,7 @@ impl Filter {
     }
 
     /// The value of option `name`, the only one allowed in a filter other than LZMA.
-    fn only(&self, name: &str) -> Result<Option<u32>> {
+    fn sole_option(&self, name: &str) -> Result<Option<u32>> {
         if let Some((other, value)) = self.options.iter().find(|(key, _)| *key != name) {
             return Err(self.invalid(other, *value));
         }
@@ -204,14 +204,14 @@ fn chain_of(filters: &[Filter], most: u32) -> Result<Filters> {
             continue;
         }
         if filter.id == DELTA {
-            let distance = filter.only("dist")?.unwrap_or(1);
+            let distance = filter.sole_option("dist")?.unwrap_or(1);
             let Some(Ok(stored)) = distance.checked_sub(1).map(u8::try_from) else {
                 return Err(filter.invalid("dist", distance));
             };
             chain.delta_properties(&[stored]).map_err(|_| filter.invalid("dist", distance))?;
             continue;
         }
-        let offset = filter.only("start_offset")?.unwrap_or_default();
+        let offset = filter.sole_option("start_offset")?.unwrap_or_default();
         let properties = offset.to_le_bytes();
         let added = match filter.id {
             4 => chain.x86_properties(&properties),
@@ -245,7 +245,7 @@ impl Codec for Lzma {
             if status != Status::StreamEnd && decoded == left.len() as u64 {
                 // `dst` is full: the rest may be the end of the stream, or more data than there is
                 // room for.
-                let unread = behind(rest, &stream);
+                let unread = unread_input(rest, &stream);
                 status = run(&mut stream, unread, &mut [0])?;
                 if stream.total_out() > decoded {
                     return Err(chain::too_large("lzma", room));
@@ -256,8 +256,8 @@ impl Codec for Lzma {
                 return Err(CodecError::corrupt("lzma", why));
             }
             written += usize::try_from(decoded).unwrap_or(usize::MAX);
-            let is_only = rest.len() == src.len() && behind(rest, &stream).is_empty();
-            rest = behind(rest, &stream);
+            let is_only = rest.len() == src.len() && unread_input(rest, &stream).is_empty();
+            rest = unread_input(rest, &stream);
             // Many empty streams would only cost time. Besides, a raw stream ends with a zero byte.
             if decoded == 0 && !is_only {
                 let why = format!("an empty stream among others, {} bytes before the end", rest.len());
@@ -274,7 +274,7 @@ impl Codec for Lzma {
         let mut stream = self.encoder(u32::MAX)?;
         let mut status = Status::Ok;
         while status != Status::StreamEnd {
-            let rest = behind(src, &stream);
+            let rest = unread_input(src, &stream);
             room::reserve(dst, rest.len() / 4 + 4096, "lzma")?;
             let done = stream.process_vec(rest, dst, Action::Finish);
             status = done.map_err(|error| CodecError::encode("lzma", error.to_string()))?;
@@ -301,7 +301,7 @@ impl Lzma {
 }
 
 /// The part of `src` that the stream has not read.
-fn behind<'a>(src: &'a [u8], stream: &Stream) -> &'a [u8] {
+fn unread_input<'a>(src: &'a [u8], stream: &Stream) -> &'a [u8] {
     usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default()
 }
 
@@ -321,7 +321,7 @@ fn run(stream: &mut Stream, src: &[u8], dst: &mut [u8]) -> Result<Status> {
     })
 }
 
-fn refused(error: &Error, codec: &Lzma) -> CodecError {
+fn codec_error(error: &Error, codec: &Lzma) -> CodecError {
     match error {
         Error::Mem => CodecError::encode("lzma", "there is not enough memory for such a dictionary"),
         _ => CodecError::config("lzma", format!("the library refuses {}", codec.configuration())),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn codec_error() {
         for bad in [
             json!({"format": 4}),
             json!({"format": 2, "check": 4}),

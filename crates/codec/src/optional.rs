@@ -101,7 +101,7 @@ struct Object {
 }
 
 /// The error for a codec that cannot encode an array of elements that may be missing.
-pub(crate) fn unfit(codec: &str) -> CodecError {
+pub(crate) fn unsupported_codec_error(codec: &str) -> CodecError {
     let why = format!(
         "{codec:?} cannot encode elements that may be missing: it may stand in \"data_codecs\" of \"{NAME}\", for the \
          values that are there"

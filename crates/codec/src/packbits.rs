@@ -19,9 +19,9 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 
-use crate::low::low8;
+use crate::low_bits::low8;
 use crate::registry::Config;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{
     ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Racing, Result, Scratch, SmallBits,
     front,
@@ -98,7 +98,7 @@ impl PackBits {
     }
 
     /// The packed size of a chunk in bytes, and the number of padding bits in the last byte.
-    fn packed(&self) -> (usize, u8) {
+    fn packed_size(&self) -> (usize, u8) {
         let bits = self.count as u128 * u128::from(self.bits);
         let bytes = usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
         (bytes, low8(bits.div_ceil(8) as u64 * 8 - bits as u64))
@@ -122,7 +122,7 @@ impl PackBits {
 
     /// The packed bits, without the byte that holds the number of padding bits.
     fn payload<'a>(&self, src: &'a [u8]) -> Result<&'a [u8]> {
-        let (size, padding) = self.packed();
+        let (size, padding) = self.packed_size();
         let (found, payload) = match (self.fields.padding_encoding, src) {
             (Padding::None, _) => (Some(padding), src),
             (Padding::FirstByte, [found, payload @ ..]) | (Padding::LastByte, [payload @ .., found]) => {
@@ -202,10 +202,10 @@ impl Codec for PackBits {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         self.check(src.len())?;
-        let (size, padding) = self.packed();
+        let (size, padding) = self.packed_size();
         let stored = self.max_encoded(src.len());
         dst.truncate(stored);
-        let whole = sized(dst, stored, "packbits")?;
+        let whole = resize_buffer(dst, stored, "packbits")?;
         let packed = match (self.fields.padding_encoding, whole) {
             (Padding::FirstByte, [at, packed @ ..]) | (Padding::LastByte, [packed @ .., at]) => {
                 *at = padding;
@@ -253,7 +253,7 @@ impl Codec for PackBits {
     }
 
     fn max_encoded(&self, _: usize) -> usize {
-        self.packed().0.saturating_add(usize::from(self.fields.padding_encoding != Padding::None))
+        self.packed_size().0.saturating_add(usize::from(self.fields.padding_encoding != Padding::None))
     }
 
     fn to_v3(&self) -> Option<Value> {

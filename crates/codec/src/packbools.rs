@@ -16,9 +16,9 @@
 //! The first byte is the number of padding bits in the last byte. The first bool of a byte is its
 //! highest bit.
 
-use crate::low::low8;
+use crate::low_bits::low8;
 use crate::registry::{Config, NoFields, numcodecs_v3};
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{
     ArrayToArray, ByteOrder, Codec, CodecError, Context, DataType, Kind, Racing, Result, Scratch, front,
 };
@@ -171,7 +171,7 @@ impl Codec for PackBools {
         let size = self.max_encoded(src.len());
         dst.truncate(size);
         let (whole, rest) = src.as_chunks::<8>();
-        if let Some((padding, packed)) = sized(dst, size, "packbits")?.split_first_mut() {
+        if let Some((padding, packed)) = resize_buffer(dst, size, "packbits")?.split_first_mut() {
             *padding = low8((8 - rest.len() as u64) % 8);
             let (start, _) = packed.split_at_mut(whole.len().min(packed.len()));
             pack_all(whole, start);

@@ -17,7 +17,7 @@
 
 use crate::half::Half;
 use crate::json2::{self, Json2};
-use crate::low::{low16, low32};
+use crate::low_bits::{low16, low32};
 use crate::msgpack2::MsgPack2;
 use crate::objects::{Objects, element_of};
 use crate::registry::Config;

@@ -92,16 +92,16 @@ impl Codec for Quantize {
         let within = self.elements.from();
         macro_rules! encode {
             ($type:ident) => {{
-                let scale = $type::near(self.scale());
-                if !scale.is_finite() || scale.times(scale) == $type::near(0.0) {
+                let scale = $type::from_f64(self.scale());
+                if !scale.is_finite() || scale.times(scale) == $type::from_f64(0.0) {
                     let why =
                         format!("elements of {} cannot hold {} digits", self.elements.decoded, self.digits);
                     return Err(CodecError::encode("quantize", why));
                 }
                 // The scale is a power of two, and so is its inverse. Multiplying by the inverse is
                 // exact and faster.
-                let inverse = $type::near(1.0).over(scale);
-                let change = |value: $type| scale.times(value).whole().times(inverse);
+                let inverse = $type::from_f64(1.0).divide(scale);
+                let change = |value: $type| scale.times(value).round_half_even().times(inverse);
                 self.elements.encode("quantize", src, dst, within, |block| map(block, change))
             }};
         }

@@ -21,10 +21,10 @@ use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
 use crate::plain_objects::PlainObjects;
 use crate::quantize::Quantize;
-use crate::registered;
 use crate::reshape::Reshape;
 use crate::scale_offset::ScaleOffset;
 use crate::shuffle::Shuffle;
+use crate::user_codecs;
 use crate::zfp::Zfp;
 use crate::zfpy::Zfpy;
 use crate::{
@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-pub use crate::registered::{Finder, found, is_reserved, register, set_finder};
+pub use crate::user_codecs::{Finder, finder_count, is_reserved, register, set_finder};
 
 /// The metadata of one codec.
 #[derive(Clone, Copy, Debug)]
@@ -189,9 +189,9 @@ pub const MOST_CODECS: usize = 64;
 /// `true` if the codec with this Zarr v3 name is an array-to-bytes codec.
 pub fn makes_bytes(name: &str) -> bool {
     let name = current_name(name);
-    match CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name)) {
+    match CODECS.0.iter().chain(user_codecs::registrations()).find(|line| line.v3.contains(&name)) {
         Some(line) => matches!(line.make, Make::ArrayToBytes(_)),
-        None => registered::finds_bytes(name),
+        None => user_codecs::finds_bytes(name),
     }
 }
 
@@ -200,7 +200,7 @@ pub fn makes_bytes(name: &str) -> bool {
 /// Returns `None` if only a finder knows the codec.
 pub fn is_filter(name: &str) -> Option<bool> {
     let name = current_name(name);
-    let line = CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name))?;
+    let line = CODECS.0.iter().chain(user_codecs::registrations()).find(|line| line.v3.contains(&name))?;
     Some(matches!(line.make, Make::ArrayToArray(_)))
 }
 
@@ -227,10 +227,10 @@ impl Table {
         array: &Context<'_>,
     ) -> Result<AnyCodec> {
         let name = current_name(name);
-        let mut lines = self.0.iter().chain(registered::all());
+        let mut lines = self.0.iter().chain(user_codecs::registrations());
         let Some(line) = lines.find(|line| line.v3.contains(&name)) else {
-            let found = registered::find(name, Config::V3(configuration), array);
-            return found.unwrap_or_else(|| Err(unknown(name, self.v3_names(), |line| line.v3)));
+            let found = user_codecs::find(name, Config::V3(configuration), array);
+            return found.unwrap_or_else(|| Err(unknown_codec_error(name, self.v3_names(), |line| line.v3)));
         };
         let takes_optional = match line.make {
             Make::BytesToBytes(_) => true,
@@ -239,7 +239,7 @@ impl Table {
             }
         };
         if array.optional.is_some() && !takes_optional {
-            return Err(optional::unfit(name));
+            return Err(optional::unsupported_codec_error(name));
         }
         match name.strip_prefix("numcodecs.") {
             Some(id) => line.make(Config::V2(&with_id(name, id, configuration)?), array),
@@ -252,13 +252,13 @@ impl Table {
     /// It comes from this table, or else from a user.
     pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
         let Some(id) = config.get("id").and_then(Value::as_str) else {
-            let why = format!("expected an object with a string \"id\", found {}", shown(config));
+            let why = format!("expected an object with a string \"id\", found {}", format_value(config));
             return Err(CodecError::config("?", why));
         };
-        match self.0.iter().chain(registered::all()).find(|line| line.v2 == Some(id)) {
+        match self.0.iter().chain(user_codecs::registrations()).find(|line| line.v2 == Some(id)) {
             Some(line) => line.make(Config::V2(config), array),
-            None => registered::find(id, Config::V2(config), array)
-                .unwrap_or_else(|| Err(unknown(id, self.v2_names(), |line| line.v2.as_slice()))),
+            None => user_codecs::find(id, Config::V2(config), array)
+                .unwrap_or_else(|| Err(unknown_codec_error(id, self.v2_names(), |line| line.v2.as_slice()))),
         }
     }
 }
@@ -278,12 +278,12 @@ pub const NO_PICKLE: &str = "reading a pickle runs code that is in it. If you tr
                              with zarr-python and write it again with another codec";
 
 /// `names` returns the names of one line.
-fn unknown(
+fn unknown_codec_error(
     name: &str,
     mut supported: Vec<&'static str>,
     names: fn(&'static Registration) -> &'static [&'static str],
 ) -> CodecError {
-    supported.extend(registered::all().flat_map(names));
+    supported.extend(user_codecs::registrations().flat_map(names));
     let mut supported = supported.join(", ");
     if name.trim_start_matches("numcodecs.") == "pickle" {
         supported.push_str("; ");
@@ -323,7 +323,8 @@ pub(crate) fn configuration_v2<T: DeserializeOwned>(name: &str, metadata: &Value
     match object.shift_remove("id") {
         Some(Value::String(id)) if id == name => fields(name, Value::Object(object)),
         id => {
-            let why = format!("\"id\" must be {name:?}, found {}", id.as_ref().map_or("none".into(), shown));
+            let why =
+                format!("\"id\" must be {name:?}, found {}", id.as_ref().map_or("none".into(), format_value));
             Err(CodecError::Config { name: name.into(), why })
         }
     }
@@ -341,16 +342,16 @@ fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     }
     // serde's message names unknown and missing fields, but not a field of the wrong type. The text
     // shows that field.
-    let text = shown(&object);
+    let text = format_value(&object);
     T::deserialize(object).map_err(|error| CodecError::config(name, format!("{error} in {text}")))
 }
 
 fn not_an_object(name: &str, found: &Value) -> CodecError {
-    CodecError::config(name, format!("expected an object, found {}", shown(found)))
+    CodecError::config(name, format!("expected an object, found {}", format_value(found)))
 }
 
 /// A metadata value as text for a message, shortened if it is too long.
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     const MOST: usize = 200;
     let text = value.to_string();
     match text.char_indices().nth(MOST) {

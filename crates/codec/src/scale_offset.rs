@@ -43,7 +43,7 @@ pub(crate) struct ScaleOffset {
 struct Fields {
     #[serde(default = "zero")]
     offset: Value,
-    #[serde(default = "one")]
+    #[serde(default = "default_scale")]
     scale: Value,
 }
 
@@ -51,7 +51,7 @@ fn zero() -> Value {
     0.into()
 }
 
-fn one() -> Value {
+fn default_scale() -> Value {
     1.into()
 }
 
@@ -79,15 +79,15 @@ impl ScaleOffset {
 
 /// Replaces the integers of a block by the results of `change`. `bad` receives the first integer
 /// whose result is `None` or not in the type.
-fn checked<T: Whole>(block: &mut [u8], bad: &mut Option<i128>, change: impl Fn(i128) -> Option<i128>) {
+fn change_checked<T: Whole>(block: &mut [u8], bad: &mut Option<i128>, change: impl Fn(i128) -> Option<i128>) {
     map(block, |value: T| {
         let value = value.wide();
         let changed = change(value);
-        let fits = changed.map(T::low).filter(|number| changed == Some(number.wide()));
+        let fits = changed.map(T::from_low_bits).filter(|number| changed == Some(number.wide()));
         if fits.is_none() {
             bad.get_or_insert(value);
         }
-        fits.unwrap_or(T::low(0))
+        fits.unwrap_or(T::from_low_bits(0))
     });
 }
 
@@ -106,7 +106,7 @@ impl Codec for ScaleOffset {
                 macro_rules! decode {
                     ($type:ident) => {
                         self.elements.decode(NAME, src, dst, kind, |block| {
-                            checked::<$type>(block, &mut bad, restore);
+                            change_checked::<$type>(block, &mut bad, restore);
                         })?
                     };
                 }
@@ -120,8 +120,9 @@ impl Codec for ScaleOffset {
             (offset, scale) => {
                 macro_rules! decode {
                     ($type:ident) => {{
-                        let (offset, scale) = ($type::near(offset.real()), $type::near(scale.real()));
-                        let restore = |value: $type| value.over(scale).plus(offset);
+                        let (offset, scale) =
+                            ($type::from_f64(offset.to_f64()), $type::from_f64(scale.to_f64()));
+                        let restore = |value: $type| value.divide(scale).plus(offset);
                         self.elements.decode(NAME, src, dst, kind, |block| map(block, restore))
                     }};
                 }
@@ -139,7 +140,7 @@ impl Codec for ScaleOffset {
                 macro_rules! encode {
                     ($type:ident) => {
                         self.elements.encode(NAME, src, dst, kind, |block| {
-                            checked::<$type>(block, &mut bad, change);
+                            change_checked::<$type>(block, &mut bad, change);
                         })?
                     };
                 }
@@ -154,7 +155,8 @@ impl Codec for ScaleOffset {
             (offset, scale) => {
                 macro_rules! encode {
                     ($type:ident) => {{
-                        let (offset, scale) = ($type::near(offset.real()), $type::near(scale.real()));
+                        let (offset, scale) =
+                            ($type::from_f64(offset.to_f64()), $type::from_f64(scale.to_f64()));
                         let change = |value: $type| value.minus(offset).times(scale);
                         self.elements.encode(NAME, src, dst, kind, |block| map(block, change))
                     }};

@@ -41,7 +41,11 @@ impl std::fmt::Debug for Scratch {
 /// The first `len` bytes of a buffer that only grows, with stale contents. New bytes are zeroed
 /// once, when the buffer grows.
 #[expect(clippy::indexing_slicing, reason = "the buffer has just grown to that size")]
-pub(crate) fn sized<'b>(buf: &'b mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'b mut [u8]> {
+pub(crate) fn resize_buffer<'b>(
+    buf: &'b mut Vec<u8>,
+    len: usize,
+    codec: &'static str,
+) -> Result<&'b mut [u8]> {
     if buf.capacity() < len {
         // Nothing is copied, and new memory from the system is already zero.
         *buf = Vec::new();

@@ -9,7 +9,7 @@
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::registry::Config;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{Codec, CodecError, Context, Racing, Result, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,11 +25,11 @@ pub(crate) struct Shuffle {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
-    #[serde(default = "four")]
+    #[serde(default = "default_element_size")]
     elementsize: usize,
 }
 
-fn four() -> usize {
+fn default_element_size() -> usize {
     4
 }
 
@@ -75,7 +75,7 @@ impl Codec for Shuffle {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         self.check()?;
         dst.truncate(src.len());
-        shuffle(self.element_size, src, sized(dst, src.len(), "shuffle")?);
+        shuffle(self.element_size, src, resize_buffer(dst, src.len(), "shuffle")?);
         Ok(())
     }
 

@@ -16,7 +16,7 @@
 //! drafts of the specification are refused, as in zarr-python.
 
 use crate::registry::Config;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl Transpose {
     /// Calls `copy` for each element, in stored order.
     ///
     /// Its arguments are the element's places in the array's chunk and in the stored chunk.
-    fn each(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<()> {
+    fn for_each_element(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<()> {
         if self.size != Some(len) {
             return Err(CodecError::size("transpose", self.size.unwrap_or(usize::MAX), len));
         }
@@ -114,7 +114,7 @@ impl Codec for Transpose {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let dst = front("transpose", dst, src.len())?;
-        self.each(src.len(), |array, stored| {
+        self.for_each_element(src.len(), |array, stored| {
             if let (Some(to), Some(from)) = (dst.get_mut(array), src.get(stored)) {
                 to.copy_from_slice(from);
             }
@@ -124,8 +124,8 @@ impl Codec for Transpose {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.truncate(src.len());
-        let dst = sized(dst, src.len(), "transpose")?;
-        self.each(src.len(), |array, stored| {
+        let dst = resize_buffer(dst, src.len(), "transpose")?;
+        self.for_each_element(src.len(), |array, stored| {
             if let (Some(to), Some(from)) = (dst.get_mut(stored), src.get(array)) {
                 to.copy_from_slice(from);
             }

@@ -26,7 +26,7 @@
 use crate::categorize_objects::Categories;
 use crate::cell_buffers::{Buffers, SHORT, put};
 use crate::json2::{self, Json2};
-use crate::low::low32;
+use crate::low_bits::low32;
 use crate::msgpack2::{self, MsgPack2};
 use crate::objects::{self, Objects};
 use crate::registry::Config;

@@ -4,8 +4,8 @@
 //! two codecs go through one of two buffers of [`Scratch`], which alternate. The first codec of the
 //! list decodes straight into the caller's memory.
 
-use crate::bounded::{check_vlen_limit, decode_growing};
-use crate::scratch::sized;
+use crate::decode_bounded::{check_vlen_limit, decode_growing};
+use crate::scratch::resize_buffer;
 use crate::{Codec, CodecError, Racing, Result, Scratch, room};
 use std::ops::Range;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ pub(crate) fn peel<'c, 'b>(
 /// A stage buffer of `len` bytes. The bound comes from metadata, so running out of memory is an
 /// error, not an abort.
 pub(crate) fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
-    sized(buf, len, codec)
+    resize_buffer(buf, len, codec)
 }
 
 #[cfg(test)]

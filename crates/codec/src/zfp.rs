@@ -282,7 +282,7 @@ impl Zfp {
     }
 
     /// The elements as zfp stores them.
-    fn promoted(&self, src: &[u8]) -> Result<Vec<u8>> {
+    fn promote(&self, src: &[u8]) -> Result<Vec<u8>> {
         let signed = self.dtype.kind() == Kind::Int;
         let mut promoted = Vec::new();
         let size = self.dtype.size();
@@ -291,10 +291,10 @@ impl Zfp {
         }
         let to = promoted.as_mut_slice();
         match size {
-            1 if signed => each::<i8, i32>(src, to, |value| i32::from(value) << 23),
-            1 => each::<u8, i32>(src, to, |value| (i32::from(value) - 0x80) << 23),
-            2 if signed => each::<i16, i32>(src, to, |value| i32::from(value) << 15),
-            2 => each::<u16, i32>(src, to, |value| (i32::from(value) - 0x8000) << 15),
+            1 if signed => convert_each::<i8, i32>(src, to, |value| i32::from(value) << 23),
+            1 => convert_each::<u8, i32>(src, to, |value| (i32::from(value) - 0x80) << 23),
+            2 if signed => convert_each::<i16, i32>(src, to, |value| i32::from(value) << 15),
+            2 => convert_each::<u16, i32>(src, to, |value| (i32::from(value) - 0x8000) << 15),
             _ => {
                 // The byte with each number's sign bit.
                 let top = if cfg!(target_endian = "big") { 0 } else { size - 1 };
@@ -317,18 +317,24 @@ impl Zfp {
     fn demote(&self, values: &[u8], to: &mut [u8]) {
         let signed = self.dtype.kind() == Kind::Int;
         match self.dtype.size() {
-            1 if signed => each::<i32, i8>(values, to, |value| (value >> 23).clamp(-0x80, 0x7f) as i8),
-            1 => each::<i32, u8>(values, to, |value| ((value >> 23) + 0x80).clamp(0, 0xff) as u8),
-            2 if signed => each::<i32, i16>(values, to, |value| (value >> 15).clamp(-0x8000, 0x7fff) as i16),
-            2 => each::<i32, u16>(values, to, |value| ((value >> 15) + 0x8000).clamp(0, 0xffff) as u16),
-            4 => each::<i32, i32>(values, to, |value| value.max(0)),
-            _ => each::<i64, i64>(values, to, |value| value.max(0)),
+            1 if signed => {
+                convert_each::<i32, i8>(values, to, |value| (value >> 23).clamp(-0x80, 0x7f) as i8)
+            }
+            1 => convert_each::<i32, u8>(values, to, |value| ((value >> 23) + 0x80).clamp(0, 0xff) as u8),
+            2 if signed => {
+                convert_each::<i32, i16>(values, to, |value| (value >> 15).clamp(-0x8000, 0x7fff) as i16)
+            }
+            2 => {
+                convert_each::<i32, u16>(values, to, |value| ((value >> 15) + 0x8000).clamp(0, 0xffff) as u16)
+            }
+            4 => convert_each::<i32, i32>(values, to, |value| value.max(0)),
+            _ => convert_each::<i64, i64>(values, to, |value| value.max(0)),
         }
     }
 }
 
 /// Converts each element of `src`. `to` has room for all results.
-fn each<T: Pod, U: Pod>(src: &[u8], to: &mut [u8], convert: impl Fn(T) -> U) {
+fn convert_each<T: Pod, U: Pod>(src: &[u8], to: &mut [u8], convert: impl Fn(T) -> U) {
     for (from, to) in src.chunks_exact(size_of::<T>()).zip(to.chunks_exact_mut(size_of::<U>())) {
         to.copy_from_slice(bytemuck::bytes_of(&convert(bytemuck::pod_read_unaligned(from))));
     }
@@ -363,7 +369,7 @@ impl Codec for Zfp {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        let promoted = if self.is_plain() { None } else { Some(self.promoted(src)?) };
+        let promoted = if self.is_plain() { None } else { Some(self.promote(src)?) };
         *dst = encode_field("zfp", promoted.as_deref().unwrap_or(src), &self.config, &self.field, false)?;
         Ok(())
     }

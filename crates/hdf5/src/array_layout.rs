@@ -86,9 +86,13 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>> {
         element.engine_type().ok_or_else(|| source.invalid(format!("elements of {} bytes", element.size)))?;
     let layout = match dataset.data_layout() {
         DataLayout::Chunked(layout) => chunked(dataset, dtype, &layout.chunk),
-        DataLayout::Compact { address, size } => contiguous(dataset, dtype, Some(*address), Some(*size)),
-        DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
-        DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
+        DataLayout::Compact { address, size } => {
+            contiguous_layout(dataset, dtype, Some(*address), Some(*size))
+        }
+        DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => {
+            external_layout(dataset, dtype)
+        }
+        DataLayout::Contiguous { address, size } => contiguous_layout(dataset, dtype, *address, *size),
         DataLayout::Virtual { collection, index } => {
             virtual_dataset::layout(dataset, dtype, (*collection, *index))
         }
@@ -117,14 +121,14 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
     assemble(dataset, dtype, chunk.into(), codecs, locator, source.store().clone())
 }
 
-fn contiguous(
+fn contiguous_layout(
     dataset: &Dataset,
     dtype: DataType,
     address: Option<u64>,
     size: Option<u64>,
 ) -> Result<ArrayLayout> {
     let source = dataset.file().source();
-    let needed = needed(dataset)?;
+    let needed = elements_len(dataset)?;
     let location = match address {
         None => Location::Absent,
         Some(_) if needed == 0 => Location::Absent,
@@ -141,13 +145,13 @@ fn contiguous(
             Location::Range { offset: source.base().saturating_add(address), len: needed, skipped: 0 }
         }
     };
-    single(dataset, dtype, source.key(), location, source.store().clone())
+    one_run_layout(dataset, dtype, source.key(), location, source.store().clone())
 }
 
 /// A dataset whose elements are one run of bytes in external files.
-fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
+fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     let file = dataset.file();
-    let needed = needed(dataset)?;
+    let needed = elements_len(dataset)?;
     let (mut segments, mut total) = (Vec::new(), 0_u64);
     for (name, offset, len) in dataset.external_files() {
         let found = file.options().find(file.source(), name, Purpose::RawData)?.ok_or_else(|| {
@@ -171,11 +175,11 @@ fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
         0 => Location::Absent,
         len => Location::Range { offset: 0, len, skipped: 0 },
     };
-    single(dataset, dtype, key, location, store)
+    one_run_layout(dataset, dtype, key, location, store)
 }
 
 /// A dataset whose elements are one run of bytes.
-fn single(
+fn one_run_layout(
     dataset: &Dataset,
     dtype: DataType,
     key: &str,
@@ -243,7 +247,7 @@ fn assemble(
 }
 
 /// Bytes of all elements together.
-fn needed(dataset: &Dataset) -> Result<u64> {
+fn elements_len(dataset: &Dataset) -> Result<u64> {
     let size = u64::from(dataset.datatype().size);
     let needed = dataset.dataspace().count().and_then(|count| count.checked_mul(size));
     needed.ok_or_else(|| {
@@ -255,7 +259,9 @@ fn needed(dataset: &Dataset) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::rows;
-    use crate::testing::{Builder, attribute, contiguous, dataset, elements, fails, only_dataset, structure};
+    use crate::testing::{
+        Builder, attribute, contiguous_message, dataset, elements, fails, only_dataset, structure,
+    };
     use crate::{Result, messages};
 
     /// Reads a dataset with these messages. `put` may first append to the file and change the
@@ -283,14 +289,14 @@ mod tests {
             let address = builder.put(&bytes);
             layout[2..10].copy_from_slice(&address.to_le_bytes());
         };
-        assert_eq!(values(&[2, 3], contiguous(0, 12), &[], put).unwrap(), bytes);
-        assert_eq!(values(&[1, 2], contiguous(0, 12), &[], put).unwrap(), bytes[..4]);
-        assert_eq!(values(&[], contiguous(0, 2), &[], put).unwrap(), bytes[..2]);
-        assert_eq!(values(&[0, 7], contiguous(0, 0), &[], put).unwrap(), [0; 0]);
-        fails(values(&[2, 3], contiguous(0, 11), &[], put), "12 bytes, 11 are stored");
-        fails(values(&[1000], contiguous(0, 2000), &[], put), "end behind the file");
-        assert!(values(&[u64::MAX / 2, 4], contiguous(0, u64::MAX), &[], put).is_err());
-        assert!(values(&[u64::MAX / 2], contiguous(0, u64::MAX), &[], put).is_err());
+        assert_eq!(values(&[2, 3], contiguous_message(0, 12), &[], put).unwrap(), bytes);
+        assert_eq!(values(&[1, 2], contiguous_message(0, 12), &[], put).unwrap(), bytes[..4]);
+        assert_eq!(values(&[], contiguous_message(0, 2), &[], put).unwrap(), bytes[..2]);
+        assert_eq!(values(&[0, 7], contiguous_message(0, 0), &[], put).unwrap(), [0; 0]);
+        fails(values(&[2, 3], contiguous_message(0, 11), &[], put), "12 bytes, 11 are stored");
+        fails(values(&[1000], contiguous_message(0, 2000), &[], put), "end behind the file");
+        assert!(values(&[u64::MAX / 2, 4], contiguous_message(0, u64::MAX), &[], put).is_err());
+        assert!(values(&[u64::MAX / 2], contiguous_message(0, u64::MAX), &[], put).is_err());
         fails(values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()), "4 bytes, 3 are stored");
     }
 
@@ -329,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_was_never_written() {
-        let absent = || contiguous(u64::MAX, 4);
+        let absent = || contiguous_message(u64::MAX, 4);
         let read = |more: &[(u16, Vec<u8>)]| values(&[2], absent(), more, |_, _| ()).unwrap();
         assert_eq!(read(&[]), [0; 4]);
         assert_eq!(read(&[fill(0)]), [9, 0, 9, 0]);

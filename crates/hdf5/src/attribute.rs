@@ -34,7 +34,7 @@ pub struct Attribute {
 impl Attribute {
     /// Returns the type of the elements in memory.
     pub fn element(&self) -> Result<Element> {
-        Element::of(&self.datatype, self.file.sizes()).map_err(|why| self.wrong(why))
+        Element::of(&self.datatype, self.file.sizes()).map_err(|why| self.attribute_error(why))
     }
 
     /// Returns the elements in memory, in C order. Heap ids are left for [`crate::vlen::resolve`].
@@ -64,7 +64,7 @@ impl Attribute {
         self.file.source().invalid(format!("attribute '{}': {why}", self.name))
     }
 
-    fn wrong(&self, why: ParseError) -> Hdf5Error {
+    fn attribute_error(&self, why: ParseError) -> Hdf5Error {
         match why {
             ParseError::Unsupported(what) => {
                 self.file.source().unsupported(format!("{what} (attribute '{}')", self.name))
@@ -76,7 +76,7 @@ impl Attribute {
     /// Parses the attribute in a message.
     fn of(file: &File, message: &Message) -> Result<Attribute> {
         let message = &file.unshare(message)?;
-        let wrong = |why| file.source().wrong("attribute message", message.address, why);
+        let wrong = |why| file.source().structure_error("attribute message", message.address, why);
         let mut cursor = file.source().cursor(&message.data, message.address);
         let parts = AttributeParts::parse(&mut cursor).map_err(wrong)?;
         let part = |kind, mut part: Cursor<'_>, shared: bool| Message {
@@ -84,7 +84,7 @@ impl Attribute {
             flags: if shared { 2 } else { 0 },
             creation: None,
             address: part.address(),
-            data: Bytes::from(part.rest().to_vec()),
+            data: Bytes::from(part.take_rest().to_vec()),
         };
         let datatype = part(crate::datatype::KIND, parts.datatype, parts.datatype_shared);
         let datatype = Arc::new(file.parse(&datatype, Datatype::parse)?);
@@ -107,7 +107,7 @@ impl Attribute {
 }
 
 /// Returns all attributes in h5py's order: by creation order if the object keeps it, else by name.
-pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
+pub(crate) fn read_attributes(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
     // Parts of a message may be shared and stored elsewhere. Fetch the parts of all messages
     // together.
@@ -149,7 +149,7 @@ fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) 
     let (records, heap) = (read_names()?, file.heap(heap)?);
     let read = |record: &NameRecord| {
         let message = if record.shared {
-            file.shared(messages::attribute::KIND, &Shared::Heap(record.id.to_vec()))?
+            file.read_shared_message(messages::attribute::KIND, &Shared::Heap(record.id.to_vec()))?
         } else {
             let data = heap.get(source, &record.id)?;
             Message { kind: messages::attribute::KIND, flags: 0, creation: None, address: at, data }

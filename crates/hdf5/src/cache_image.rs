@@ -20,10 +20,11 @@ const LEAST: u64 = 4 + 3 * 2 + 4;
 pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64, Bytes)>> {
     let Some(message) = extension.message(KIND) else { return Ok(Vec::new()) };
     let place = place(source.cursor(&message.data, message.address));
-    let place = place.map_err(|why| source.wrong("metadata cache image message", message.address, why))?;
+    let place =
+        place.map_err(|why| source.structure_error("metadata cache image message", message.address, why))?;
     let Some((address, len)) = place else { return Ok(Vec::new()) };
     let bytes = source.read(IMAGE, address, len)?;
-    entries(&bytes, source.cursor(&bytes, address)).map_err(|why| source.wrong(IMAGE, address, why))
+    entries(&bytes, source.cursor(&bytes, address)).map_err(|why| source.structure_error(IMAGE, address, why))
 }
 
 /// Returns address and length of the image. `None`: there is no image.
@@ -50,7 +51,7 @@ fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, Bytes)>> {
         cursor.skip(4 + 2 * 2)?;
         let parents = usize::from(cursor.u16()?);
         cursor.skip(4)?;
-        let (place, len) = (cursor.defined("an entry")?, cursor.length()?);
+        let (place, len) = (cursor.defined_address("an entry")?, cursor.length()?);
         cursor.skip(parents.saturating_mul(usize::from(cursor.sizes().offset)))?;
         let start = cursor.position();
         cursor.take_u64(len)?;
@@ -63,7 +64,7 @@ fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, Bytes)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, changes, structure, summed};
+    use crate::testing::{SIZES, append_checksum, changes, structure};
 
     fn image(count: u32) -> Vec<u8> {
         let mut bytes = structure!(b"MDCI\0\0", 100u64, count);
@@ -71,7 +72,7 @@ mod tests {
             let head = structure!([17, 5, 1, 0, 1, 0, 1, 0], parents, [0xff; 4], address, data.len() as u64);
             bytes.extend(structure!(head, vec![9; 8 * usize::from(parents)], data));
         }
-        summed(bytes)
+        append_checksum(bytes)
     }
 
     fn parsed(bytes: &[u8], verify: bool) -> Parsed<Vec<(u64, Bytes)>> {

@@ -138,7 +138,7 @@ fn step(datatype: &Datatype, from: &Element, to: &Element) -> Option<Step> {
         };
         return (allowed && can_convert(before, after)).then_some(Step::Engine { from: before, to: after });
     }
-    if let (Some(before), Some(after)) = (extended(from), extended(to)) {
+    if let (Some(before), Some(after)) = (as_extended(from), as_extended(to)) {
         let bits = matches!(datatype.class, Class::Bitfield { .. });
         // 80-bit floats do not convert to Booleans, like all other floats.
         let logical = number(to).is_some_and(|plain| plain.kind() == Kind::Bool);
@@ -185,7 +185,7 @@ fn number(element: &Element) -> Option<DataType> {
 }
 
 /// A real number, possibly an 80-bit float. `None`: it is complex, or not a number.
-fn extended(element: &Element) -> Option<Extended> {
+fn as_extended(element: &Element) -> Option<Extended> {
     match &element.kind {
         ElementKind::Extended { order, complex: false } => Some(Extended::Wide(*order)),
         _ => number(element)

@@ -266,17 +266,17 @@ impl Step {
     fn run(&self, src: &[u8], stored: usize, dst: &mut [u8], memory: usize) {
         let pairs = src.chunks(stored).zip(dst.chunks_mut(memory));
         match self {
-            Step::Copy(size) => each(pairs, *size, *size, |src, dst| dst.copy_from_slice(src)),
-            Step::Integer { from, to } => each(pairs, from.size, to.size(), |src, dst| {
+            Step::Copy(size) => convert_each(pairs, *size, *size, |src, dst| dst.copy_from_slice(src)),
+            Step::Integer { from, to } => convert_each(pairs, from.size, to.size(), |src, dst| {
                 store(from.value(src).cast_unsigned(), to.order(), dst);
             }),
             Step::Bool(from) => {
-                each(pairs, from.size, 1, |src, dst| dst.fill(u8::from(from.value(src) != 0)))
+                convert_each(pairs, from.size, 1, |src, dst| dst.fill(u8::from(from.value(src) != 0)))
             }
             Step::Float { from, to, order } => {
-                each(pairs, from.size, to.size, |src, dst| store(from.convert(src, *to), *order, dst))
+                convert_each(pairs, from.size, to.size, |src, dst| store(from.convert(src, *to), *order, dst))
             }
-            Step::Text { size, padding } => each(pairs, *size, *size, |src, dst| {
+            Step::Text { size, padding } => convert_each(pairs, *size, *size, |src, dst| {
                 dst.copy_from_slice(src);
                 dst.get_mut(text_len(src, *padding)..).unwrap_or_default().fill(0);
             }),
@@ -293,7 +293,7 @@ impl Step {
                     // Arrays without gaps: convert the elements of all arrays in one loop.
                     return step.run(src, *inner, dst, *outer);
                 }
-                each(pairs, *array, count * outer, |src, dst| step.run(src, *inner, dst, *outer));
+                convert_each(pairs, *array, count * outer, |src, dst| step.run(src, *inner, dst, *outer));
             }
         }
     }
@@ -301,7 +301,7 @@ impl Step {
 
 /// Converts the first `from` bytes of each stored element to the first `to` bytes in memory.
 #[inline(always)]
-fn each<'s, 'd>(
+fn convert_each<'s, 'd>(
     pairs: impl Iterator<Item = (&'s [u8], &'d mut [u8])>,
     from: usize,
     to: usize,

@@ -90,13 +90,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Number of bytes in memory not yet read.
-    pub fn left(&self) -> usize {
+    pub fn remaining_len(&self) -> usize {
         self.bytes.len() - self.at
     }
 
     /// Returns `true` if all bytes in memory have been read.
     pub fn is_empty(&self) -> bool {
-        self.left() == 0
+        self.remaining_len() == 0
     }
 
     /// Returns an error about the next byte.
@@ -113,7 +113,8 @@ impl<'a> Cursor<'a> {
                 Ok(bytes)
             }
             None if self.whole => {
-                Err(self.corrupt(format!("{len} bytes are expected, only {} are there", self.left())))
+                Err(self
+                    .corrupt(format!("{len} bytes are expected, only {} are there", self.remaining_len())))
             }
             None => Err(ParseError::Need((self.at as u64).saturating_add(len as u64))),
         }
@@ -139,12 +140,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the bytes from `start` (a [`Cursor::position`]) up to here.
-    pub fn since(&self, start: usize) -> &'a [u8] {
+    pub fn bytes_since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
 
     /// Takes all bytes that are left.
-    pub fn rest(&mut self) -> &'a [u8] {
+    pub fn take_rest(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();
         rest
@@ -200,7 +201,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads an address that must be defined. The error message says what it is the address of:
     /// `what`.
-    pub fn defined(&mut self, what: &str) -> Parsed<u64> {
+    pub fn defined_address(&mut self, what: &str) -> Parsed<u64> {
         let at = self.clone();
         self.offset()?.ok_or_else(|| at.corrupt(format!("the address of {what} is undefined")))
     }
@@ -229,7 +230,7 @@ impl<'a> Cursor<'a> {
     /// A").
     pub fn checksum(&mut self, start: usize) -> Parsed<()> {
         let at = self.address();
-        let bytes = self.since(start);
+        let bytes = self.bytes_since(start);
         let found = self.u32()?;
         if !self.verify {
             return Ok(());

@@ -13,7 +13,7 @@ use crate::messages::external_files::ExternalFiles;
 use crate::messages::fill_value::FillValue;
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
-use crate::vlen::{Items, KeptIds};
+use crate::vlen::{IdCache, Items};
 use crate::{Attribute, File, Hdf5Error, Result};
 use hyperslab_array::{ArrayError, ArrayLayout};
 use hyperslab_codec::{Scratch, room};
@@ -50,7 +50,7 @@ struct Made {
     layout: Lazy<Arc<ArrayLayout>>,
     chunks: Lazy<Option<Arc<Chunks>>>,
     items: Lazy<Option<Items>>,
-    ids: KeptIds,
+    ids: IdCache,
 }
 
 impl Dataset {
@@ -58,12 +58,12 @@ impl Dataset {
     pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset> {
         let facts = Arc::new(Facts::read(file, header)?);
         let (layout, chunks, items) = (Lazy::new(), Lazy::new(), Lazy::new());
-        let made = Arc::new(Made { layout, chunks, items, ids: KeptIds::default() });
+        let made = Arc::new(Made { layout, chunks, items, ids: IdCache::default() });
         Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, facts, made })
     }
 
     /// Returns the same dataset, reached by another path.
-    pub(crate) fn renamed(self, path: String) -> Dataset {
+    pub(crate) fn with_path(self, path: String) -> Dataset {
         Dataset { path, ..self }
     }
 
@@ -137,7 +137,7 @@ impl Dataset {
         match self.data_layout() {
             DataLayout::Virtual { collection, index } => {
                 virtual_dataset::sources(&self.file, (*collection, *index))
-                    .map_err(|error| self.within(error))
+                    .map_err(|error| self.with_object_path(error))
             }
             _ => Ok(Vec::new()),
         }
@@ -147,9 +147,9 @@ impl Dataset {
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
         let attributes = || {
             self.file.foresee_attributes(self.address)?;
-            crate::attribute::all(&self.file, &*self.file.header(self.address)?)
+            crate::attribute::read_attributes(&self.file, &*self.file.header(self.address)?)
         };
-        self.file.again(attributes).map_err(|error| self.within(error))
+        self.file.retry_if_written(attributes).map_err(|error| self.with_object_path(error))
     }
 
     /// Returns the layout for the engine, built once. Fails for a null dataspace and for
@@ -157,14 +157,14 @@ impl Dataset {
     ///
     /// The chunk index is only read when the first chunk is located.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>> {
-        let make = || array_layout::of(self).map_err(|error| self.within(error));
+        let make = || array_layout::of(self).map_err(|error| self.with_object_path(error));
         self.made.layout.get_or_try_make(make).cloned()
     }
 
     /// Returns the index of all chunks, read once per open file. `None`: the dataset is not
     /// chunked.
     pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>> {
-        self.chunks().map(|chunks| chunks.index().map_err(|error| self.within(error))).transpose()
+        self.chunks().map(|chunks| chunks.index().map_err(|error| self.with_object_path(error))).transpose()
     }
 
     /// Returns the chunks. `None`: the dataset is not chunked.
@@ -188,12 +188,12 @@ impl Dataset {
     }
 
     /// The heap ids that were read last.
-    pub(crate) fn kept_ids(&self) -> &KeptIds {
+    pub(crate) fn kept_ids(&self) -> &IdCache {
         &self.made.ids
     }
 
-    pub(crate) fn within(&self, error: Hdf5Error) -> Hdf5Error {
-        error.within(&format!("/{}", self.path))
+    pub(crate) fn with_object_path(&self, error: Hdf5Error) -> Hdf5Error {
+        error.with_object_path(&format!("/{}", self.path))
     }
 }
 
@@ -211,7 +211,7 @@ impl Facts {
         let data = data.ok_or_else(|| missing("data layout"))?;
         let filters = file.message(header, messages::filter::KIND, filter::parse)?;
         let element = Element::of_dataset(&datatype, file.sizes());
-        let element = element.map_err(|why| source.wrong("datatype message", address, why))?;
+        let element = element.map_err(|why| source.structure_error("datatype message", address, why))?;
         if !room::for_elements(element.size) {
             let (array, bytes) = (source.name(), element.size as u64);
             return Err(ArrayError::Memory { array, what: "an element", bytes }.into());
@@ -272,6 +272,6 @@ fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Opti
     let files = file.message(header, messages::external_files::KIND, ExternalFiles::parse)?;
     let Some(files) = files else { return Ok(Vec::new()) };
     let heap = LocalHeap::read(file.source(), files.heap)?;
-    let name = |at| heap.name(at).map_err(|why| file.source().wrong("local heap", files.heap, why));
+    let name = |at| heap.name(at).map_err(|why| file.source().structure_error("local heap", files.heap, why));
     files.slots.into_iter().map(|(at, offset, len)| Ok((name(at)?, offset, len))).collect()
 }

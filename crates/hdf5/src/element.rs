@@ -133,7 +133,7 @@ impl Element {
                     .iter()
                     .try_fold(1_usize, |count, len| count.checked_mul(usize::try_from(*len).ok()?));
                 let size = count.and_then(|count| count.checked_mul(element.size));
-                let size = checked(size.unwrap_or(usize::MAX))?;
+                let size = check_size(size.unwrap_or(usize::MAX))?;
                 let shape = shape.iter().map(|len| u64::from(*len)).collect();
                 return Ok(Element { size, kind: ElementKind::Array { shape, element: Box::new(element) } });
             }
@@ -154,7 +154,7 @@ impl Element {
                 });
             }
         };
-        Ok(Element { size: checked(size)?, kind })
+        Ok(Element { size: check_size(size)?, kind })
     }
 
     /// Like [`Element::of`], but keeps unsupported types. Users can still see shape and attributes.
@@ -275,12 +275,12 @@ fn plain(plain: DataType) -> Element {
 }
 
 fn raw(size: usize) -> Parsed<Element> {
-    checked(size)?;
+    check_size(size)?;
     DataType::new(Kind::Raw, size, ByteOrder::NATIVE).map(plain).ok_or_else(|| too_large(size))
 }
 
 /// Returns the size if elements may have it. Fails if it is too large.
-fn checked(size: usize) -> Parsed<usize> {
+fn check_size(size: usize) -> Parsed<usize> {
     if size <= DataType::MAX_SIZE { Ok(size) } else { Err(too_large(size)) }
 }
 
@@ -358,19 +358,19 @@ fn structure(members: &[Member], size: usize, sizes: Sizes) -> Parsed<Element> {
     {
         return Ok(complex);
     }
-    if apart(&fields, size) {
-        return Ok(Element { size: checked(size)?, kind: ElementKind::Struct(fields) });
+    if are_disjoint(&fields, size) {
+        return Ok(Element { size: check_size(size)?, kind: ElementKind::Struct(fields) });
     }
     let mut packed: usize = 0;
     for field in &mut fields {
         field.offset = packed;
-        packed = checked(packed.saturating_add(field.element.size))?;
+        packed = check_size(packed.saturating_add(field.element.size))?;
     }
     Ok(Element { size: packed, kind: ElementKind::Struct(fields) })
 }
 
 /// Returns `true` if all fields are within `size` bytes and do not overlap.
-fn apart(fields: &[Field], size: usize) -> bool {
+fn are_disjoint(fields: &[Field], size: usize) -> bool {
     let mut ranges: Vec<_> =
         fields.iter().map(|field| (field.offset, field.offset.saturating_add(field.element.size))).collect();
     ranges.sort_unstable();

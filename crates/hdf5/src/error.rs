@@ -67,7 +67,7 @@ pub enum Hdf5Error {
     #[error(
         "{file}{} is incomplete: the {structure} at address {address} has no bytes yet. The file is open for writing, or its writer was \
          killed: close its writer, or have it flush the file",
-        shown(object)
+        object_text(object)
     )]
     Incomplete {
         /// The file.
@@ -80,7 +80,7 @@ pub enum Hdf5Error {
         address: u64,
     },
     /// A structure cannot be right.
-    #[error("{file}{}, {structure} at address {address}: {why}", shown(object))]
+    #[error("{file}{}, {structure} at address {address}: {why}", object_text(object))]
     Parse {
         /// The file.
         file: String,
@@ -94,7 +94,7 @@ pub enum Hdf5Error {
         why: ParseError,
     },
     /// An object contradicts itself, although each of its structures is valid.
-    #[error("{file}{}: {why}", shown(object))]
+    #[error("{file}{}: {why}", object_text(object))]
     Invalid {
         /// The file.
         file: String,
@@ -107,7 +107,7 @@ pub enum Hdf5Error {
     #[error(transparent)]
     Heap(Box<HeapError>),
     /// The file uses a feature that is not supported.
-    #[error("{file}{}: {what} is not supported", shown(object))]
+    #[error("{file}{}: {what} is not supported", object_text(object))]
     Unsupported {
         /// The file.
         file: String,
@@ -127,7 +127,7 @@ pub enum Hdf5Error {
         why: Option<String>,
     },
     /// A file with elements of a dataset is missing.
-    #[error("{file}{}: {why}", shown(object))]
+    #[error("{file}{}: {why}", object_text(object))]
     NoData {
         /// The file that contains the dataset.
         file: String,
@@ -143,7 +143,7 @@ pub enum Hdf5Error {
         file: String,
     },
     /// A link to another file is not followed.
-    #[error("{file}{}: '{target}' is not opened: {why}", shown(object))]
+    #[error("{file}{}: '{target}' is not opened: {why}", object_text(object))]
     Refused {
         /// The file.
         file: String,
@@ -163,7 +163,7 @@ pub enum Hdf5Error {
 #[derive(Debug, Error)]
 #[error(
     "{file}{}: {of}element {element}{within}, global heap collection at address {address}: {why}",
-    shown(object)
+    object_text(object)
 )]
 pub struct HeapError {
     /// The file.
@@ -182,13 +182,13 @@ pub struct HeapError {
     pub why: String,
 }
 
-fn shown(object: &Option<String>) -> String {
+fn object_text(object: &Option<String>) -> String {
     object.as_ref().map(|object| format!(", '{object}'")).unwrap_or_default()
 }
 
 impl Hdf5Error {
     /// Sets the object's path in the error, unless it already names an object.
-    pub fn within(mut self, path: &str) -> Self {
+    pub fn with_object_path(mut self, path: &str) -> Self {
         let object = match &mut self {
             Hdf5Error::Parse { object, .. }
             | Hdf5Error::Incomplete { object, .. }

@@ -19,11 +19,11 @@ use crate::foresight::Levels;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
 use crate::index::ChunkIndex;
-use crate::kept::ByAddress;
 use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
 use crate::other_files::{FileOptions, Purpose};
+use crate::parsed_cache::ByAddress;
 use crate::paths::Paths;
 use crate::superblock::{self, DriverInfo, Superblock};
 use crate::{Cursor, Hdf5Error, Result, Sizes, Source, datatype::Datatype, rehearsal};
@@ -94,7 +94,7 @@ impl File {
         let source = source.with_format(superblock.sizes, options.verify);
         let extension = superblock.extension.map(|at| ObjectHeader::read(&source, at)).transpose()?;
         let source = match driver(&source, superblock.driver, extension.as_ref())? {
-            Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
+            Some(driver) => members::join_members(&source, &driver, &options)?.unwrap_or(source),
             None => source,
         };
         let image = extension.map(|header| cache_image::read(&source, &header)).transpose()?;
@@ -147,7 +147,8 @@ impl File {
         let inner = &*self.inner;
         inner.source.forget()?;
         let old = &inner.superblock;
-        let new = match self.again(|| inner.source.parse("superblock", 0, 128, Superblock::parse)) {
+        let new = match self.retry_if_written(|| inner.source.parse("superblock", 0, 128, Superblock::parse))
+        {
             // The superblock has moved or is gone. Opening the file again finds out.
             Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. }) => return Ok(false),
             new => new?,
@@ -206,7 +207,7 @@ impl File {
     /// Returns the object whose header is at `address`, for references. `path` becomes its path.
     pub fn object_at(&self, address: u64, path: &str) -> Result<Node> {
         let path = path.trim_matches('/');
-        self.object(address, path).map_err(|error| error.within(&format!("/{path}")))
+        self.object(address, path).map_err(|error| error.with_object_path(&format!("/{path}")))
     }
 
     fn object(&self, address: u64, path: &str) -> Result<Node> {
@@ -225,7 +226,7 @@ impl File {
                 format!("the object at address {address} is neither a group nor a dataset nor a datatype");
             return Err(self.source().invalid(why));
         };
-        let attributes = crate::attribute::all(self, &header)?;
+        let attributes = crate::attribute::read_attributes(self, &header)?;
         Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
     }
 
@@ -250,7 +251,7 @@ impl File {
             addresses.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none()).collect();
         let wanted: Vec<u64> = missing.iter().map(|(address, _)| *address).collect();
         let guess = self.collection_size();
-        let read = self.again(|| Collection::read(self.source(), &wanted, guess))?;
+        let read = self.retry_if_written(|| Collection::read(self.source(), &wanted, guess))?;
         for ((address, place), new) in missing.into_iter().zip(read) {
             let new = Arc::new(new);
             if keep {
@@ -280,7 +281,7 @@ impl File {
 
     pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>> {
         let read = || FractalHeap::read(self.source(), address).map(Arc::new);
-        self.inner.heaps.get(address, || self.again(read), |_| 1)
+        self.inner.heaps.get(address, || self.retry_if_written(read), |_| 1)
     }
 
     /// Returns the chunk index of the dataset at an address. `read` reads it if it is not cached.
@@ -291,14 +292,14 @@ impl File {
     ) -> Result<Arc<ChunkIndex>> {
         let size = size_of::<crate::index::ChunkRecord>() as u64;
         let weigh = |index: &ChunkIndex| (index.records.len() as u64).saturating_mul(size);
-        self.inner.indexes.get(dataset, || self.again(|| read().map(Arc::new)), weigh)
+        self.inner.indexes.get(dataset, || self.retry_if_written(|| read().map(Arc::new)), weigh)
     }
 
     pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>> {
         let read = || ObjectHeader::read(self.source(), address).map(Arc::new);
         let make = || {
             self.foresee_object(address)?;
-            self.again(read)
+            self.retry_if_written(read)
         };
         self.inner.headers.get(address, make, |header| header.bytes.max(64))
     }
@@ -330,7 +331,7 @@ impl File {
 
     /// Runs `read`. If a SWMR writer has the file open and the result is corrupt, retries after a
     /// pause.
-    pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn retry_if_written<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
         let mut attempt = 1;
         loop {
             match read() {
@@ -359,7 +360,7 @@ fn driver(
     }
     let parse = |message: &Message| {
         DriverInfo::parse_message(&mut source.cursor(&message.data, message.address))
-            .map_err(|why| source.wrong("driver info message", message.address, why))
+            .map_err(|why| source.structure_error("driver info message", message.address, why))
     };
     extension.and_then(|header| header.message(superblock::DRIVER_INFO_KIND)).map(parse).transpose()
 }
@@ -378,10 +379,10 @@ pub enum Node {
 impl Node {
     /// Returns the same object with another path if it is in `file`. Paths are relative to their
     /// file.
-    pub(crate) fn renamed(self, file: &File, path: String) -> Node {
+    pub(crate) fn with_path(self, file: &File, path: String) -> Node {
         match self {
-            Node::Group(group) if group.file().is(file) => Node::Group(group.renamed(path)),
-            Node::Dataset(dataset) if dataset.file().is(file) => Node::Dataset(dataset.renamed(path)),
+            Node::Group(group) if group.file().is(file) => Node::Group(group.with_path(path)),
+            Node::Dataset(dataset) if dataset.file().is(file) => Node::Dataset(dataset.with_path(path)),
             other => other,
         }
     }
@@ -404,8 +405,8 @@ pub struct NamedDatatype {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, attribute, contiguous, dataset, elements, fails, hard, link_info, mutations, open, store,
-        structure, summed,
+        Builder, append_checksum, attribute, contiguous_message, dataset, elements, fails, hard, link_info,
+        mutations, open, store, structure,
     };
     use hyperslab_store::Key;
 
@@ -413,7 +414,7 @@ mod tests {
     fn example(version: u8, flags: u8) -> Vec<u8> {
         let mut builder = Builder::new();
         let raw = builder.put(&[1, 0, 2, 0, 3, 0]);
-        let with_attribute = [dataset(&[3], contiguous(raw, 6)), vec![attribute()]].concat();
+        let with_attribute = [dataset(&[3], contiguous_message(raw, 6)), vec![attribute()]].concat();
         let contiguous = builder.header(&with_attribute);
         let compact = builder.header(&dataset(&[1], vec![3, 0, 2, 0, 7, 0]));
         let datatype = builder.header(&dataset(&[], vec![])[1..2]);
@@ -485,7 +486,7 @@ mod tests {
         let write = |bytes: &[u8]| store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
         let file = File::open(store.clone(), "f", FileOptions::default()).unwrap();
         let mut attempts = 0;
-        let header = file.again(|| {
+        let header = file.retry_if_written(|| {
             attempts += 1;
             if attempts == 3 {
                 write(&bytes);
@@ -496,7 +497,7 @@ mod tests {
         // Without a writer the error comes at once.
         let closed = open(&example(3, 0)).unwrap();
         let mut attempts = 0;
-        let error = closed.again(|| {
+        let error = closed.retry_if_written(|| {
             attempts += 1;
             ObjectHeader::read(closed.source(), 1)
         });
@@ -508,7 +509,7 @@ mod tests {
         let mut builder = Builder::new();
         // The header at 48 says that its datatype is in the header at 48.
         let block = structure!([3, 10, 0, 2, 3, 2], 48_u64);
-        builder.put(&summed(structure!(b"OHDR\x02\0", block.len() as u8, block)));
+        builder.put(&append_checksum(structure!(b"OHDR\x02\0", block.len() as u8, block)));
         let root = builder.header(&[link_info(false), hard("t", 48)]);
         fails(open(&builder.finish(root, 2, 0)).unwrap().node("t"), "in a circle");
     }

@@ -30,7 +30,7 @@ impl File {
         let message = &self.unshare(message)?;
         let mut cursor = self.source().cursor(&message.data, message.address);
         let name = messages::name(message.kind).unwrap_or("message");
-        parse(&mut cursor).map_err(|why| self.source().wrong(name, message.address, why))
+        parse(&mut cursor).map_err(|why| self.source().structure_error(name, message.address, why))
     }
 
     /// Replaces a shared message by the message that it points to.
@@ -42,8 +42,8 @@ impl File {
             }
             let mut cursor = self.source().cursor(&message.data, message.address);
             let place = shared::Shared::parse(&mut cursor)
-                .map_err(|why| self.source().wrong("shared message", message.address, why))?;
-            message = self.shared(message.kind, &place)?;
+                .map_err(|why| self.source().structure_error("shared message", message.address, why))?;
+            message = self.read_shared_message(message.kind, &place)?;
         }
         Err(self
             .source()
@@ -51,7 +51,7 @@ impl File {
     }
 
     /// Reads a message of a kind from the place where objects share it.
-    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message> {
+    pub(crate) fn read_shared_message(&self, kind: u16, place: &shared::Shared) -> Result<Message> {
         let name = messages::name(kind).unwrap_or("message");
         match place {
             shared::Shared::Header(address) => {

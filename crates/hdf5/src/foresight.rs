@@ -42,7 +42,7 @@ impl Levels {
     }
 
     /// Returns the object itself, then its neighbours in the listing.
-    fn around(&self, address: u64) -> Vec<u64> {
+    fn with_neighbours(&self, address: u64) -> Vec<u64> {
         let mut found = vec![address];
         if let Some((level, place)) = self.0.get(&address) {
             let others = level.chunks(TOGETHER).nth(place / TOGETHER).unwrap_or_default();
@@ -62,7 +62,7 @@ impl File {
         if !source.prefers_rounds() || rehearsal::is_on() || source.rehearse(|| work(address)).is_empty() {
             return Ok(());
         }
-        let around = self.inner.levels.lock().around(address);
+        let around = self.inner.levels.lock().with_neighbours(address);
         source.foresee(|| {
             let begun = Instant::now();
             around.iter().take_while(|_| begun.elapsed() < PATIENCE).for_each(|address| work(*address));
@@ -77,14 +77,14 @@ impl File {
     /// Prefetches metadata. Call before the attributes of an object are read.
     pub(crate) fn foresee_attributes(&self, address: u64) -> Result<()> {
         self.foresee(address, |address| {
-            let found = self.header(address).and_then(|header| attribute::all(self, &header));
-            found.into_iter().flatten().for_each(|attribute| drop(behind(&attribute)));
+            let found = self.header(address).and_then(|header| attribute::read_attributes(self, &header));
+            found.into_iter().flatten().for_each(|attribute| drop(read_referenced_heaps(&attribute)));
         })
     }
 
     /// Prefetches metadata. Call before the links of a group are read.
     pub(crate) fn foresee_links(&self, address: u64) -> Result<()> {
-        self.foresee(address, |address| drop(self.below(address)))
+        self.foresee(address, |address| drop(self.hard_link_targets(address)))
     }
 
     /// Remembers which objects were listed together.
@@ -101,13 +101,13 @@ impl File {
             if level.iter().all(|address| levels.0.contains_key(address)) {
                 return;
             }
-            levels.around(address)
+            levels.with_neighbours(address)
         };
         let begun = Instant::now();
         self.source().rehearse(|| {
             for other in around.iter().skip(1) {
                 if level.len() < MOST && begun.elapsed() < PATIENCE {
-                    level.extend(self.below(*other).unwrap_or_default());
+                    level.extend(self.hard_link_targets(*other).unwrap_or_default());
                 }
             }
         });
@@ -115,7 +115,7 @@ impl File {
     }
 
     /// Returns the targets of a group's hard links. Empty for other objects.
-    fn below(&self, address: u64) -> Result<Vec<u64>> {
+    fn hard_link_targets(&self, address: u64) -> Result<Vec<u64>> {
         if !self.header(address)?.is_group() {
             return Ok(Vec::new());
         }
@@ -130,7 +130,7 @@ fn hard(links: &[Link]) -> Vec<u64> {
 }
 
 /// Reads the heap collections that an attribute's elements of variable length refer to.
-fn behind(attribute: &Attribute) -> Result<()> {
+fn read_referenced_heaps(attribute: &Attribute) -> Result<()> {
     let element = attribute.element()?;
     match element.kind {
         ElementKind::VlenString { .. } | ElementKind::Vlen { .. } => {
@@ -147,7 +147,7 @@ fn behind(attribute: &Attribute) -> Result<()> {
 mod tests {
     use super::{Levels, MOST, TOGETHER};
     use crate::testing::{
-        Builder, FarStore, attribute, changes, contiguous, dataset, elements, hard, link_info, store,
+        Builder, FarStore, attribute, changes, contiguous_message, dataset, elements, hard, link_info, store,
     };
     use crate::{File, FileOptions, Group, Node, Result};
     use std::sync::Arc;
@@ -161,7 +161,7 @@ mod tests {
                 0 => {
                     builder.put(&vec![0; gap]);
                     let raw = builder.put(&[1, 0, 2, 0, n as u8, 0]);
-                    let messages = [dataset(&[3], contiguous(raw, 6)), vec![attribute()]].concat();
+                    let messages = [dataset(&[3], contiguous_message(raw, 6)), vec![attribute()]].concat();
                     hard(&format!("d{n}"), builder.header(&messages))
                 }
                 _ => hard(&format!("g{n}"), tree(builder, width, depth - 1, gap)),
@@ -255,10 +255,10 @@ mod tests {
     fn levels_are_bounded() {
         let mut levels = Levels::default();
         levels.add((0..5000).collect());
-        let around = levels.around(3000);
+        let around = levels.with_neighbours(3000);
         assert_eq!((around.len(), around[0], around[1]), (TOGETHER, 3000, 2048));
-        assert_eq!(levels.around(7000), [7000]);
+        assert_eq!(levels.with_neighbours(7000), [7000]);
         levels.add((10_000..10_000 + 2 * MOST as u64).collect());
-        assert_eq!((levels.0.len(), levels.around(3000)), (MOST, vec![3000]));
+        assert_eq!((levels.0.len(), levels.with_neighbours(3000)), (MOST, vec![3000]));
     }
 }

@@ -80,7 +80,7 @@ impl Group {
     }
 
     /// Returns the same group, reached by another path.
-    pub(crate) fn renamed(self, path: String) -> Group {
+    pub(crate) fn with_path(self, path: String) -> Group {
         Group { path, ..self }
     }
 
@@ -102,7 +102,7 @@ impl Group {
 
     /// Returns the links as in h5py: sorted by creation order if the group keeps it, else by name.
     pub fn links(&self) -> Result<Vec<Link>> {
-        self.file.again(|| self.all_links()).map_err(|error| self.within(error))
+        self.file.retry_if_written(|| self.all_links()).map_err(|error| self.with_object_path(error))
     }
 
     fn all_links(&self) -> Result<Vec<Link>> {
@@ -130,7 +130,7 @@ impl Group {
 
     /// Returns the link with this name.
     pub fn link(&self, name: &str) -> Result<Option<Link>> {
-        self.file.again(|| self.find(name)).map_err(|error| self.within(error))
+        self.file.retry_if_written(|| self.find(name)).map_err(|error| self.with_object_path(error))
     }
 
     fn find(&self, name: &str) -> Result<Option<Link>> {
@@ -151,7 +151,7 @@ impl Group {
                     let mut compare = |record: &mut Cursor<'_>| Ok::<Ordering, _>(record.u32()?.cmp(&hash));
                     btree2::find(source, names, NAME_RECORD, &mut compare, &mut |record| {
                         record.skip(4)?;
-                        ids.push(record.rest().to_vec());
+                        ids.push(record.take_rest().to_vec());
                         Ok(())
                     })?;
                     Ok::<_, Hdf5Error>(ids)
@@ -195,7 +195,8 @@ impl Group {
         let link = |id: &Vec<u8>| {
             source.go_on()?;
             let bytes = heap.get(source, id)?;
-            Link::parse(&mut source.cursor(&bytes, at)).map_err(|why| source.wrong("link message", at, why))
+            Link::parse(&mut source.cursor(&bytes, at))
+                .map_err(|why| source.structure_error("link message", at, why))
         };
         ids.iter().map(link).collect()
     }
@@ -233,12 +234,12 @@ impl Group {
             node = match link.target {
                 LinkTarget::Hard(address) => group.file.object_at(address, &place)?,
                 // The target of a soft link gets the path of the link, as in h5py.
-                LinkTarget::Soft(target) => group.resolve(&target, links)?.renamed(&group.file, place),
+                LinkTarget::Soft(target) => group.resolve(&target, links)?.with_path(&group.file, place),
                 LinkTarget::External { file, path: target } => {
                     let other = group
                         .file
-                        .other(&file, Purpose::Link)
-                        .map_err(|error| error.within(&format!("/{place}")))?;
+                        .open_other(&file, Purpose::Link)
+                        .map_err(|error| error.with_object_path(&format!("/{place}")))?;
                     let other = other.ok_or_else(|| {
                         missing(format!("there is no file '{file}', where '{place}' leads"))
                     })?;
@@ -246,7 +247,7 @@ impl Group {
                 }
                 LinkTarget::UserDefined(kind) => {
                     let error = group.file.source().unsupported(format!("the user-defined link type {kind}"));
-                    return Err(error.within(&format!("/{place}")));
+                    return Err(error.with_object_path(&format!("/{place}")));
                 }
             };
         }
@@ -257,13 +258,13 @@ impl Group {
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
         let attributes = || {
             self.file.foresee_attributes(self.address)?;
-            crate::attribute::all(&self.file, &*self.file.header(self.address)?)
+            crate::attribute::read_attributes(&self.file, &*self.file.header(self.address)?)
         };
-        self.file.again(attributes).map_err(|error| self.within(error))
+        self.file.retry_if_written(attributes).map_err(|error| self.with_object_path(error))
     }
 
-    fn within(&self, error: Hdf5Error) -> Hdf5Error {
-        error.within(&format!("/{}", self.path))
+    fn with_object_path(&self, error: Hdf5Error) -> Hdf5Error {
+        error.with_object_path(&format!("/{}", self.path))
     }
 }
 
@@ -273,7 +274,7 @@ fn ids(source: &Source, names: u64) -> Result<Vec<Vec<u8>>> {
     btree2::records(source, names, NAME_RECORD, &mut |record| {
         // Hash of the name.
         record.skip(4)?;
-        ids.push(record.rest().to_vec());
+        ids.push(record.take_rest().to_vec());
         Ok(())
     })?;
     Ok(ids)
@@ -420,7 +421,7 @@ mod tests {
         // A target in another file keeps its path there.
         let dataset = the_dataset(&file, "s").unwrap();
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
-        assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
+        assert!(file.open_other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
         for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
             says(path(file.node(from)).unwrap_err(), why);
         }

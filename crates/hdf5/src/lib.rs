@@ -19,8 +19,6 @@
 
 mod array_layout;
 mod attribute;
-#[cfg(test)]
-mod building;
 mod bytes;
 mod cache_image;
 mod cast;
@@ -32,19 +30,21 @@ pub mod datatype;
 pub mod element;
 mod error;
 mod file;
+#[cfg(test)]
+mod file_builder;
 mod file_messages;
 mod foresight;
 mod group;
 mod heaps;
 pub mod index;
 mod interrupt;
-mod kept;
-mod many;
 mod members;
 mod messages;
 mod number;
 mod object_header;
 mod other_files;
+mod parse_many;
+mod parsed_cache;
 mod paths;
 pub mod reference;
 mod rehearsal;

@@ -23,7 +23,7 @@ const MOST: u64 = 1 << 16;
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
 /// Joins all members of the file whose first member is `first`. `None`: it is one file.
-pub fn joined(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Option<Source>> {
+pub fn join_members(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Option<Source>> {
     let parts = match driver.id.as_str() {
         "NCSAfami" => family(first, driver, options)?,
         "NCSAmult" => multi(first, driver, options)?,
@@ -37,7 +37,7 @@ pub fn joined(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Res
 fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>> {
     let parse = |mut cursor: Cursor<'_>| cursor.u64();
     let size = parse(Cursor::whole(&driver.data, 0, SIZES))
-        .map_err(|why| first.wrong("family driver info", 0, why))?;
+        .map_err(|why| first.structure_error("family driver info", 0, why))?;
     if size == 0 {
         return Err(first.invalid("it is a family of members without bytes"));
     }
@@ -46,7 +46,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     // A full member may have another one after it.
     while members.last().is_some_and(|last| last.len == size) {
         let number = members.len() as u64;
-        let name = numbered(last_name(first.key()), number).ok_or_else(|| {
+        let name = member_name(last_name(first.key()), number).ok_or_else(|| {
             first.invalid("it is the first of a family, but there are no zeros in its name")
         })?;
         let Some(found) = options.find(first, &name, Purpose::Member)? else { break };
@@ -60,7 +60,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
 }
 
 /// Returns the name of a member. The last run of zeros in the first name becomes `number`.
-fn numbered(first: &str, number: u64) -> Option<String> {
+fn member_name(first: &str, number: u64) -> Option<String> {
     let bytes = first.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let mut end = bytes.len();
@@ -106,7 +106,7 @@ fn multi_members(cursor: &mut Cursor<'_>) -> Parsed<Vec<Member>> {
 
 /// Returns the members of a split or multi file in the order of their addresses.
 fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>> {
-    let wrong = |why| first.wrong("multi driver info", 0, why);
+    let wrong = |why| first.structure_error("multi driver info", 0, why);
     let mut members = multi_members(&mut Cursor::whole(&driver.data, 0, SIZES)).map_err(wrong)?;
     let own = members.first().map(|(_, _, name)| name.clone()).unwrap_or_default();
     let shared = shared_name(last_name(first.key()), &own).ok_or_else(|| {
@@ -149,7 +149,7 @@ fn last_name(key: &str) -> &str {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, Others, contiguous, dataset, elements, fails, hard, link_info, needs_all, structure,
+        Builder, Others, contiguous_message, dataset, elements, fails, hard, link_info, needs_all, structure,
         the_dataset,
     };
     use crate::{File, Hdf5Error, OtherFiles};
@@ -161,7 +161,7 @@ mod tests {
         let driver = structure!([0], id.as_bytes(), info.len() as u16, info);
         builder.extension = builder.header(&[(crate::superblock::DRIVER_INFO_KIND, driver)]);
         let address = address(&mut builder);
-        let data = builder.header(&dataset(&[3], contiguous(address, 6)));
+        let data = builder.header(&dataset(&[3], contiguous_message(address, 6)));
         let root = builder.header(&[link_info(false), hard("d", data)]);
         builder.finish(root, 2, 0)
     }
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn names_of_members() {
-        assert_eq!(numbered("fam_00000.h5", 12).unwrap(), "fam_00012.h5");
-        assert_eq!(numbered("run00_0.h5", 10).unwrap(), "run00_10.h5");
-        assert_eq!(numbered("é0", 1).unwrap(), "é1");
-        assert_eq!(numbered("fam_1.h5", 1), None);
-        assert_eq!(numbered("100.h5", 1), None);
+        assert_eq!(member_name("fam_00000.h5", 12).unwrap(), "fam_00012.h5");
+        assert_eq!(member_name("run00_0.h5", 10).unwrap(), "run00_10.h5");
+        assert_eq!(member_name("é0", 1).unwrap(), "é1");
+        assert_eq!(member_name("fam_1.h5", 1), None);
+        assert_eq!(member_name("100.h5", 1), None);
         assert_eq!(shared_name("x-m.h5", "%s-m.h5"), Some("x"));
         assert_eq!(shared_name("x-r.h5", "%s-m.h5"), None);
         assert_eq!(shared_name("any", "literal"), Some("any"));

@@ -160,7 +160,7 @@ impl FloatType {
     }
 
     /// Returns the bits of infinity (`payload` 0) or of a NaN.
-    fn special(&self, payload: u128) -> u128 {
+    fn special_bits(&self, payload: u128) -> u128 {
         let leading = u128::from(self.leading) << self.fraction_bits;
         mask(self.exponent_bits) << self.mantissa_bits() | leading | payload
     }
@@ -219,7 +219,7 @@ impl Float {
         if u128::from(exponent) == mask(layout.exponent_bits) {
             // A stored leading bit does not distinguish infinity from NaN.
             let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
-            return sign | to.special(shift(payload, more));
+            return sign | to.special_bits(shift(payload, more));
         }
         // A stored leading bit is not below the binary point.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);

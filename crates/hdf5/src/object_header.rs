@@ -55,13 +55,13 @@ impl ObjectHeader {
             tracks_attributes: prefix.version == 2 && prefix.flags & 4 != 0,
             messages: Vec::new(),
         };
-        let fail = |why| source.wrong("object header", address, why);
+        let fail = |why| source.structure_error("object header", address, why);
         let mut waiting =
             VecDeque::from(header.block(&prefix, &bytes, source.cursor(&bytes, start)).map_err(fail)?);
         let mut seen = HashSet::from([start]);
         source.announce(waiting.make_contiguous())?;
         while let Some((address, len)) = waiting.pop_front() {
-            let fail = |why| source.wrong("object header continuation block", address, why);
+            let fail = |why| source.structure_error("object header continuation block", address, why);
             header.bytes = header.bytes.saturating_add(len);
             if !seen.insert(address) || header.bytes > source.end() {
                 let why = "continuation blocks overlap or go in a circle".into();
@@ -93,7 +93,7 @@ impl ObjectHeader {
         let mut continuations = Vec::new();
         let head = if prefix.version == 1 { 8 } else { 4 + if prefix.flags & 4 != 0 { 2 } else { 0 } };
         // A rest that is shorter than a message's head is a gap.
-        while cursor.left() >= head {
+        while cursor.remaining_len() >= head {
             let kind = if prefix.version == 1 { cursor.u16()? } else { cursor.u8()?.into() };
             let len = usize::from(cursor.u16()?);
             let flags = cursor.u8()?;
@@ -108,7 +108,7 @@ impl ObjectHeader {
             let (address, at) = (cursor.address(), cursor.position());
             let mut content = cursor.part(len)?;
             if kind == messages::CONTINUATION {
-                let block = content.defined("a continuation block")?;
+                let block = content.defined_address("a continuation block")?;
                 continuations.push((block, content.length()?));
             } else if messages::name(kind).is_none() && flags & FAIL_IF_UNKNOWN != 0 {
                 return Err(ParseError::Unsupported(format!(
@@ -154,11 +154,11 @@ impl Prefix {
 /// Returns the messages of a continuation block and the address of the first one.
 fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Parsed<(u64, Bytes)> {
     if prefix.version == 1 {
-        return Ok((cursor.address(), Bytes::from(cursor.rest().to_vec())));
+        return Ok((cursor.address(), Bytes::from(cursor.take_rest().to_vec())));
     }
     cursor.signature(b"OCHK")?;
     let start = cursor.address();
-    let len = cursor.left().checked_sub(4).ok_or_else(|| cursor.corrupt("it has no checksum"))?;
+    let len = cursor.remaining_len().checked_sub(4).ok_or_else(|| cursor.corrupt("it has no checksum"))?;
     let block = cursor.take(len)?.to_vec();
     cursor.checksum(0)?;
     Ok((start, Bytes::from(block)))
@@ -167,7 +167,7 @@ fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Parsed<(u64, Bytes)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changes, fails, mutations, source, structure, summed};
+    use crate::testing::{append_checksum, changes, fails, mutations, source, structure};
 
     fn read(bytes: &[u8]) -> Result<ObjectHeader> {
         ObjectHeader::read(&source(bytes), 0)
@@ -191,10 +191,10 @@ mod tests {
     fn new() -> Vec<u8> {
         let message = [12, 3, 0, 0, 7, 0, 1, 2, 3];
         let block = structure!(message, [16, 16, 0, 0, 0, 0], 79_u64, 19_u64, [0; 5]);
-        let mut bytes = summed(structure!(b"OHDR\x02\x34", [0; 20], block.len() as u8, block));
+        let mut bytes = append_checksum(structure!(b"OHDR\x02\x34", [0; 20], block.len() as u8, block));
         assert_eq!(bytes.len(), 67);
         bytes.resize(79, 0);
-        bytes.extend(summed(b"OCHK\x0c\x05\0\0\x06\0abcde".to_vec()));
+        bytes.extend(append_checksum(b"OCHK\x0c\x05\0\0\x06\0abcde".to_vec()));
         bytes
     }
 
@@ -232,7 +232,7 @@ mod tests {
     fn messages_are_not_without_number() {
         let many = |count: usize| {
             let messages = [12, 0, 0, 0].repeat(count);
-            read(&summed(structure!(b"OHDR\x02\x02", messages.len() as u32, messages)))
+            read(&append_checksum(structure!(b"OHDR\x02\x02", messages.len() as u32, messages)))
         };
         assert_eq!(many(MOST).unwrap().messages(12).count(), MOST);
         fails(many(MOST + 1), "more than 262144 messages");

@@ -67,7 +67,7 @@ impl Default for FileOptions {
 
 impl File {
     /// Opens the file called `name` in this file, once. `None`: it does not exist.
-    pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
+    pub fn open_other(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let lock = || self.inner.others.lock();
         let key = (name.to_owned(), purpose);
         if let Some(file) = lock().get(&key) {

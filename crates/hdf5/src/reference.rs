@@ -32,12 +32,12 @@ pub struct Reference {
     /// Address of the target object's header.
     pub address: u64,
     /// The whole object or a part of it.
-    pub part: Part,
+    pub part: ReferencedPart,
 }
 
 /// The part of an object that a reference means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ReferencedPart {
     /// The whole object.
     Whole,
     /// Some elements of a dataset.
@@ -78,9 +78,9 @@ pub fn resolve(
     for (cell, part) in parts.enumerate() {
         let wrong = |why: ParseError| file.source().invalid(format!("reference {cell}: {why}"));
         let (direct, id, head) = match element.kind {
-            ElementKind::ObjectReference => (direct(part), None, None),
+            ElementKind::ObjectReference => (object_reference(part), None, None),
             ElementKind::RegionReference => (None, heap_id(part), None),
-            ElementKind::AnyReference => any(file.source().cursor(part, 0)).map_err(wrong)?,
+            ElementKind::AnyReference => any_reference(file.source().cursor(part, 0)).map_err(wrong)?,
             _ => return Err(file.source().invalid("elements that are not references lead nowhere")),
         };
         found.push(direct);
@@ -123,16 +123,16 @@ fn in_heap(
     let bytes = object.read(file.source())?;
     let mut cursor = file.source().cursor(&bytes, 0);
     let reference = match head {
-        Some(head) => encoded(&mut cursor, head),
+        Some(head) => encoded_reference(&mut cursor, head),
         None => region(&mut cursor),
     };
     Ok(reference.map_err(|why| why.to_string())?)
 }
 
 /// Parses an object reference, which is an address.
-fn direct(bytes: &[u8]) -> Option<Reference> {
+fn object_reference(bytes: &[u8]) -> Option<Reference> {
     let address = address(bytes).unwrap_or(Some(u64::MAX)).filter(|address| *address != 0)?;
-    Some(Reference { file: None, address, part: Part::Whole })
+    Some(Reference { file: None, address, part: ReferencedPart::Whole })
 }
 
 /// Parses a heap id: an address and an index of 4 bytes.
@@ -152,8 +152,8 @@ struct Head {
 /// A complete reference, or the heap id and head of one in the heap.
 type Any = (Option<Reference>, Option<(u64, u32)>, Option<Head>);
 
-fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
-    if cursor.clone().rest().iter().all(|byte| *byte == 0) {
+fn any_reference(mut cursor: Cursor<'_>) -> Parsed<Any> {
+    if cursor.clone().take_rest().iter().all(|byte| *byte == 0) {
         return Ok((None, None, None));
     }
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
@@ -163,34 +163,34 @@ fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
     let head = Head { kind, external: flags & 1 != 0 };
     if kind == 2 && !head.external {
         let address = token(&mut cursor)?;
-        return Ok((Some(Reference { file: None, address, part: Part::Whole }), None, None));
+        return Ok((Some(Reference { file: None, address, part: ReferencedPart::Whole }), None, None));
     }
     cursor.skip(4)?;
-    Ok((None, heap_id(cursor.rest()), Some(head)))
+    Ok((None, heap_id(cursor.take_rest()), Some(head)))
 }
 
 /// Parses the heap object of a reference of HDF5 1.12.
-fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
+fn encoded_reference(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
     let address = token(cursor)?;
     let file = if head.external { Some(name(cursor)?) } else { None };
     let part = match head.kind {
-        2 => Part::Whole,
+        2 => ReferencedPart::Whole,
         3 => {
             let len = cursor.u32()?;
             // Number of axes of the dataset. The selection contains it too.
             cursor.skip(4)?;
             let mut part = cursor.part(to_usize(len))?;
-            Part::Region(Selection::parse(&mut part)?)
+            ReferencedPart::Region(Selection::parse(&mut part)?)
         }
-        _ => Part::Attribute(name(cursor)?),
+        _ => ReferencedPart::Attribute(name(cursor)?),
     };
     Ok(Reference { file, address, part })
 }
 
 /// Parses the heap object of a region reference.
 fn region(cursor: &mut Cursor<'_>) -> Parsed<Reference> {
-    let address = cursor.defined("a dataset")?;
-    Ok(Reference { file: None, address, part: Part::Region(Selection::parse(cursor)?) })
+    let address = cursor.defined_address("a dataset")?;
+    Ok(Reference { file: None, address, part: ReferencedPart::Region(Selection::parse(cursor)?) })
 }
 
 fn token(cursor: &mut Cursor<'_>) -> Parsed<u64> {
@@ -210,7 +210,7 @@ mod tests {
     use crate::testing::{DATA, REST, ROOT, changes, collection, element, fails, file, heap_id, structure};
 
     fn object(address: u64) -> Option<Reference> {
-        Some(Reference { file: None, address, part: Part::Whole })
+        Some(Reference { file: None, address, part: ReferencedPart::Whole })
     }
 
     /// A selection of the points (1, 2) and (3, 4), version 1.
@@ -218,8 +218,8 @@ mod tests {
         [1, 1, 0, 24, 2, 2, 1, 2, 3, 4].into_iter().flat_map(u32::to_le_bytes).collect()
     }
 
-    fn region(selection: Selection) -> Part {
-        Part::Region(selection)
+    fn region(selection: Selection) -> ReferencedPart {
+        ReferencedPart::Region(selection)
     }
 
     fn two_points() -> Selection {
@@ -277,8 +277,8 @@ mod tests {
         let expected = [
             object(DATA),
             here(region(Selection::Regular(vec![slab(1, 3, 2, 1), slab(2, 3, 3, 2)]))),
-            here(Part::Attribute("units".into())),
-            other(Part::Whole),
+            here(ReferencedPart::Attribute("units".into())),
+            other(ReferencedPart::Whole),
             other(region(two_points())),
             None,
         ];

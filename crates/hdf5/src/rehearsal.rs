@@ -28,7 +28,7 @@ pub(crate) type Noted = (u64, u64);
 struct Rehearsal {
     /// Identifies the file by the address of its [`Source`] in memory.
     source: usize,
-    noted: Vec<Noted>,
+    notes: Vec<Noted>,
 }
 
 thread_local! {
@@ -54,7 +54,7 @@ pub(crate) fn note(source: &Source, ranges: &[RangeRead<'_>]) -> bool {
     REHEARSAL.with_borrow_mut(|rehearsal| {
         let Some(rehearsal) = rehearsal else { return false };
         if rehearsal.source == std::ptr::from_ref(source).addr() {
-            rehearsal.noted.extend(ranges.iter().map(|range| (range.offset, range.buf.len() as u64)));
+            rehearsal.notes.extend(ranges.iter().map(|range| (range.offset, range.buf.len() as u64)));
         }
         true
     })
@@ -64,10 +64,10 @@ impl Source {
     /// Runs `work` without reading. Returns the ranges that it would have read.
     pub(crate) fn rehearse(&self, work: impl FnOnce()) -> Vec<Noted> {
         let source = std::ptr::from_ref(self).addr();
-        REHEARSAL.set(Some(Rehearsal { source, noted: Vec::new() }));
+        REHEARSAL.set(Some(Rehearsal { source, notes: Vec::new() }));
         let _end = End;
         work();
-        REHEARSAL.take().map(|rehearsal| rehearsal.noted).unwrap_or_default()
+        REHEARSAL.take().map(|rehearsal| rehearsal.notes).unwrap_or_default()
     }
 
     /// Fetches the bytes that `work` will read, in few rounds. `work` then finds nearly all in
@@ -83,10 +83,10 @@ impl Source {
             work();
             return Ok(());
         }
-        let mut left = self.foreseen();
+        let mut left = self.prefetch_limit();
         for _ in 0..ROUNDS {
             let mut noted = self.rehearse(&mut work);
-            noted.extend(self.beside(&noted));
+            noted.extend(self.neighbouring_ranges(&noted));
             let fetched = self.fetch_pages(&noted, left)?;
             left = left.saturating_sub(fetched);
             if fetched == 0 || left == 0 {

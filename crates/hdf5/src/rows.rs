@@ -22,7 +22,7 @@ const NEAR: u64 = 4;
 impl Source {
     /// Returns ranges in other pages that probably hold metadata too. Returns at most as many as
     /// can be requested together with the noted ranges.
-    pub(crate) fn beside(&self, noted: &[Noted]) -> Vec<Noted> {
+    pub(crate) fn neighbouring_ranges(&self, noted: &[Noted]) -> Vec<Noted> {
         let mut pages: Vec<u64> = noted.iter().map(|(offset, _)| offset / PAGE).collect();
         pages.sort_unstable();
         pages.dedup();
@@ -36,7 +36,7 @@ impl Source {
         let range = |(first, last): (u64, u64)| {
             (first.saturating_mul(PAGE), (last - first).saturating_mul(PAGE).saturating_add(1))
         };
-        missing(&pages).into_iter().take(more).map(range).collect()
+        missing_pages(&pages).into_iter().take(more).map(range).collect()
     }
 }
 
@@ -44,7 +44,7 @@ impl Source {
 ///
 /// Runs in small gaps come first. Distances vary, so each place is estimated from both ends of the
 /// gap.
-fn missing(pages: &[u64]) -> Vec<(u64, u64)> {
+fn missing_pages(pages: &[u64]) -> Vec<(u64, u64)> {
     let neighbours = || pages.iter().zip(pages.iter().skip(1)).map(|(from, to)| (*from, *to));
     let mut distances: Vec<u64> = neighbours().map(|(from, to)| to - from).filter(|n| *n > 1).collect();
     distances.sort_unstable();
@@ -71,22 +71,22 @@ fn missing(pages: &[u64]) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::missing_pages;
     use crate::Source;
     use crate::testing::FarStore;
 
     #[test]
     fn rows_are_completed() {
         // Nearly equal distances, some of them doubled or tripled.
-        assert_eq!(missing(&[0, 16, 32, 48, 80, 96, 112, 128, 144]), [(64, 65)]);
-        let found = missing(&[0, 48, 64, 80, 96, 112, 129, 161, 177]);
+        assert_eq!(missing_pages(&[0, 16, 32, 48, 80, 96, 112, 128, 144]), [(64, 65)]);
+        let found = missing_pages(&[0, 48, 64, 80, 96, 112, 129, 161, 177]);
         assert_eq!(found, [(145, 146), (32, 33), (16, 17)]);
         // The estimates from both ends differ.
-        assert_eq!(missing(&[0, 20, 40, 70, 90, 110]), [(50, 51), (60, 61)]);
+        assert_eq!(missing_pages(&[0, 20, 40, 70, 90, 110]), [(50, 51), (60, 61)]);
         // Longer gaps hold other data.
-        assert_eq!(missing(&[0, 16, 32, 200, 216, 232]), []);
+        assert_eq!(missing_pages(&[0, 16, 32, 200, 216, 232]), []);
         for none in [&[][..], &[7], &[7, 8], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[0, u64::MAX]] {
-            assert_eq!(missing(none), [], "{none:?}");
+            assert_eq!(missing_pages(none), [], "{none:?}");
         }
     }
 

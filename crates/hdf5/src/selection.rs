@@ -80,7 +80,7 @@ impl Selection {
     }
 
     /// Returns the unlimited axis and its slab.
-    pub fn unlimited(&self) -> Option<(usize, Slab)> {
+    pub fn unlimited_axis(&self) -> Option<(usize, Slab)> {
         let Selection::Regular(slabs) = self else { return None };
         slabs.iter().copied().enumerate().find(|(_, slab)| slab.is_unlimited())
     }
@@ -183,7 +183,7 @@ fn encoded_size(cursor: &mut Cursor<'_>) -> Parsed<usize> {
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, size: usize) -> Parsed<Vec<u64>> {
     let bytes = count.saturating_mul(each as u64).saturating_mul(size as u64);
     let mut part = Cursor::whole(cursor.take_u64(bytes)?, 0, cursor.sizes());
-    let mut numbers = Vec::with_capacity(part.left() / size.max(1));
+    let mut numbers = Vec::with_capacity(part.remaining_len() / size.max(1));
     while !part.is_empty() {
         numbers.push(part.uint(size)?);
     }
@@ -285,7 +285,7 @@ mod tests {
     fn parse(bytes: &[u8]) -> Parsed<Selection> {
         let mut cursor = Cursor::whole(bytes, 0, SIZES);
         let selection = Selection::parse(&mut cursor)?;
-        assert!(cursor.is_empty(), "{} bytes are left", cursor.left());
+        assert!(cursor.is_empty(), "{} bytes are left", cursor.remaining_len());
         Ok(selection)
     }
 
@@ -321,8 +321,8 @@ mod tests {
         let unlimited = parse(&hex(UNLIMITED)).unwrap();
         let rows = Slab { count: None, ..slab(0, 2, 1, 1) };
         assert_eq!(unlimited, Selection::Regular(vec![rows, slab(5, 1, 1, 1)]));
-        assert_eq!((unlimited.unlimited(), unlimited.rank()), (Some((0, rows)), Some(2)));
-        assert_eq!((regular.unlimited(), Selection::All.rank()), (None, None));
+        assert_eq!((unlimited.unlimited_axis(), unlimited.rank()), (Some((0, rows)), Some(2)));
+        assert_eq!((regular.unlimited_axis(), Selection::All.rank()), (None, None));
     }
 
     #[test]
@@ -423,7 +423,7 @@ mod tests {
             needs_all(&bytes, parse);
             for (_, damaged) in changes(&bytes, |_| 0..=255) {
                 if let Ok(found) = Selection::parse(&mut Cursor::whole(&damaged, 0, SIZES)) {
-                    let _ = (found.unlimited(), found.regularised());
+                    let _ = (found.unlimited_axis(), found.regularised());
                 }
             }
         }

@@ -189,7 +189,7 @@ impl Source {
     }
 
     /// Returns an error about a structure.
-    pub fn wrong(&self, structure: &'static str, address: u64, why: ParseError) -> Hdf5Error {
+    pub fn structure_error(&self, structure: &'static str, address: u64, why: ParseError) -> Hdf5Error {
         match why {
             ParseError::Unsupported(what) => self.unsupported(what),
             why => Hdf5Error::Parse { file: self.name(), object: None, structure, address, why },
@@ -198,10 +198,10 @@ impl Source {
 
     /// Returns an error about a whole structure or its first bytes.
     pub(crate) fn corrupt(&self, structure: &'static str, address: u64, why: String) -> Hdf5Error {
-        self.wrong(structure, address, ParseError::Corrupt { at: address, why })
+        self.structure_error(structure, address, ParseError::Corrupt { at: address, why })
     }
 
-    fn short(&self, structure: &'static str, address: u64, len: u64) -> Hdf5Error {
+    fn too_short_error(&self, structure: &'static str, address: u64, len: u64) -> Hdf5Error {
         let why = format!("{len} bytes are expected, the file has {} in all", self.end());
         self.corrupt(structure, address, why)
     }
@@ -242,7 +242,7 @@ impl Source {
                 Err(ParseError::Need(needed)) if needed > wanted => {
                     wanted = needed.max(wanted.saturating_mul(2)).min(available);
                 }
-                Err(why) => return Err(self.refused(structure, address, &bytes, why)),
+                Err(why) => return Err(self.parse_error(structure, address, &bytes, why)),
             }
         }
     }
@@ -251,7 +251,7 @@ impl Source {
     ///
     /// A writer reserves room for a structure before it writes it. Until then the bytes are zeros,
     /// and no structure begins with zeros.
-    pub(crate) fn refused(
+    pub(crate) fn parse_error(
         &self,
         structure: &'static str,
         address: u64,
@@ -261,7 +261,7 @@ impl Source {
         let start = bytes.get(..UNWRITTEN.min(bytes.len())).unwrap_or_default();
         match !start.is_empty() && start.iter().all(|byte| *byte == 0) {
             true => Hdf5Error::Incomplete { file: self.name(), object: None, structure, address },
-            false => self.wrong(structure, address, why),
+            false => self.structure_error(structure, address, why),
         }
     }
 
@@ -278,7 +278,7 @@ impl Source {
     /// Reads the `len` bytes at `address`.
     pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes> {
         let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
-        let end = end.ok_or_else(|| self.short(structure, address, len))?;
+        let end = end.ok_or_else(|| self.too_short_error(structure, address, len))?;
         let (start, end) = (address.saturating_add(self.base), end.saturating_add(self.base));
         let (first, last) = (start / PAGE, end.saturating_sub(1).max(start) / PAGE);
         if first == last {
@@ -322,7 +322,7 @@ impl Source {
         for (address, buf) in places {
             let len = buf.len() as u64;
             if address.checked_add(len).is_none_or(|end| end > self.end()) {
-                return Err(self.short(structure, address, len));
+                return Err(self.too_short_error(structure, address, len));
             }
             let offset = address.saturating_add(self.base);
             if !self.copy_kept(offset, buf) {
@@ -409,7 +409,7 @@ impl Source {
     }
 
     /// Largest number of pages to prefetch. The transfer takes as long as a few requests.
-    pub(crate) fn foreseen(&self) -> usize {
+    pub(crate) fn prefetch_limit(&self) -> usize {
         let (least, most) = FORESEEN;
         to_usize(self.store.cost().request.saturating_mul(16) / PAGE).clamp(least, most)
     }

@@ -53,23 +53,23 @@ impl Superblock {
         let sizes = size_bytes(cursor)?;
         // Reserved; two sizes of symbol tables; flags; version 1: size of B-trees, reserved.
         cursor.skip(1 + 2 + 2 + 4 + if version == 1 { 4 } else { 0 })?;
-        let base = cursor.defined("the base")?;
+        let base = cursor.defined_address("the base")?;
         cursor.offset()?;
         let end = cursor.offset()?;
         let driver = cursor.offset()?;
         // The symbol table entry of the root group begins with its name offset, a length.
         cursor.length()?;
-        let root = cursor.defined("the root group")?;
+        let root = cursor.defined_address("the root group")?;
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
     }
 
     fn parse_new(cursor: &mut Cursor<'_>, version: u8, start: usize) -> Parsed<Superblock> {
         let sizes = size_bytes(cursor)?;
         let flags = cursor.u8()?;
-        let base = cursor.defined("the base")?;
+        let base = cursor.defined_address("the base")?;
         let extension = cursor.offset()?;
         let end = cursor.offset()?;
-        let root = cursor.defined("the root group")?;
+        let root = cursor.defined_address("the root group")?;
         cursor.checksum(start)?;
         let (writing, swmr) = (version == 3 && flags & 1 != 0, version == 3 && flags & 4 != 0);
         Ok(Superblock { sizes, base, end, root, extension, driver: None, writing, swmr })
@@ -139,7 +139,7 @@ pub fn find(store: &dyn Store, key: &str, size: u64) -> Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, changes, needs_all, structure, summed};
+    use crate::testing::{SIZES, append_checksum, changes, needs_all, structure};
 
     fn parsed(bytes: &[u8]) -> Parsed<Superblock> {
         Superblock::parse(&mut Cursor::whole(bytes, 0, SIZES))
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn new_versions() {
-        let bytes = summed(structure!(SIGNATURE, [3, 8, 8, 5], 0_u64, u64::MAX, 4096_u64, 48_u64));
+        let bytes = append_checksum(structure!(SIGNATURE, [3, 8, 8, 5], 0_u64, u64::MAX, 4096_u64, 48_u64));
         let found = parsed(&bytes).unwrap();
         assert_eq!((found.root, found.end, found.extension), (48, Some(4096), None));
         assert!(found.writing && found.swmr);

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) use crate::building::*;
+pub(crate) use crate::file_builder::*;
 
 /// Sizes of addresses and lengths in most files.
 pub(crate) const SIZES: Sizes = Sizes { offset: 8, length: 8 };
@@ -104,7 +104,7 @@ pub(crate) fn bare(sizes: Sizes, rest: &[u8]) -> Vec<u8> {
     for number in [0, u64::MAX, start + rest.len() as u64, start] {
         bytes.extend(&number.to_le_bytes()[..sizes.offset.into()]);
     }
-    let mut bytes = summed(bytes);
+    let mut bytes = append_checksum(bytes);
     bytes.resize(start as usize, 0);
     bytes.extend(rest);
     bytes

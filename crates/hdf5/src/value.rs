@@ -7,7 +7,7 @@ use crate::cursor::to_usize;
 use crate::dataspace::Dataspace;
 use crate::element::{Element, ElementKind};
 use crate::number::float_value;
-use crate::reference::{self, Part, Reference};
+use crate::reference::{self, Reference, ReferencedPart};
 use crate::vlen::{self, strided};
 use crate::{Attribute, File, Result};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
@@ -57,12 +57,12 @@ impl Attribute {
         let (element, memory) = (self.element()?, self.values()?);
         let values = Walk { file: &self.file, left: MOST_VALUES }.values(&element, &memory);
         let values = values.map_err(|error| error.of_attribute(&self.name))?;
-        Ok(nested(values, shape))
+        Ok(nested_list(values, shape))
     }
 }
 
 /// Arranges values in C order as nested lists.
-fn nested(values: Vec<Value>, shape: &[u64]) -> Value {
+fn nested_list(values: Vec<Value>, shape: &[u64]) -> Value {
     if shape.contains(&0) {
         return Value::List(Vec::new());
     }
@@ -129,7 +129,7 @@ impl Walk<'_> {
                     || (0..=count).map(|n| i64::try_from(n.saturating_mul(each)).unwrap_or(i64::MAX));
                 let values = values.map_err(|error| error.item_of(&starts().collect::<Vec<_>>()))?;
                 let mut values = values.into_iter();
-                (0..count).map(|_| nested(values.by_ref().take(each).collect(), shape)).collect()
+                (0..count).map(|_| nested_list(values.by_ref().take(each).collect(), shape)).collect()
             }
             ElementKind::VlenString { .. } => {
                 let found = vlen::resolve(self.file, element, memory, 0, size, count)?;
@@ -219,7 +219,7 @@ fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value> {
         (Some(other), _) => format!("{other}:#{}", found.address),
     };
     Ok(Value::Text(match &found.part {
-        Part::Attribute(name) => format!("{object}@{name}"),
+        ReferencedPart::Attribute(name) => format!("{object}@{name}"),
         _ => object,
     }))
 }

@@ -60,7 +60,7 @@ pub(crate) fn layout_within(
                 .and_then(|target| Piece::new(target, pattern(&mapping.source, source)?, array));
             piece.map(|piece| pieces.push(piece)).map_err(fail)
         };
-        match (mapping.target.unlimited(), mapping.source.unlimited()) {
+        match (mapping.target.unlimited_axis(), mapping.source.unlimited_axis()) {
             (None, None) if !numbered => {
                 if mapping.target != Selection::None {
                     piece(sources.of(mapping, 0), None, None)?;
@@ -149,7 +149,7 @@ fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<
     })?;
     let bytes = object.read(file.source())?;
     virtual_mapping::parse(&mut file.source().cursor(&bytes, 0))
-        .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
+        .map_err(|why| file.source().structure_error("global heap block for virtual datasets", address, why))
 }
 
 /// Returns the usual shape of parts: the shortest along each axis, a few MiB. It sets the size of
@@ -175,8 +175,8 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, Others, changes, collection_of, contiguous, dataset, elements, fails, hard, link_info, says,
-        structure, summed, the_dataset,
+        Builder, Others, append_checksum, changes, collection_of, contiguous_message, dataset, elements,
+        fails, hard, link_info, says, structure, the_dataset,
     };
     use crate::{FileOptions, Node};
     use hyperslab_array::{ArrayError, element_count, explain_read};
@@ -193,7 +193,7 @@ mod tests {
         let count = shape.iter().product::<u64>() as i16;
         let values: Vec<u8> = (first..first + count).flat_map(i16::to_le_bytes).collect();
         let address = file.put(&values);
-        file.header(&dataset(shape, contiguous(address, values.len() as u64)))
+        file.header(&dataset(shape, contiguous_message(address, values.len() as u64)))
     }
 
     /// A selection with start, stride, count and block per axis. Without axes it is everything.
@@ -215,7 +215,7 @@ mod tests {
             let names = structure!(name.as_bytes(), [0], path.as_bytes(), [0]);
             block.extend(structure!(names, select(source), select(target)));
         }
-        let address = file.put(&collection_of(8, &[(1, &summed(block))], 0));
+        let address = file.put(&collection_of(8, &[(1, &append_checksum(block))], 0));
         let mut messages = dataset(shape, structure!([4, 3], address, 1u32));
         // Fill value -1.
         messages.push((crate::messages::fill_value::KIND, vec![3, 0b10_1010, 2, 0, 0, 0, 0xff, 0xff]));

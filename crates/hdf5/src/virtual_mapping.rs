@@ -81,12 +81,12 @@ pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Mapping>> {
         }
         let file = match flags {
             flags if flags & SAME_FILE != 0 => Name([".".to_owned()].into()),
-            flags if flags & FILE_SHARED != 0 => earlier(cursor, &mappings)?.file.clone(),
+            flags if flags & FILE_SHARED != 0 => earlier_entry(cursor, &mappings)?.file.clone(),
             _ => name(cursor)?,
         };
         let dataset = match flags & DATASET_SHARED {
             0 => name(cursor)?,
-            _ => earlier(cursor, &mappings)?.dataset.clone(),
+            _ => earlier_entry(cursor, &mappings)?.dataset.clone(),
         };
         let (source, target) = (Selection::parse(cursor)?, Selection::parse(cursor)?);
         mappings.push(Mapping { file, dataset, source, target });
@@ -96,7 +96,7 @@ pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Mapping>> {
 }
 
 /// Returns the earlier entry from which a name is taken.
-fn earlier<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed<&'m Mapping> {
+fn earlier_entry<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed<&'m Mapping> {
     let at = cursor.clone();
     let number = cursor.length()?;
     let found = usize::try_from(number).ok().and_then(|number| mappings.get(number));
@@ -106,7 +106,7 @@ fn earlier<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed<&'m M
 /// Reads a name and its trailing NUL.
 fn name(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     let at = cursor.clone();
-    let end = cursor.clone().rest().iter().position(|byte| *byte == 0);
+    let end = cursor.clone().take_rest().iter().position(|byte| *byte == 0);
     let bytes = cursor.take(end.ok_or_else(|| at.corrupt("a name without an end"))?)?;
     cursor.skip(1)?;
     Name::parse(&lossless(bytes)).map_err(|why| at.corrupt(why))
@@ -116,7 +116,7 @@ fn name(cursor: &mut Cursor<'_>) -> Parsed<Name> {
 mod tests {
     use super::*;
     use crate::selection::Slab;
-    use crate::testing::{SIZES, changes, fails, needs_all, structure, summed};
+    use crate::testing::{SIZES, append_checksum, changes, fails, needs_all, structure};
 
     const ALL: [u8; 16] = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -136,14 +136,14 @@ mod tests {
 
     fn version_0() -> Vec<u8> {
         let (source, target) = (encoded(0, 1, 1, 4), encoded(3, 4, 0xffff, 4));
-        summed(structure!([0], 2u64, b"f%b.h5\0d%%\xff\0", source, target, b".\0/x\0", ALL, ALL))
+        append_checksum(structure!([0], 2u64, b"f%b.h5\0d%%\xff\0", source, target, b".\0/x\0", ALL, ALL))
     }
 
     fn version_1() -> Vec<u8> {
         let first = structure!([0], b"other.h5\0data\0", ALL, encoded(0, 1, 1, 5));
         let second = structure!([3], 0u64, 0u64, ALL, encoded(5, 1, 1, 5));
         let third = structure!([4], b"mine\0", ALL, encoded(10, 1, 1, 5));
-        summed(structure!([1], 3u64, first, second, third))
+        append_checksum(structure!([1], 3u64, first, second, third))
     }
 
     #[test]
@@ -173,16 +173,16 @@ mod tests {
         let refused = |bytes: Vec<u8>, said: &str| {
             fails(whole(&bytes), said);
         };
-        refused(summed(head(2, 0)), "version 2 of the global heap block");
-        refused(summed([head(1, 1), vec![8]].concat()), "flags 0x08");
-        refused(summed([head(1, 1), vec![1], vec![0; 8]].concat()), "entry 0 has a name of entry 0");
-        refused(summed([head(0, u64::MAX), b"x".to_vec()].concat()), "a name without an end");
-        refused(summed([head(0, 1), b"a%c\0".to_vec()].concat()), "'%' without 'b'");
-        refused(summed([head(0, 1), b"a%\0".to_vec()].concat()), "'%' without 'b'");
+        refused(append_checksum(head(2, 0)), "version 2 of the global heap block");
+        refused(append_checksum([head(1, 1), vec![8]].concat()), "flags 0x08");
+        refused(append_checksum([head(1, 1), vec![1], vec![0; 8]].concat()), "entry 0 has a name of entry 0");
+        refused(append_checksum([head(0, u64::MAX), b"x".to_vec()].concat()), "a name without an end");
+        refused(append_checksum([head(0, 1), b"a%c\0".to_vec()].concat()), "'%' without 'b'");
+        refused(append_checksum([head(0, 1), b"a%\0".to_vec()].concat()), "'%' without 'b'");
         let mut damaged = version_1();
         damaged[10] ^= 1;
         assert!(matches!(whole(&damaged), Err(ParseError::Checksum { .. })));
-        assert!(whole(&summed(head(0, 0))).unwrap().is_empty());
+        assert!(whole(&append_checksum(head(0, 0))).unwrap().is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::cast::Cast;
 use crate::element::Element;
-use crate::kept::ByAddress;
+use crate::parsed_cache::ByAddress;
 use crate::virtual_dataset::{self, Wanted};
 use crate::virtual_mapping::Mapping;
 use crate::{Dataset, File, Hdf5Error, Node, Purpose, Result, data_layout::DataLayout};
@@ -114,12 +114,12 @@ impl OneSource {
         let common = &self.common;
         let file = match &self.file {
             None => common.file.clone(),
-            Some(name) => match common.file.other(name, Purpose::Virtual)? {
+            Some(name) => match common.file.open_other(name, Purpose::Virtual)? {
                 Some(file) => file,
                 None => return Ok(None),
             },
         };
-        let invalid = |why: String| file.source().invalid(why).within(&self.path);
+        let invalid = |why: String| file.source().invalid(why).with_object_path(&self.path);
         let dataset = match file.node(&self.path) {
             Ok(Node::Dataset(dataset)) => dataset,
             Ok(_) => return Err(invalid("it is no dataset".into())),
@@ -161,14 +161,14 @@ impl OneSource {
             Some(common.chain.clone()),
             budget,
         );
-        layout.map(|layout| Some(Arc::new(layout).into())).map_err(|error| error.within(&self.path))
+        layout.map(|layout| Some(Arc::new(layout).into())).map_err(|error| error.with_object_path(&self.path))
     }
 
     /// Returns the conversion of a source's elements. Fails if the HDF5 library cannot convert
     /// them.
     fn cast(&self, dataset: &Dataset) -> Result<Cast> {
         let common = &self.common;
-        let refuse = |what: String| dataset.file().source().unsupported(what).within(&self.path);
+        let refuse = |what: String| dataset.file().source().unsupported(what).with_object_path(&self.path);
         let (from, to) = (dataset.element(), &common.element);
         let cast = Cast::new(dataset.datatype(), from, to).ok_or_else(|| {
             let (from, to) = (from.to_json(), to.to_json());

@@ -12,21 +12,21 @@
 //! has, every length is checked against the heap before memory is allocated.
 
 mod any_order;
+mod builder;
 mod fill;
-mod growing;
+mod id_cache;
 mod ids;
-mod kept_ids;
-mod look;
+mod inspect;
 
 use crate::convert::Conversion;
 use crate::cursor::to_usize;
 use crate::element::{Element, ElementKind};
 use crate::heaps::Object;
 use crate::{Dataset, File, Hdf5Error, Result};
-use growing::Growing;
+use builder::VlenBuilder;
 pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, ReadOptions, Selection, element_count, in_batches};
-pub(crate) use kept_ids::KeptIds;
+pub(crate) use id_cache::IdCache;
 
 /// Largest number of elements that count as a few.
 const FEW: usize = 64;
@@ -44,19 +44,19 @@ pub fn read(
     let shape = selection.shape();
     let count = element_count(&shape).and_then(|count| usize::try_from(count).ok());
     let size = dataset.element().size;
-    let found = Growing::new(dataset.file(), size, dataset.items(), count.unwrap_or(usize::MAX));
-    let mut found = found.map_err(|error| dataset.within(error))?;
+    let found = VlenBuilder::new(dataset.file(), size, dataset.items(), count.unwrap_or(usize::MAX));
+    let mut found = found.map_err(|error| dataset.with_object_path(error))?;
     let mut few = [0; FEW * 16];
     if let Some(count) = count.filter(|count| *count <= FEW)
         && let Some(ids) = dataset.kept_ids().read(dataset, layout.shape(), selection, &mut few)
     {
         let pushed = found.push(ids, 0, size, count, options.threads);
-        pushed.map_err(|error| dataset.within(error))?;
+        pushed.map_err(|error| dataset.with_object_path(error))?;
         return Ok(found.finish(shape));
     }
     in_batches(layout, selection, options, BATCH, &mut |batch| {
         let pushed = found.push(batch.memory, 0, size, batch.count, options.threads);
-        pushed.map_err(|error| dataset.within(error))?;
+        pushed.map_err(|error| dataset.with_object_path(error))?;
         found.expect(count.unwrap_or_default());
         Ok::<(), Hdf5Error>(())
     })?;
@@ -79,7 +79,7 @@ pub fn resolve(
     count: usize,
 ) -> Result<Ragged> {
     let items = Items::of(element);
-    let mut found = Growing::new(file, element.size, items.as_ref(), count.min(memory.len()))?;
+    let mut found = VlenBuilder::new(file, element.size, items.as_ref(), count.min(memory.len()))?;
     found.push(memory, offset, stride, count, None)?;
     Ok(found.finish(Dims::from_elem(count as u64, 1)))
 }
@@ -179,7 +179,7 @@ fn cut(values: &mut [u8], start: i64, ends: &mut [i64]) -> usize {
 }
 
 #[cfg(test)]
-mod generated;
+mod properties;
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,15 @@
 //! Variable-length elements cause allocations per heap collection and per chunk, not per element.
 
-#[allow(unused)]
-#[path = "../src/building.rs"]
-mod building;
 #[path = "../src/checksum.rs"]
 mod checksum;
 #[path = "../../store/tests/common/counting.rs"]
 mod counting;
+#[allow(unused)]
+#[path = "../src/file_builder.rs"]
+mod file_builder;
 
-use building::{Builder, collection_of, contiguous, dataset, hard, link_info, structure};
 use counting::allocations;
+use file_builder::{Builder, collection_of, contiguous_message, dataset, hard, link_info, structure};
 use hyperslab_array::{Index, ReadOptions, Selection};
 use hyperslab_codec::{Codec, Scratch, Zlib};
 use hyperslab_hdf5::vlen::{self, Ragged};
@@ -70,7 +70,7 @@ impl Made {
             }
         }
         let layout = match chunk {
-            None => contiguous(builder.put(&ids.concat()), 16 * ids.len() as u64),
+            None => contiguous_message(builder.put(&ids.concat()), 16 * ids.len() as u64),
             Some(chunk) => {
                 let mut leaf = Vec::new();
                 for (n, ids) in ids.chunks(chunk).enumerate() {

@@ -75,7 +75,7 @@ impl Hdf5Array {
             (_, Err(error)) => Problem::of(error)?,
             (_, Ok(layout)) => return Ok(Hdf5Array { dataset, layout, problem: None }),
         };
-        let layout = unreadable(&dataset, problem.clone())?;
+        let layout = unreadable_layout(&dataset, problem.clone())?;
         Ok(Hdf5Array { dataset, layout, problem: Some(problem) })
     }
 
@@ -113,7 +113,7 @@ impl ArrayNode for Hdf5Array {
 
     fn fill_value(&self) -> Result<Json> {
         let Some(fill) = self.dataset.fill_value() else { return Ok(Json::Null) };
-        Ok(hdf5_json::shown(Value::of(self.dataset.file(), self.dataset.element(), fill), "")?)
+        Ok(hdf5_json::to_json(Value::of(self.dataset.file(), self.dataset.element(), fill), "")?)
     }
 
     fn fill(&self) -> Option<&[u8]> {
@@ -129,8 +129,8 @@ impl ArrayNode for Hdf5Array {
             && other.as_hdf5().is_some_and(|other| other.element() == self.dataset.element())
     }
 
-    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied> {
-        copying::copied(self, copying)
+    fn collect_copied(&self, copying: &mut Copying<'_>) -> Result<Copied> {
+        copying::collect_copied(self, copying)
     }
 
     fn read_copied(
@@ -246,9 +246,9 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
 
 /// The layout of an array whose elements cannot be read.
 /// It has a shape, an element type and a chunk grid, but locating any chunk fails.
-fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>> {
+fn unreadable_layout(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>> {
     let file = dataset.file().source();
-    let invalid = |why: &str| Error::Hdf5(file.invalid(why).within(dataset.path()));
+    let invalid = |why: &str| Error::Hdf5(file.invalid(why).with_object_path(dataset.path()));
     let dtype = dataset.element().engine_type().or(DataType::new(Kind::Raw, 0, ByteOrder::NATIVE));
     let dtype = dtype.ok_or_else(|| invalid("elements are too large"))?;
     let null = matches!(dataset.dataspace(), Dataspace::Null);

@@ -9,14 +9,14 @@ pub(crate) fn attributes(attributes: &[Attribute]) -> Result<Json, Hdf5Error> {
     let members = attributes.iter().map(|attribute| {
         // The name is next to the value, so the message need not repeat it.
         let within = format!(" (attribute '{}')", attribute.name);
-        Ok((attribute.name.clone(), shown(attribute.value(), &within)?))
+        Ok((attribute.name.clone(), to_json(attribute.value(), &within)?))
     });
     Ok(Json::Object(members.collect::<Result<_, Hdf5Error>>()?))
 }
 
 /// Converts a value; an unsupported one becomes `{"unsupported": what}`.
 /// A value that cannot be read must not hide the others. `within` is cut off the end of `what`.
-pub(crate) fn shown(found: Result<Value, Hdf5Error>, within: &str) -> Result<Json, Hdf5Error> {
+pub(crate) fn to_json(found: Result<Value, Hdf5Error>, within: &str) -> Result<Json, Hdf5Error> {
     match found {
         Ok(value) => Ok(self::value(value)),
         Err(Hdf5Error::Unsupported { what, .. }) => {

@@ -345,7 +345,7 @@ pub(crate) trait ArrayNode: StoredNode {
 
     /// Collects what a copy takes from the array. Fails with [`Error::Copy`] if Zarr cannot express
     /// it.
-    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied>;
+    fn collect_copied(&self, copying: &mut Copying<'_>) -> Result<Copied>;
 
     fn has_chunks(&self) -> bool {
         true

@@ -32,7 +32,7 @@ struct LocalFiles {
     /// The allowed directory, in which the file opened first is, with links resolved.
     root: PathBuf,
     /// The directory of the referring file.
-    here: PathBuf,
+    directory: PathBuf,
     prefixes: &'static Prefixes,
 }
 
@@ -42,7 +42,7 @@ impl LocalFiles {
         let here = std::path::absolute(path).ok()?.parent()?.to_owned();
         let root = here.canonicalize().ok()?;
         let (policy, prefixes) = (settings::external_files(), settings::external_prefixes());
-        Some(Arc::new(LocalFiles { policy, root, here, prefixes }))
+        Some(Arc::new(LocalFiles { policy, root, directory: here, prefixes }))
     }
 
     fn allowed(&self, path: &Path) -> bool {
@@ -60,12 +60,12 @@ impl LocalFiles {
         }
         let beside = |directories: &[PathBuf]| -> Vec<PathBuf> {
             let within = |directory: &PathBuf| match directory.strip_prefix("${ORIGIN}") {
-                Ok(rest) => self.here.join(rest).join(relative),
+                Ok(rest) => self.directory.join(rest).join(relative),
                 Err(_) => directory.join(relative),
             };
             directories.iter().map(within).collect()
         };
-        let (here, working) = (self.here.join(relative), relative.to_owned());
+        let (here, working) = (self.directory.join(relative), relative.to_owned());
         match purpose {
             Purpose::Link => places.extend(beside(&self.prefixes.link).into_iter().chain([here, working])),
             Purpose::Virtual => {
@@ -89,7 +89,7 @@ impl LocalFiles {
 impl OtherFiles for LocalFiles {
     fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
         let refused = |why: &str| Hdf5Error::Refused {
-            file: self.here.display().to_string(),
+            file: self.directory.display().to_string(),
             object: None,
             target: name.to_owned(),
             why: format!("{why} (setting external_files = \"{}\")", self.policy.name()),
@@ -120,7 +120,7 @@ impl OtherFiles for LocalFiles {
 
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
         let here = found.0.local_path(None)?;
-        Some(Arc::new(LocalFiles { here, ..self.clone() }))
+        Some(Arc::new(LocalFiles { directory: here, ..self.clone() }))
     }
 }
 
@@ -142,7 +142,8 @@ mod tests {
         symlink("b.h5", inside.join("fine")).unwrap();
         let here = inside.canonicalize().unwrap();
         static NONE: Prefixes = Prefixes { link: Vec::new(), virtual_source: Vec::new(), raw_data: None };
-        let files = |policy| LocalFiles { policy, root: here.clone(), here: here.clone(), prefixes: &NONE };
+        let files =
+            |policy| LocalFiles { policy, root: here.clone(), directory: here.clone(), prefixes: &NONE };
         let found = |policy, name: &str| {
             files(policy).find(name, Purpose::Link).map(|found| found.map(|(_, key)| key))
         };
@@ -181,7 +182,7 @@ mod tests {
         }));
         let places = |prefixes: &'static Prefixes, name: &str, purpose| {
             let (policy, root, here) = (ExternalFiles::Anywhere, "/here".into(), "/here".into());
-            LocalFiles { policy, root, here, prefixes }.places(Path::new(name), purpose)
+            LocalFiles { policy, root, directory: here, prefixes }.places(Path::new(name), purpose)
         };
         assert_eq!(places(prefixes, "a/b", Purpose::Link), paths(&["/l/a/b", "m/a/b", "/here/a/b", "a/b"]));
         assert_eq!(places(prefixes, "/a/b", Purpose::Link), paths(&["/a/b", "/l/b", "m/b", "/here/b", "b"]));

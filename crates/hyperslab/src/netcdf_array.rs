@@ -76,7 +76,7 @@ impl ArrayNode for NetcdfArray {
     }
 
     /// Zarr can express everything in NetCDF-3.
-    fn copied(&self, _: &mut Copying<'_>) -> Result<Copied> {
+    fn collect_copied(&self, _: &mut Copying<'_>) -> Result<Copied> {
         Ok(Copied {
             order: self.layout.dtype().order(),
             fill: Some(self.layout.fill().bytes().to_vec()),

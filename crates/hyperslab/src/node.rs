@@ -79,7 +79,7 @@ pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> 
     Err(error.into())
 }
 
-node_methods!(Node, stored);
+node_methods!(Node, as_stored_node);
 
 impl Node {
     /// Returns the array. Fails with [`Error::NodeKind`] for a group.
@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// The common interface of both kinds.
-    fn stored(&self) -> &dyn StoredNode {
+    fn as_stored_node(&self) -> &dyn StoredNode {
         match self {
             Node::Array(array) => array.node(),
             Node::Group(group) => group.node(),

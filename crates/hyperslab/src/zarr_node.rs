@@ -100,10 +100,10 @@ impl ArrayNode for zarr::Array {
         self.fill()
     }
 
-    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied> {
+    fn collect_copied(&self, copying: &mut Copying<'_>) -> Result<Copied> {
         let (layout, dtype) = (self.layout(), self.layout().dtype());
         Ok(Copied {
-            order: if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() },
+            order: if layout.encoding().swap() > 1 { opposite_order(dtype.order()) } else { dtype.order() },
             fill: self.fill().map(<[u8]>::to_vec),
             members: Vec::new(),
             key_encoding: Some(self.key_encoding().clone()),
@@ -214,7 +214,7 @@ fn codec_name(json: &Json) -> Option<&str> {
     json.as_str().or_else(|| json.get("name")?.as_str())
 }
 
-fn other(order: ByteOrder) -> ByteOrder {
+fn opposite_order(order: ByteOrder) -> ByteOrder {
     match order {
         ByteOrder::Little => ByteOrder::Big,
         ByteOrder::Big => ByteOrder::Little,

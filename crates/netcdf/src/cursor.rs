@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the next `len` bytes. Skips padding to a multiple of four, which may hold anything.
-    pub(crate) fn padded(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
+    pub(crate) fn take_padded(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
         let bytes = self.take(len)?;
         self.take(len.next_multiple_of(4) - len)?;
         Ok(bytes)
@@ -64,13 +64,13 @@ mod tests {
         let bytes = [0, 0, 1, 2, 7, 8, 9, 1, 0, 0, 0, 0, 0, 0, 0, 5];
         let mut cursor = Cursor::new(&bytes);
         assert_eq!(cursor.count(), Ok(0x102));
-        assert_eq!(cursor.padded(3), Ok(&[7, 8, 9][..]));
+        assert_eq!(cursor.take_padded(3), Ok(&[7, 8, 9][..]));
         cursor.wide = true;
         assert_eq!(cursor.count(), Ok(5));
         assert_eq!(cursor.take(0), Ok(&[][..]));
         assert_eq!(cursor.u32(), Err(HeaderError::Need(20)));
         assert_eq!(cursor.take(1 << 40), Err(HeaderError::Need((1 << 40) + 16)));
         assert!(matches!(cursor.take(u64::MAX), Err(HeaderError::Corrupt { at: 16, .. })));
-        assert!(matches!(Cursor::new(&bytes).padded(u64::MAX), Err(HeaderError::Need(u64::MAX))));
+        assert!(matches!(Cursor::new(&bytes).take_padded(u64::MAX), Err(HeaderError::Need(u64::MAX))));
     }
 }

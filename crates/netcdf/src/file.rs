@@ -62,7 +62,7 @@ impl File {
             }
         };
         let Header { version, records, mut dimensions, attributes, variables } = header;
-        let variables = placed(variables, &mut dimensions, records, size)
+        let variables = place_variables(variables, &mut dimensions, records, size)
             .map_err(|(variable, why)| NetcdfError::Variable { file: name, variable, why })?;
         let inner = Inner { store, key: key.into(), size, version, dimensions, attributes, variables };
         Ok(File { inner: Arc::new(inner) })
@@ -126,7 +126,7 @@ impl File {
 }
 
 /// Places all variables and sets the number of records. Errors name the variable.
-fn placed(
+fn place_variables(
     declared: Vec<Declared>,
     dimensions: &mut [Dimension],
     records: Option<u64>,

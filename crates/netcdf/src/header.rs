@@ -153,11 +153,11 @@ fn dimension(cursor: &mut Cursor<'_>) -> Result<Dimension, HeaderError> {
 
 fn attribute(cursor: &mut Cursor<'_>) -> Result<Attribute, HeaderError> {
     let name = name(cursor)?;
-    let external = external(cursor)?;
+    let external = external_type(cursor)?;
     let count = cursor.clone();
     let bytes = cursor.count()?.checked_mul(external.dtype().size() as u64);
     let bytes = bytes.ok_or_else(|| count.corrupt("an attribute of more than 2⁶⁴ bytes"))?;
-    Ok(Attribute { name, external, bytes: cursor.padded(bytes)?.to_vec() })
+    Ok(Attribute { name, external, bytes: cursor.take_padded(bytes)?.to_vec() })
 }
 
 fn declared(
@@ -184,13 +184,13 @@ fn declared(
         }
     }
     let attributes = list(cursor, ATTRIBUTE, attribute, |attribute| &attribute.name)?;
-    let external = external(cursor)?;
+    let external = external_type(cursor)?;
     let _vsize = cursor.count()?;
     let begin = cursor.uint(if version == Version::Classic { 4 } else { 8 })?;
     Ok(Declared { name, dimensions: ids, attributes, external, begin })
 }
 
-fn external(cursor: &mut Cursor<'_>) -> Result<External, HeaderError> {
+fn external_type(cursor: &mut Cursor<'_>) -> Result<External, HeaderError> {
     let at = cursor.clone();
     let number = cursor.u32()?;
     External::of(number, cursor.wide).ok_or_else(|| at.corrupt(format!("there is no type {number}")))
@@ -198,7 +198,7 @@ fn external(cursor: &mut Cursor<'_>) -> Result<External, HeaderError> {
 
 fn name(cursor: &mut Cursor<'_>) -> Result<String, HeaderError> {
     let len = cursor.count()?;
-    Ok(lossless(cursor.padded(len)?))
+    Ok(lossless(cursor.take_padded(len)?))
 }
 
 #[cfg(test)]

@@ -140,12 +140,12 @@ pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
 pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>, Hdf5Error> {
     let axes = Axes::of(dataset)?;
     if let Axes::Itself { .. } = axes {
-        return Ok(Some(vec![Some(last(dataset.path()).to_owned())]));
+        return Ok(Some(vec![Some(last_component(dataset.path()).to_owned())]));
     }
     let mut by_id: HashMap<i128, u64> = HashMap::new();
     if let Axes::Numbers { .. } = axes {
         // The innermost group comes first: its dimension hides one of the same number above.
-        for group in above(dataset)? {
+        for group in enclosing_groups(dataset)? {
             for dataset in datasets(&group)? {
                 if let Some(id) = Scale::of(&dataset.attributes()?)?.and_then(|scale| scale.id) {
                     by_id.entry(id).or_insert(dataset.address());
@@ -156,7 +156,7 @@ pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>,
     let mut names = Vec::new();
     for (scale, label) in axes.scales(|id| by_id.get(&id).copied()).into_iter().zip(labels(dataset)?) {
         let path = scale.map(|scale| dataset.file().path_of(scale)).transpose()?.flatten();
-        names.push(path.map(|path| last(&path).to_owned()).or(label));
+        names.push(path.map(|path| last_component(&path).to_owned()).or(label));
     }
     Ok(names.iter().any(Option::is_some).then_some(names))
 }
@@ -198,7 +198,7 @@ impl Scale {
         let is_scalar = dataset.dataspace().shape().is_empty();
         Dimension {
             is_scalar,
-            name: last(dataset.path()).to_owned(),
+            name: last_component(dataset.path()).to_owned(),
             len,
             unlimited,
             without_variable: self.without_variable,
@@ -358,7 +358,7 @@ pub(crate) fn groups_in(group: &Group, seen: &mut HashSet<u64>) -> Result<Vec<Gr
 }
 
 /// The group of a dataset and the groups above it in its path, the innermost first.
-fn above(dataset: &Dataset) -> Result<Vec<Group>, Hdf5Error> {
+fn enclosing_groups(dataset: &Dataset) -> Result<Vec<Group>, Hdf5Error> {
     let (root, mut path) = (dataset.file().root()?, dataset.path());
     let mut found = Vec::new();
     while let Some((group, _)) = path.rsplit_once('/') {
@@ -371,7 +371,7 @@ fn above(dataset: &Dataset) -> Result<Vec<Group>, Hdf5Error> {
     Ok(found)
 }
 
-fn last(path: &str) -> &str {
+fn last_component(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

@@ -52,7 +52,7 @@ impl Variable {
     }
 
     /// The type of its elements.
-    pub fn external(&self) -> External {
+    pub fn external_type(&self) -> External {
         self.facts.declared.external
     }
 
@@ -92,7 +92,7 @@ impl Variable {
         let inside = |start: &u64| start.checked_add(facts.slab).is_some_and(|end| end <= inner.size);
         start.filter(inside).ok_or_else(|| {
             let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
-            self.wrong(format!(
+            self.variable_error(format!(
                 "{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes"
             ))
         })
@@ -101,22 +101,23 @@ impl Variable {
     /// The attribute `_FillValue`: one element. `None` if it is missing or has another type.
     pub fn fill_value(&self) -> Option<&[u8]> {
         let attribute = self.attributes().iter().find(|attribute| attribute.name == "_FillValue")?;
-        let fits =
-            attribute.external == self.external() && attribute.bytes.len() == self.external().dtype().size();
+        let fits = attribute.external == self.external_type()
+            && attribute.bytes.len() == self.external_type().dtype().size();
         fits.then_some(&attribute.bytes)
     }
 
     /// The engine's description of the variable. The fill value is the attribute's, or else the
     /// type's.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, NetcdfError> {
-        let dtype = self.external().dtype();
+        let dtype = self.external_type().dtype();
         let chunk = self.chunk_shape().unwrap_or_else(|| self.shape().to_vec());
         // An array without elements has no chunks, whatever their shape.
         let chunk: Dims = chunk.into_iter().map(|n| n.max(1)).collect();
-        let grid = ChunkGrid::regular(chunk.clone()).ok_or_else(|| self.wrong("a chunk without elements"))?;
+        let grid = ChunkGrid::regular(chunk.clone())
+            .ok_or_else(|| self.variable_error("a chunk without elements"))?;
         let encoding = ChunkEncoding::new(&chunk, dtype, ByteOrder::Big, &[], Vec::new());
-        let encoding = encoding.map_err(|why| self.wrong(why))?;
-        let fill = FillValue::new(self.fill_value().unwrap_or(&self.external().default_fill()));
+        let encoding = encoding.map_err(|why| self.variable_error(why))?;
+        let fill = FillValue::new(self.fill_value().unwrap_or(&self.external_type().default_fill()));
         let store = self.file.inner.store.clone();
         let locator = Arc::new(Slabs(self.clone()));
         let shape = self.shape().iter().copied().collect();
@@ -124,7 +125,7 @@ impl Variable {
         Ok(Arc::new(layout))
     }
 
-    fn wrong(&self, why: impl Into<String>) -> NetcdfError {
+    fn variable_error(&self, why: impl Into<String>) -> NetcdfError {
         NetcdfError::Variable { file: self.file.name(), variable: self.name().to_owned(), why: why.into() }
     }
 }

@@ -1,7 +1,7 @@
 //! Converts Rust errors to the exceptions of `hyperslab.errors`. Messages stay the same.
 
 use crate::gil::engine;
-use crate::gil::held::Held;
+use crate::gil::gil_dropped::GilDropped;
 use crate::user_codecs::{self, Raised};
 use hyperslab::Error;
 use hyperslab::array::ArrayError;
@@ -41,7 +41,7 @@ macro_rules! raised_by {
         })*
     };
 }
-raised_by!(Error: any, ArrayError: array, ZarrError: zarr, StoreError: store, Hdf5Error: hdf5);
+raised_by!(Error: to_exception, ArrayError: array, ZarrError: zarr, StoreError: store, Hdf5Error: hdf5);
 
 impl Raise for Failed {
     fn raise(self, py: Python<'_>) -> PyErr {
@@ -83,7 +83,7 @@ fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
 
 /// Converts an error of the operating system. Uses Python's subclass for it, with its number.
 fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
-    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<Held<PyErr>>()) {
+    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<GilDropped<PyErr>>()) {
         return of_mapping(py, raised, message);
     }
     let class = match source.kind() {
@@ -114,7 +114,7 @@ fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
 }
 
 /// Returns the error for interrupted work: the exception of a signal handler, usually Ctrl-C.
-fn interrupted(py: Python<'_>, message: String) -> PyErr {
+fn interrupted_error(py: Python<'_>, message: String) -> PyErr {
     engine::raised_in_file().unwrap_or_else(|| exception(py, "HyperslabError", message))
 }
 
@@ -123,7 +123,7 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
         StoreError::Server(refusal) => system(py, &refusal.kind.into(), message),
-        StoreError::Interrupted { .. } => interrupted(py, message),
+        StoreError::Interrupted { .. } => interrupted_error(py, message),
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::Superseded { .. } => exception(py, "SupersededError", message),
@@ -175,7 +175,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
             Some(source) => hdf5_class(py, source, message),
             None => exception(py, "ChunkError", message),
         },
-        ArrayError::Interrupted { .. } => interrupted(py, message),
+        ArrayError::Interrupted { .. } => interrupted_error(py, message),
         ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
         ArrayError::Missing { .. } => exception(py, "ChunkNotFoundError", message),
@@ -194,7 +194,7 @@ fn zarr_class(py: Python<'_>, error: &ZarrError, message: String) -> PyErr {
     let class = match error {
         ZarrError::Store(error) => return store(py, error),
         ZarrError::Array(error) => return array(py, error),
-        ZarrError::Interrupted => return interrupted(py, message),
+        ZarrError::Interrupted => return interrupted_error(py, message),
         ZarrError::NotFound { what: "array", .. } => "ArrayNotFoundError",
         ZarrError::NotFound { what: "group", .. } => "GroupNotFoundError",
         ZarrError::NotFound { .. } => "NodeNotFoundError",
@@ -231,7 +231,7 @@ pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
 /// Converts an error of an HDF5 file. `message` comes from the outermost error.
 fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     let class = match error {
-        Hdf5Error::Interrupted { .. } => return interrupted(py, message),
+        Hdf5Error::Interrupted { .. } => return interrupted_error(py, message),
         Hdf5Error::Store(error) => return store_class(py, error, message),
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",
@@ -252,7 +252,7 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
 }
 
 /// Converts an error of any layer.
-pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
+pub(crate) fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     let class = match error {
         Error::Store(error) => return store(py, error),
@@ -265,7 +265,7 @@ pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
         Error::NotData { .. } => "UnknownFormatError",
         Error::NoVariable { .. } => "NodeNotFoundError",
         Error::Io { source, .. } => return system(py, source, message),
-        Error::Interrupted => return interrupted(py, message),
+        Error::Interrupted => return interrupted_error(py, message),
         Error::OnlyRead { .. } => "ReadOnlyError",
         Error::NodeKind { wanted: "a group", .. } => "ContainsArrayError",
         Error::NodeKind { .. } => "NodeTypeValidationError",

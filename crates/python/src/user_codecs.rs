@@ -4,7 +4,7 @@
 //! the bytes, so it may keep them.
 
 use crate::gil::attach::try_attach;
-use crate::gil::held::Held;
+use crate::gil::gil_dropped::GilDropped;
 use crate::values::elements::numpy_type;
 use hyperslab::codec::registry::{self, Config, Finder};
 use hyperslab::codec::{AnyCodec, ArrayToArray, ArrayToBytes, Codec, CodecError, Context, DataType, Scratch};
@@ -34,7 +34,7 @@ pub(crate) fn is_reserved_codec(name: &str, v2: bool) -> bool {
 /// An exception of a codec, as the source of an error.
 pub(crate) struct Raised {
     text: String,
-    error: Held<PyErr>,
+    error: GilDropped<PyErr>,
 }
 
 impl Raised {
@@ -43,7 +43,7 @@ impl Raised {
             Ok(class) => format!("{class}: {}", error.value(py)),
             Err(_) => error.value(py).to_string(),
         };
-        Raised { text, error: Held::new(error) }
+        Raised { text, error: GilDropped::new(error) }
     }
 
     /// Returns the exception, with a note that says where it was raised.
@@ -111,13 +111,13 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
         let fill = PyBytes::new(py, &array.fill);
         let found =
             module(py)?.call_method1("find", (name, settings, v2, dtype, shape, array.fortran, fill))?;
-        if found.is_none() { Ok(None) } else { made(&found, name, array).map(Some) }
+        if found.is_none() { Ok(None) } else { wrap_codec(&found, name, array).map(Some) }
     });
     match asked {
         // Without an interpreter there are no Python codecs.
         None | Some(Ok(None)) => None,
         Some(Ok(Some(codec))) => Some(Ok(codec)),
-        Some(Err(error)) => Some(Err(refused(kept(name), error))),
+        Some(Err(error)) => Some(Err(codec_error(kept(name), error))),
     }
 }
 
@@ -125,14 +125,14 @@ thread_local! {
     /// The exception of the last codec that was refused on this thread, and its text in messages.
     ///
     /// If metadata cannot be read, the error is of another kind. This exception is then its cause.
-    static REFUSED: RefCell<Option<(String, Held<PyErr>)>> = const { RefCell::new(None) };
+    static REFUSED: RefCell<Option<(String, GilDropped<PyErr>)>> = const { RefCell::new(None) };
 }
 
-fn refused(codec: &'static str, error: PyErr) -> CodecError {
+fn codec_error(codec: &'static str, error: PyErr) -> CodecError {
     let source = try_attach(|py| {
         let raised = Raised::new(py, error.clone_ref(py));
-        let last =
-            REFUSED.with(|refused| refused.borrow_mut().replace((raised.text.clone(), Held::new(error))));
+        let last = REFUSED
+            .with(|refused| refused.borrow_mut().replace((raised.text.clone(), GilDropped::new(error))));
         drop(last);
         raised
     });
@@ -152,7 +152,7 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
 }
 
 /// Makes a codec from an object of `hyperslab._codecs.user`.
-fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
+fn wrap_codec(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
     let codec = PythonCodec::new(found, kept(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {
         "array-array" => AnyCodec::ArrayToArray(codec),
@@ -164,7 +164,7 @@ fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<A
 /// A codec written in Python.
 struct PythonCodec {
     name: &'static str,
-    codec: Held<Py<PyAny>>,
+    codec: GilDropped<Py<PyAny>>,
     v2: Option<Value>,
     v3: Option<Value>,
     /// For array→array codecs: the array that they produce.
@@ -209,7 +209,7 @@ impl PythonCodec {
         let class = found.getattr("class_id")?.extract::<usize>()?;
         let settings = v3.as_ref().or(v2.as_ref());
         let identity = format!("{name} {class:x} {settings:?} of {:?} {:?}", array.dtype, array.shape);
-        let codec = Held::new(found.clone().unbind());
+        let codec = GilDropped::new(found.clone().unbind());
         Ok(Arc::new(PythonCodec { name, codec, v2, v3, encoded, of_bytes, identity }))
     }
 

@@ -8,7 +8,7 @@ use crate::failure::{Cause, Failure, failure};
 use crate::marks::Marks;
 use crate::meter::Meter;
 use crate::settings::Settings;
-use crate::transport::traced;
+use crate::transport::run_traced;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -73,7 +73,7 @@ impl Contents {
             tag: meta.e_tag.clone(),
             number: meta.version.clone(),
             modified: meta.last_modified.timestamp_nanos_opt().unwrap_or_default(),
-            marks: Marks::found(attributes),
+            marks: Marks::from_attributes(attributes),
         }
     }
 
@@ -87,7 +87,7 @@ impl Contents {
     }
 
     /// The tag, if the server compares it byte by byte. (Weak tags are for pages, not for data.)
-    pub(crate) fn strong(&self) -> Option<&str> {
+    pub(crate) fn strong_tag(&self) -> Option<&str> {
         self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 }
@@ -224,16 +224,16 @@ impl Client {
         work: impl Future<Output = object_store::Result<T>>,
     ) -> (Result<T, Failure>, usize) {
         let _permit = self.permits.acquire().await;
-        self.watched(bytes, work).await
+        self.run_watched(bytes, work).await
     }
 
     /// Runs a request, or a step of one, that already has a permit.
-    async fn watched<T>(
+    async fn run_watched<T>(
         &self,
         bytes: u64,
         work: impl Future<Output = object_store::Result<T>>,
     ) -> (Result<T, Failure>, usize) {
-        match tokio::time::timeout(self.settings.deadline_of(bytes), traced(work)).await {
+        match tokio::time::timeout(self.settings.deadline_of(bytes), run_traced(work)).await {
             Ok((Ok(done), trace)) => (Ok(done), trace.sent),
             Ok((Err(error), trace)) => (Err(failure(&error, &trace, self.abilities.anonymous)), trace.sent),
             Err(_) => {
@@ -246,7 +246,7 @@ impl Client {
     /// Repeats work of several requests from the start if the body of a response is truncated.
     ///
     /// The layer below retries only until a response begins. For work that may be done twice.
-    pub(crate) async fn again<T, F: Future<Output = Result<T, Failure>>>(
+    pub(crate) async fn retry_truncated<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         work: impl Fn() -> F,
     ) -> Result<T, Failure> {
@@ -266,7 +266,7 @@ impl Client {
         let begun = Instant::now();
         let options = GetOptions { head: true, ..GetOptions::default() };
         let result = self.request(0, self.store.get_opts(path, options)).await?;
-        self.meter.answered(begun.elapsed());
+        self.meter.record_latency(begun.elapsed());
         self.check_encoding(&result.attributes)?;
         Ok(Contents::new(&result))
     }
@@ -367,7 +367,7 @@ impl Client {
                 Wanted::Bounded(range) => Some(GetRange::Bounded(range.clone())),
                 Wanted::Suffix(len) => Some(GetRange::Suffix(*len)),
             };
-            let tag = |contents: &Contents| contents.strong().map(str::to_owned);
+            let tag = |contents: &Contents| contents.strong_tag().map(str::to_owned);
             let (if_match, if_none_match) = match which {
                 Which::Any => (None, None),
                 Which::Only(of) => (tag(of), None),
@@ -377,7 +377,7 @@ impl Client {
             let body = async {
                 let _permit = self.permits.acquire().await;
                 let begun = Instant::now();
-                let result = self.watched(0, self.store.get_opts(path, options)).await.0?;
+                let result = self.run_watched(0, self.store.get_opts(path, options)).await.0?;
                 let answered = begun.elapsed();
                 self.check_encoding(&result.attributes)?;
                 let contents = Contents::new(&result);
@@ -392,9 +392,9 @@ impl Client {
                 let _turn = if len > LONG_BODY { Some(self.bodies.acquire().await) } else { None };
                 let encoding = compression(&result.attributes).map(str::to_owned);
                 let moving = Instant::now();
-                let (range, pieces) = self.watched(len, self.body(result)).await.0?;
-                self.meter.answered(answered);
-                self.meter.moved(len, moving.elapsed());
+                let (range, pieces) = self.run_watched(len, self.body(result)).await.0?;
+                self.meter.record_latency(answered);
+                self.meter.record_transfer(len, moving.elapsed());
                 let pieces = pieces.map_err(|wrong| (wrong, encoding));
                 Ok(pieces.map(|pieces| Fetched { contents, range, pieces }))
             };

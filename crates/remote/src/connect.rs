@@ -242,7 +242,7 @@ fn retries(settings: &Settings) -> RetryConfig {
 
 impl Server {
     /// An error about the options, without their values.
-    fn refused(error: &object_store::Error) -> Box<Cause> {
+    fn options_error(error: &object_store::Error) -> Box<Cause> {
         Cause::new(ErrorKind::InvalidInput, format!("the storage options make no client: {}", leaf(error)))
     }
 
@@ -274,7 +274,8 @@ impl Server {
             let web = Web { service, patience: self.options.settings.attempt };
             builder = builder.with_credentials(Arc::new(credentials::Provider::new(source, web)));
         }
-        let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
+        let store =
+            builder.with_http_connector(service).build().map_err(|error| Self::options_error(&error))?;
         Ok(in_pages(store))
     }
 
@@ -286,7 +287,8 @@ impl Server {
                 builder = builder.with_config(key, value);
             }
         }
-        let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
+        let store =
+            builder.with_http_connector(service).build().map_err(|error| Self::options_error(&error))?;
         Ok(in_pages(store))
     }
 
@@ -300,7 +302,8 @@ impl Server {
                 builder = builder.with_config(key, value);
             }
         }
-        let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
+        let store =
+            builder.with_http_connector(service).build().map_err(|error| Self::options_error(&error))?;
         Ok(in_pages(store))
     }
 
@@ -308,7 +311,7 @@ impl Server {
         let query = self.location.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
         let url = format!("{}/{query}", self.location.bucket);
         let builder = HttpBuilder::new().with_url(url).with_retry(retries).with_http_connector(service);
-        let store = builder.build().map_err(|error| Self::refused(&error))?;
+        let store = builder.build().map_err(|error| Self::options_error(&error))?;
         Ok(Connected { store: Arc::new(store), pages: None })
     }
 }

@@ -26,13 +26,13 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod block_reader;
 mod cache;
 mod client;
 mod connect;
 mod credentials;
 mod environment;
 mod failure;
-mod held;
 mod list;
 mod location;
 mod marks;
@@ -47,12 +47,12 @@ mod refusals;
 mod runtime;
 mod settings;
 mod staged;
-mod still;
 mod store;
 #[cfg(test)]
 mod testing;
 mod transport;
 mod write;
+mod write_while;
 
 pub use cache::{Check, Keep, on_cache_failure};
 pub use location::{Provider, SCHEMES, has_secret, shown, with_secret_of};

@@ -29,7 +29,7 @@ impl RemoteStore {
         let root = self.0.prefix.clone();
         let path = self.prefix_path(prefix)?;
         let listed = self.run(&name, move |client| async move {
-            client.again(|| below(&client, &root, path.as_ref(), most)).await
+            client.retry_truncated(|| below(&client, &root, path.as_ref(), most)).await
         })?;
         match listed {
             Ok(keys) => Ok(keys.map(without_marks)),
@@ -60,7 +60,7 @@ impl RemoteStore {
         let path = self.prefix_path(prefix)?;
         Ok(self.start(move |client| async move {
             let list = || client.request(LISTING, client.list_direct(path.as_ref()));
-            let (prefixes, objects) = client.again(list).await?;
+            let (prefixes, objects) = client.retry_truncated(list).await?;
             let objects = objects.into_iter().map(|meta| (meta.location, Some(meta.size)));
             Ok(prefixes.into_iter().map(|path| (path, None)).chain(objects).collect::<Vec<_>>())
         }))

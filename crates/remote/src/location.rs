@@ -121,7 +121,7 @@ impl Location {
 
 /// A location to show to users: without user, password and signature.
 pub fn shown(location: &str) -> String {
-    let (chain, location) = unchained(location);
+    let (chain, location) = split_chain(location);
     if !chain.is_empty() {
         return format!("{chain}{}", shown(location));
     }
@@ -138,12 +138,12 @@ pub fn shown(location: &str) -> String {
 
 /// Returns whether a location contains a user or a signature.
 pub fn has_secret(location: &str) -> bool {
-    let location = unchained(location).1;
+    let location = split_chain(location).1;
     Location::parse(location).is_ok_and(|found| found.user.is_some() || found.query.is_some())
 }
 
 /// Splits off what precedes the location of an archive (`zip://PATH::`).
-fn unchained(location: &str) -> (&str, &str) {
+fn split_chain(location: &str) -> (&str, &str) {
     let is_chain = location.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("zip://"));
     let end = location.find("::").filter(|_| is_chain).map_or(0, |at| at + 2);
     location.split_at_checked(end).unwrap_or(("", location))
@@ -151,8 +151,8 @@ fn unchained(location: &str) -> (&str, &str) {
 
 /// Adds the user and the signature of another URL.
 pub fn with_secret_of(url: &str, other: &str) -> String {
-    let (chain, url) = unchained(url);
-    let other = unchained(other).1;
+    let (chain, url) = split_chain(url);
+    let other = split_chain(other).1;
     if !chain.is_empty() {
         return format!("{chain}{}", with_secret_of(url, other));
     }

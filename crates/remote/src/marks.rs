@@ -37,7 +37,7 @@ impl Marks {
     }
 
     /// The marks in the metadata of a response.
-    pub(crate) fn found(attributes: &Attributes) -> Option<Marks> {
+    pub(crate) fn from_attributes(attributes: &Attributes) -> Option<Marks> {
         attributes.get(&NAME).and_then(|text| Marks::parse(text.as_ref()))
     }
 
@@ -61,7 +61,7 @@ impl History {
     }
 
     /// The history of contents without marks: a mark derived from tag and number stands for them.
-    fn plain(tag: Option<&str>, number: Option<&str>) -> Self {
+    fn unmarked(tag: Option<&str>, number: Option<&str>) -> Self {
         let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
         for text in [tag, number] {
             let text = text.unwrap_or_default();
@@ -74,11 +74,11 @@ impl History {
 
     /// The history of contents with this tag, number and marks.
     pub(crate) fn of(tag: Option<&str>, number: Option<&str>, marks: Option<&str>) -> Self {
-        marks.map_or_else(|| History::plain(tag, number), |marks| History(marks.to_owned()))
+        marks.map_or_else(|| History::unmarked(tag, number), |marks| History(marks.to_owned()))
     }
 
     /// The metadata of contents that replace the ones in this history.
-    pub(crate) fn with(&self, mark: Mark) -> Attributes {
+    pub(crate) fn attributes_with(&self, mark: Mark) -> Attributes {
         let before = self.0.get(..(MOST - 1) * Mark::LEN).unwrap_or(&self.0);
         let mut attributes = Attributes::new();
         attributes.insert(NAME, format!("{}{before}", mark.as_str()).into());
@@ -86,7 +86,7 @@ impl History {
     }
 
     /// The mark of the contents themselves.
-    fn last(&self) -> &str {
+    fn last_mark(&self) -> &str {
         self.0.get(..Mark::LEN).unwrap_or_default()
     }
 
@@ -94,9 +94,9 @@ impl History {
     pub(crate) fn fate(&self, mark: Mark, now: &Contents) -> Fate {
         match &now.marks {
             Some(marks) if marks.has(mark.as_str()) => Fate::Done,
-            Some(marks) if marks.has(self.last()) => Fate::NotDone,
+            Some(marks) if marks.has(self.last_mark()) => Fate::NotDone,
             // The contents had no marks when they were read, and have not changed.
-            None if *self == History::plain(now.strong(), now.number.as_deref()) => Fate::NotDone,
+            None if *self == History::unmarked(now.strong_tag(), now.number.as_deref()) => Fate::NotDone,
             _ => Fate::Unknown,
         }
     }
@@ -126,12 +126,12 @@ mod tests {
 
     /// The contents after a replacement.
     fn after(history: &History, mark: Mark, tag: &str) -> Contents {
-        let attributes = history.with(mark);
+        let attributes = history.attributes_with(mark);
         contents(tag, attributes.get(&NAME).map(AsRef::as_ref))
     }
 
     fn read(contents: &Contents) -> History {
-        History::of(contents.strong(), None, contents.marks.as_ref().map(Marks::as_str))
+        History::of(contents.strong_tag(), None, contents.marks.as_ref().map(Marks::as_str))
     }
 
     #[test]

@@ -37,13 +37,13 @@ impl Meter {
     }
 
     /// Records the time until a response began. (Races lose a value, but this is an estimate.)
-    pub(crate) fn answered(&self, after: Duration) {
+    pub(crate) fn record_latency(&self, after: Duration) {
         let new = u64::try_from(after.as_micros()).unwrap_or(u64::MAX).clamp(1, 10_000_000);
         self.latency.store(average(self.latency.load(Relaxed), new), Relaxed);
     }
 
     /// Records the transfer time of a body of `bytes`.
-    pub(crate) fn moved(&self, bytes: u64, time: Duration) {
+    pub(crate) fn record_transfer(&self, bytes: u64, time: Duration) {
         if bytes >= TELLING {
             let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
             let new = (bytes / micros).clamp(1, 100_000);
@@ -68,17 +68,17 @@ mod tests {
         let meter = Meter::new(None);
         assert_eq!(meter.request(), 1_000_000);
         for _ in 0..100 {
-            meter.answered(Duration::from_micros(100));
-            meter.moved(1 << 20, Duration::from_millis(1));
+            meter.record_latency(Duration::from_micros(100));
+            meter.record_transfer(1 << 20, Duration::from_millis(1));
         }
         assert!(meter.request() < 300_000, "{}", meter.request());
         for _ in 0..100 {
-            meter.answered(Duration::from_micros(1));
-            meter.moved(1 << 20, Duration::from_secs(1));
+            meter.record_latency(Duration::from_micros(1));
+            meter.record_transfer(1 << 20, Duration::from_secs(1));
         }
         assert_eq!(meter.request(), LEAST);
         for _ in 0..100 {
-            meter.answered(Duration::from_secs(1000));
+            meter.record_latency(Duration::from_secs(1000));
         }
         assert_eq!(meter.request(), MOST);
         assert_eq!(Meter::new(Some(5)).request(), 5);

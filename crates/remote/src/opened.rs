@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const ANNOUNCED: u64 = 1 << 30;
 
 /// A requested range.
-struct Piece {
+struct RequestedRange {
     range: Range<u64>,
     fetching: Fetching,
     /// Wanted bytes that have not been read yet.
@@ -35,7 +35,7 @@ pub(crate) struct RemoteOpened {
     path: Path,
     contents: Contents,
     /// Gated. Unordered.
-    pieces: Mutex<Vec<Arc<Piece>>>,
+    pieces: Mutex<Vec<Arc<RequestedRange>>>,
 }
 
 impl fmt::Debug for RemoteOpened {
@@ -57,13 +57,13 @@ impl RemoteOpened {
             Ok(Ok(fetched)) => fetched.range.clone(),
             _ => 0..0,
         };
-        let first = Piece { range, fetching, unread: AtomicU64::new(0), kept: true };
+        let first = RequestedRange { range, fetching, unread: AtomicU64::new(0), kept: true };
         let pieces = Mutex::new(vec![Arc::new(first)]);
         RemoteOpened { store, key: key.to_owned(), path, contents, pieces }
     }
 
     /// The same contents, with the bytes that arrived with the opening.
-    pub(crate) fn again(&self) -> RemoteOpened {
+    pub(crate) fn reopen(&self) -> RemoteOpened {
         let pieces = self.pieces().into_iter().filter(|piece| piece.kept).collect();
         let (store, contents) = (self.store.clone(), self.contents.clone());
         RemoteOpened {
@@ -81,11 +81,12 @@ impl RemoteOpened {
     fn start(
         &self,
         wanted: impl Iterator<Item = Range<u64>>,
-        pieces: &[Arc<Piece>],
+        pieces: &[Arc<RequestedRange>],
         most: usize,
-    ) -> Vec<Arc<Piece>> {
+    ) -> Vec<Arc<RequestedRange>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
-        let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
+        let missing: Vec<Range<u64>> =
+            wanted.flat_map(|range| ranges::missing_ranges(range, &have)).collect();
         let settings = self.store.settings();
         let longest = self.store.0.process.meter.request();
         let gap = || ranges::gap(&missing, most.min(settings.concurrency), longest);
@@ -97,7 +98,7 @@ impl RemoteOpened {
             // The bytes between the wanted ranges do not count.
             let wanted = missing.iter().map(|wanted| ranges::overlap(wanted, &range));
             let unread = AtomicU64::new(wanted.fold(0, u64::saturating_add).min(range.end - range.start));
-            Arc::new(Piece { range, fetching, unread, kept: false })
+            Arc::new(RequestedRange { range, fetching, unread, kept: false })
         };
         requests.into_iter().map(start).collect()
     }
@@ -110,17 +111,17 @@ impl RemoteOpened {
     /// Returns whether all of a range has arrived or is in flight.
     pub(crate) fn has(&self, offset: u64, len: u64) -> bool {
         let have: Vec<Range<u64>> = self.pieces().iter().map(|piece| piece.range.clone()).collect();
-        ranges::missing(offset..offset.saturating_add(len), &have).is_empty()
+        ranges::missing_ranges(offset..offset.saturating_add(len), &have).is_empty()
     }
 
     /// Notes how many bytes of pieces were read.
     ///
     /// The memory of a piece is freed as soon as everything announced in it has been read once.
-    fn was_read(&self, pieces: &[(&Arc<Piece>, u64)]) {
+    fn was_read(&self, pieces: &[(&Arc<RequestedRange>, u64)]) {
         for (piece, read) in pieces {
             let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(*read)));
         }
-        let done: Vec<Arc<Piece>> = {
+        let done: Vec<Arc<RequestedRange>> = {
             let mut pieces = self.pieces.lock();
             pieces.extract_if(.., |piece| !piece.kept && piece.unread.load(Relaxed) == 0).collect()
         };
@@ -128,7 +129,7 @@ impl RemoteOpened {
     }
 
     /// The pieces that can still be waited for. A parent's pieces never arrive.
-    fn pieces(&self) -> Vec<Arc<Piece>> {
+    fn pieces(&self) -> Vec<Arc<RequestedRange>> {
         let mut pieces = self.pieces.lock();
         pieces.retain(|piece| !piece.fetching.is_of_parent());
         pieces.clone()
@@ -156,11 +157,11 @@ impl Opened for RemoteOpened {
         let fetching: Vec<_> = pieces.iter().map(|piece| (piece.range.clone(), &piece.fetching)).collect();
         match self.store.gather(&self.key, &fetching, ranges, &mut check)? {
             Ok(()) => {}
-            Err(Failure::Missing) => return Err(changed(&self.store, &self.key)),
+            Err(Failure::Missing) => return Err(changed_error(&self.store, &self.key)),
             Err(failure) => return Err(self.store.error(Operation::Read, &self.key, &failure)),
         }
         let takers = takers(pieces.iter().map(|piece| &piece.range), ranges);
-        let read = |(piece, takers): (&Arc<Piece>, Vec<usize>)| {
+        let read = |(piece, takers): (&Arc<RequestedRange>, Vec<usize>)| {
             let ranges = takers.iter().filter_map(|n| ranges.get(*n)).map(range_of);
             ranges.map(|range| ranges::overlap(&range, &piece.range)).sum()
         };
@@ -217,12 +218,12 @@ impl Opened for RemoteOpened {
     fn version(&self) -> Option<Version<'_>> {
         let Contents { number, marks, .. } = &self.contents;
         let marks = marks.as_ref().map(Marks::as_str);
-        Some(Version { tag: self.contents.strong(), number: number.as_deref(), marks })
+        Some(Version { tag: self.contents.strong_tag(), number: number.as_deref(), marks })
     }
 }
 
 /// The error for an object that has changed since it was opened.
-pub(crate) fn changed(store: &RemoteStore, key: &str) -> StoreError {
+pub(crate) fn changed_error(store: &RemoteStore, key: &str) -> StoreError {
     store.error(Operation::Read, key, &Failure::Condition)
 }
 

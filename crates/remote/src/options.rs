@@ -290,7 +290,7 @@ impl Options {
                 };
                 cache_size = Some(size(value).and_then(Result::ok).ok_or_else(wrong)?);
             } else if !IGNORED.contains(&name.as_str()) {
-                let name = one_name(provider, &name).ok_or_else(|| unknown(provider, given))?;
+                let name = one_name(provider, &name).ok_or_else(|| unknown_option(provider, given))?;
                 if !options.setting(given, &name, value)? {
                     options.values.insert(name, value.clone());
                 }
@@ -376,13 +376,13 @@ fn aliases(provider: Provider) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-fn own(provider: Provider) -> &'static [&'static str] {
+fn own_names(provider: Provider) -> &'static [&'static str] {
     OWN.iter().find(|(of, _)| *of == provider).map_or(&[], |(_, names)| names)
 }
 
 /// The canonical name of an option.
 fn one_name(provider: Provider, name: &str) -> Option<String> {
-    if SHARED.contains(&name) || own(provider).contains(&name) {
+    if SHARED.contains(&name) || own_names(provider).contains(&name) {
         return Some(name.to_owned());
     }
     let alias = aliases(provider).iter().find(|(alias, _)| *alias == name);
@@ -390,7 +390,7 @@ fn one_name(provider: Provider, name: &str) -> Option<String> {
 }
 
 /// The error for an unknown name.
-fn unknown(provider: Provider, name: &str) -> OptionsError {
+fn unknown_option(provider: Provider, name: &str) -> OptionsError {
     let native: &[&str] = match provider {
         Provider::S3 => {
             &["access_key_id", "secret_access_key", "session_token", "region", "endpoint", "skip_signature"]
@@ -403,7 +403,7 @@ fn unknown(provider: Provider, name: &str) -> OptionsError {
         }
         Provider::Http => &["headers"],
     };
-    let all = SHARED.iter().chain(own(provider)).chain(native).copied();
+    let all = SHARED.iter().chain(own_names(provider)).chain(native).copied();
     let mut all: Vec<&str> = all.chain(aliases(provider).iter().map(|(alias, _)| *alias)).collect();
     let lower = name.to_ascii_lowercase();
     all.sort_by_key(|other| (distance(&lower, other), *other));

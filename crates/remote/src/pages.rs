@@ -50,7 +50,7 @@ impl fmt::Display for Endless {
 
 impl std::error::Error for Endless {}
 
-fn endless(why: Endless) -> object_store::Error {
+fn endless_error(why: Endless) -> object_store::Error {
     object_store::Error::Generic { store: "listing", source: Box::new(why) }
 }
 
@@ -100,7 +100,7 @@ impl Client {
                     PaginatedListOptions { delimiter, page_token, ..PaginatedListOptions::default() };
                 let page = server.list_paginated(pages.prefix.as_deref(), options).await?;
                 let is_empty = page.result.objects.is_empty() && page.result.common_prefixes.is_empty();
-                pages.turn(page.page_token, is_empty).map_err(endless)?;
+                pages.turn(page.page_token, is_empty).map_err(endless_error)?;
                 Ok(Some((page.result, pages)))
             }
         });

@@ -70,7 +70,7 @@ fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// The parts of `range` that are not in `have`, which may be unordered.
-pub(crate) fn missing(range: Range<u64>, have: &[Range<u64>]) -> Vec<Range<u64>> {
+pub(crate) fn missing_ranges(range: Range<u64>, have: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut have: Vec<&Range<u64>> =
         have.iter().filter(|have| have.start < range.end && range.start < have.end).collect();
     have.sort_unstable_by_key(|have| have.start);
@@ -90,7 +90,7 @@ pub(crate) fn missing(range: Range<u64>, have: &[Range<u64>]) -> Vec<Range<u64>>
 #[cfg(test)]
 #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges")]
 mod tests {
-    use super::{gap, missing, requests};
+    use super::{gap, missing_ranges, requests};
 
     #[test]
     fn as_many_requests_as_go_together() {
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn what_is_missing() {
-        assert_eq!(missing(0..10, &[]), [0..10]);
-        assert_eq!(missing(0..10, &[2..4, 4..5, 9..20]), [0..2, 5..9]);
-        assert_eq!(missing(0..10, &[8..9, 0..3, 1..2]), [3..8, 9..10]);
-        assert!(missing(3..10, &[0..7, 5..11]).is_empty());
-        assert!(missing(3..3, &[]).is_empty());
+        assert_eq!(missing_ranges(0..10, &[]), [0..10]);
+        assert_eq!(missing_ranges(0..10, &[2..4, 4..5, 9..20]), [0..2, 5..9]);
+        assert_eq!(missing_ranges(0..10, &[8..9, 0..3, 1..2]), [3..8, 9..10]);
+        assert!(missing_ranges(3..10, &[0..7, 5..11]).is_empty());
+        assert!(missing_ranges(3..3, &[]).is_empty());
     }
 }

@@ -118,12 +118,12 @@ impl RemoteStore {
         let contents = match self.fetched(&fetching, key.as_str())? {
             Ok(fetched) => fetched.contents.clone(),
             Err(Failure::Missing) => {
-                self.0.refusals.saw(path.as_ref(), None);
+                self.0.refusals.note_contents(path.as_ref(), None);
                 return Ok(None);
             }
             Err(failure) => return Err(self.error(Operation::Read, key.as_str(), failure)),
         };
-        self.0.refusals.saw(path.as_ref(), Some(&contents));
+        self.0.refusals.note_contents(path.as_ref(), Some(&contents));
         self.check_size(key.as_str(), size, contents.size)?;
         Ok(Some(RemoteOpened::new(self.clone(), key.as_str(), path, contents, fetching)))
     }

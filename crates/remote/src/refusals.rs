@@ -53,13 +53,13 @@ pub(crate) struct Refusals {
 
 impl Refusals {
     /// Notes the contents that the server reports.
-    pub(crate) fn saw(&self, path: &str, contents: Option<&Contents>) {
+    pub(crate) fn note_contents(&self, path: &str, contents: Option<&Contents>) {
         if !self.any.load(Relaxed) {
             return;
         }
         let now = contents.map_or(version(None, None, None), |contents| {
             let marks = contents.marks.as_ref().map(|marks| marks.as_str());
-            version(contents.strong(), contents.number.as_deref(), marks)
+            version(contents.strong_tag(), contents.number.as_deref(), marks)
         });
         if let Some(refused) = self.objects.lock().get_mut(path) {
             refused.seen |= refused.version == now;
@@ -68,7 +68,7 @@ impl Refusals {
 
     /// Notes a refused version. If the server contradicts itself, fails with the number of
     /// refusals.
-    pub(crate) fn refused(&self, path: &str, version: u64) -> Result<(), u32> {
+    pub(crate) fn note_refusal(&self, path: &str, version: u64) -> Result<(), u32> {
         self.any.store(true, Relaxed);
         let mut objects = self.objects.lock();
         if objects.len() >= OBJECTS && !objects.contains_key(path) {
@@ -87,7 +87,7 @@ impl Refusals {
     }
 
     /// Notes that an object was replaced.
-    pub(crate) fn met(&self, path: &str) {
+    pub(crate) fn note_replacement(&self, path: &str) {
         if self.any.load(Relaxed) {
             self.objects.lock().remove(path);
         }
@@ -117,27 +117,27 @@ mod tests {
         let refusals = Refusals::default();
         let a = version(Some("a"), None, None);
         for n in 0..=SAME {
-            assert_eq!(refusals.refused("x", a), if n < SAME { Ok(()) } else { Err(SAME) }, "{n}");
-            refusals.saw("x", Some(&contents("a")));
+            assert_eq!(refusals.note_refusal("x", a), if n < SAME { Ok(()) } else { Err(SAME) }, "{n}");
+            refusals.note_contents("x", Some(&contents("a")));
         }
         // The same for an object that is reported missing although creating it is refused.
         let none = version(None, None, None);
         let found = (0..=SAME).find_map(|_| {
-            let over = refusals.refused("y", none).err();
-            refusals.saw("y", None);
+            let over = refusals.note_refusal("y", none).err();
+            refusals.note_contents("y", None);
             over
         });
         assert_eq!(found, Some(SAME));
         // Others were faster, and the version differs each time. `ANY` refusals are too many.
         let over = (0..).find(|n| {
-            let over = refusals.refused("z", u64::from(*n)).is_err();
-            refusals.saw("z", Some(&contents("b")));
+            let over = refusals.note_refusal("z", u64::from(*n)).is_err();
+            refusals.note_contents("z", Some(&contents("b")));
             over
         });
         assert_eq!(over, Some(ANY - 1));
         // Threads that create the same object at the same time do not look again.
-        assert!((0..100).all(|_| refusals.refused("w", none).is_ok()));
-        refusals.met("w");
+        assert!((0..100).all(|_| refusals.note_refusal("w", none).is_ok()));
+        refusals.note_replacement("w");
         assert!(refusals.pause("w").is_zero());
     }
 }

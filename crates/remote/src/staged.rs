@@ -41,7 +41,7 @@ struct New {
     target: RemoteStore,
     prefix: Option<String>,
     /// Documents and other objects that have not been sent yet.
-    held: MemoryStore,
+    unsent: MemoryStore,
     bytes: AtomicU64,
     /// True if objects other than documents go straight to the server.
     direct: AtomicBool,
@@ -55,7 +55,7 @@ impl Staging {
         let new = New {
             target: target.clone(),
             prefix: prefix.map(|prefix| prefix.as_str().to_owned()),
-            held: MemoryStore::new(),
+            unsent: MemoryStore::new(),
             bytes: AtomicU64::new(0),
             direct: AtomicBool::new(free),
             sent: Mutex::default(),
@@ -73,7 +73,7 @@ impl Staging {
             }
             new.remove_old()?;
         }
-        let keys = new.held.list(None)?;
+        let keys = new.unsent.list(None)?;
         let (inner, outer): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.contains('/'));
         new.send(&inner)?;
         if only_new && let Some((last, others)) = outer.split_last() {
@@ -184,7 +184,7 @@ impl New {
         let _turn = turn(&self.target, Key::new(&name)?, None)?;
         if !self.is_direct() {
             self.remove_old()?;
-            let mut keys = self.held.list(None)?;
+            let mut keys = self.unsent.list(None)?;
             keys.retain(|key| !is_document(key));
             self.send(&keys)?;
             self.direct.store(true, Release);
@@ -206,8 +206,8 @@ impl New {
     fn taken(&self, key: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let key = Key::new(key)?;
-        self.held.read_all(key, &mut bytes, usize::MAX)?;
-        self.held.delete(key)?;
+        self.unsent.read_all(key, &mut bytes, usize::MAX)?;
+        self.unsent.delete(key)?;
         Ok(bytes)
     }
 
@@ -224,28 +224,28 @@ impl New {
 
 impl Store for New {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
-        if self.held.read_ranges(key, size, ranges)? {
+        if self.unsent.read_ranges(key, size, ranges)? {
             return Ok(true);
         }
         Ok(self.is_sent(key) && self.target.read_ranges(Key::new(&self.key(key.as_str())?)?, size, ranges)?)
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
-        match self.held.open(key, size)? {
+        match self.unsent.open(key, size)? {
             None if self.is_sent(key) => self.target.open(Key::new(&self.key(key.as_str())?)?, size),
             opened => Ok(opened),
         }
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
-        if self.held.read_all(key, buf, limit)? {
+        if self.unsent.read_all(key, buf, limit)? {
             return Ok(true);
         }
         Ok(self.is_sent(key) && self.target.read_all(Key::new(&self.key(key.as_str())?)?, buf, limit)?)
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        match self.held.size(key)? {
+        match self.unsent.size(key)? {
             None if self.is_sent(key) => self.target.size(Key::new(&self.key(key.as_str())?)?),
             size => Ok(size),
         }
@@ -253,21 +253,21 @@ impl Store for New {
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         if self.goes_on(key, parts.iter().map(|part| part.len() as u64).sum())? {
-            self.held.delete(key)?;
+            self.unsent.delete(key)?;
             self.sent.lock().insert(hash(key));
             return self.target.write(Key::new(&self.key(key.as_str())?)?, parts);
         }
-        self.held.write(key, parts)
+        self.unsent.write(key, parts)
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
-        let held = self.held.delete(key)?;
+        let held = self.unsent.delete(key)?;
         let sent = self.is_direct() && self.target.delete(Key::new(&self.key(key.as_str())?)?)?;
         Ok(held || sent)
     }
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
-        self.held.delete_prefix(prefix)?;
+        self.unsent.delete_prefix(prefix)?;
         if self.is_direct() {
             let prefix = self.prefix(prefix)?;
             self.target.delete_prefix(prefix.as_deref().map(Key::new).transpose()?)?;
@@ -276,7 +276,7 @@ impl Store for New {
     }
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
-        let mut entries: BTreeSet<Entry> = self.held.list_dir(prefix)?.into_iter().collect();
+        let mut entries: BTreeSet<Entry> = self.unsent.list_dir(prefix)?.into_iter().collect();
         if self.is_direct() {
             let prefix = self.prefix(prefix)?;
             entries.extend(self.target.list_dir(prefix.as_deref().map(Key::new).transpose()?)?);
@@ -285,7 +285,7 @@ impl Store for New {
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
-        let mut keys: BTreeSet<String> = self.held.list(prefix)?.into_iter().collect();
+        let mut keys: BTreeSet<String> = self.unsent.list(prefix)?.into_iter().collect();
         if self.is_direct() {
             let below = self.prefix(prefix)?;
             let start = self.prefix.as_ref().map_or(0, |prefix| prefix.len() + 1);
@@ -296,7 +296,7 @@ impl Store for New {
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
-        self.held.lock_id(key)
+        self.unsent.lock_id(key)
     }
 
     fn cost(&self) -> Cost {
@@ -322,7 +322,7 @@ impl Store for New {
 impl Many for New {
     fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         let begin = |Opening { key, next }: &Opening<'_>| -> Box<dyn Begun<'s> + 's> {
-            match self.held.open(*key, None) {
+            match self.unsent.open(*key, None) {
                 Ok(None) if self.is_sent(*key) => self.target.begin_one(self.key(key.as_str()), *next),
                 opened => Box::new(move || opened),
             }

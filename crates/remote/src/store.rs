@@ -357,7 +357,7 @@ impl RemoteStore {
 
     /// The stamp of contents, if equal tags mean equal bytes.
     pub(crate) fn stamp_of(&self, key: &str, contents: &Contents) -> Option<Stamp> {
-        let tag = contents.strong()?;
+        let tag = contents.strong_tag()?;
         if !self.0.is_settled(contents) {
             return None;
         }
@@ -626,13 +626,13 @@ impl Writers for RemoteStore {
 
 impl Holds for RemoteStore {
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
-        crate::held::hold(self, key)
+        crate::block_reader::hold(self, key)
     }
 
     fn hold_root(&self) -> Result<Option<HeldObject>> {
         let Some((above, name)) = self.above() else { return Ok(None) };
         // A name that cannot be a key cannot be an object.
-        Key::new(name).map_or(Ok(None), |key| crate::held::hold(&above, key))
+        Key::new(name).map_or(Ok(None), |key| crate::block_reader::hold(&above, key))
     }
 }
 

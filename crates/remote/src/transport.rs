@@ -43,7 +43,7 @@ tokio::task_local! {
 }
 
 /// Runs a request, and returns the transport's notes.
-pub(crate) async fn traced<T>(work: impl Future<Output = T>) -> (T, Trace) {
+pub(crate) async fn run_traced<T>(work: impl Future<Output = T>) -> (T, Trace) {
     TRACE
         .scope(RefCell::default(), async {
             let result = work.await;
@@ -61,7 +61,7 @@ const REQUEST_IDS: [&str; 4] =
     ["x-amz-request-id", "x-ms-request-id", "x-guploader-uploadid", "x-request-id"];
 
 /// The text of a header, if it is safe for a message.
-fn plain(headers: &HeaderMap, name: &str) -> Option<String> {
+fn safe_header(headers: &HeaderMap, name: &str) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     let short = text.len() <= 128 && text.bytes().all(|b| b.is_ascii_graphic());
     (short && !text.is_empty()).then(|| text.to_owned())
@@ -218,7 +218,7 @@ fn contradiction(status: u16, headers: &HeaderMap, ranged: bool) -> Option<Strin
                 return Some(format!("the server sent bytes {first} to {last} of an object of {size} bytes"));
             }
             let sent: u64 = headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()?;
-            let encoding = match plain(headers, CONTENT_ENCODING.as_str()) {
+            let encoding = match safe_header(headers, CONTENT_ENCODING.as_str()) {
                 Some(name) => format!(" (Content-Encoding: {name})"),
                 None => String::new(),
             };
@@ -290,8 +290,8 @@ impl HttpService for Service {
                 note(|trace| {
                     trace.no_metadata = false;
                     trace.status = Some(response.status().as_u16());
-                    trace.request = REQUEST_IDS.iter().find_map(|name| plain(response.headers(), name));
-                    trace.region = plain(response.headers(), "x-amz-bucket-region");
+                    trace.request = REQUEST_IDS.iter().find_map(|name| safe_header(response.headers(), name));
+                    trace.region = safe_header(response.headers(), "x-amz-bucket-region");
                 });
                 let code = response.status();
                 if is_read && let Some(why) = contradiction(code.as_u16(), response.headers(), ranged) {

@@ -172,11 +172,11 @@ impl RemoteStore {
         self.forget(key);
         match done {
             Ok(true) => {
-                self.0.refusals.met(&name);
+                self.0.refusals.note_replacement(&name);
                 Ok(true)
             }
             Ok(false) => {
-                let over = self.0.refusals.refused(&name, version);
+                let over = self.0.refusals.note_refusal(&name, version);
                 over.map_err(|often| self.contradiction(key, often)).map(|()| false)
             }
             Err(Failure::Unsupported(_)) => self.put_looking(key, expected, bytes),
@@ -257,7 +257,7 @@ impl RemoteStore {
             (Expected::Same(_) | Expected::Locked(_), None) => false,
             (Expected::Same(opened) | Expected::Locked(opened), Some(now)) => {
                 let tag = opened.version().and_then(|version| version.tag);
-                opened.size() == now.size && tag == now.strong()
+                opened.size() == now.size && tag == now.strong_tag()
             }
         })
     }
@@ -270,7 +270,7 @@ impl RemoteStore {
         }
         let path = self.path(key)?;
         let done = self.run(key.as_str(), move |client| async move {
-            client.again(|| client.request(0, client.store.delete(&path))).await
+            client.retry_truncated(|| client.request(0, client.store.delete(&path))).await
         })?;
         self.forget(key);
         match done {
@@ -300,7 +300,7 @@ impl RemoteStore {
         let cache = self.0.cache.clone();
         let done = self.run(first.as_str(), move |client| async move {
             let all = || stream::iter(paths.clone().into_iter().map(Ok)).boxed();
-            client.again(|| delete_stream(&client, all(), cache.as_ref())).await
+            client.retry_truncated(|| delete_stream(&client, all(), cache.as_ref())).await
         })?;
         done.map_err(|failure| self.error(Operation::Delete, first.as_str(), &failure))
     }
@@ -310,7 +310,7 @@ impl RemoteStore {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let (path, cache) = (self.prefix_path(prefix)?, self.0.cache.clone());
         let done = self.run(&name, move |client| async move {
-            client.again(|| delete_below(&client, path.as_ref(), cache.as_ref())).await
+            client.retry_truncated(|| delete_below(&client, path.as_ref(), cache.as_ref())).await
         })?;
         done.map_err(|failure| self.error(Operation::Delete, &name, &failure))
     }
@@ -401,7 +401,7 @@ pub(crate) async fn put_if(
     // `in_doubt`: an attempt may have succeeded without a response that says so.
     let (mut busy, mut lost, mut in_doubt) = (0, 0, false);
     loop {
-        let (mode, attributes) = (condition.mode(), history.with(mark));
+        let (mode, attributes) = (condition.mode(), history.attributes_with(mark));
         let options = PutOptions { mode, attributes, ..PutOptions::default() };
         let (result, sent) = put_whole(client, path, bytes.clone(), options).await;
         in_doubt |= sent > 1;
@@ -415,7 +415,7 @@ pub(crate) async fn put_if(
                 // The object's creator has deleted it again.
                 Err(Failure::Missing) if matches!(condition, Condition::Absent) && busy < BUSY => busy += 1,
                 Err(Failure::Missing) => return Ok(false),
-                Err(failure) => return Err(unknown(failure)),
+                Err(failure) => return Err(unknown_outcome(failure)),
             },
             Err(failure) if is_busy(&failure, &mut busy).await => {}
             Err(failure)
@@ -429,7 +429,7 @@ pub(crate) async fn put_if(
                 return match client.head(path).await.map(|now| history.fate(mark, &now)) {
                     Ok(Fate::Done) => Ok(true),
                     Ok(Fate::NotDone) | Err(Failure::Missing) => Err(failure),
-                    Ok(Fate::Unknown) | Err(_) => Err(unknown(failure)),
+                    Ok(Fate::Unknown) | Err(_) => Err(unknown_outcome(failure)),
                 };
             }
             Err(failure) => return Err(failure),
@@ -438,7 +438,7 @@ pub(crate) async fn put_if(
 }
 
 /// The failure of a write with an unknown outcome.
-fn unknown(failure: Failure) -> Failure {
+fn unknown_outcome(failure: Failure) -> Failure {
     match failure {
         Failure::Other(mut cause) => {
             cause.why.push_str(". Nobody knows whether the object was written");
@@ -510,9 +510,10 @@ async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<()
 /// Sends the parts of an object.
 pub(crate) async fn begin_parts(client: &Arc<Client>, path: Path, bytes: Bytes) -> Result<Parts, Failure> {
     let mark = Mark::fresh();
-    let options = PutMultipartOptions { attributes: History::none().with(mark), ..Default::default() };
+    let options =
+        PutMultipartOptions { attributes: History::none().attributes_with(mark), ..Default::default() };
     let begin = || client.store.put_multipart_opts(&path, options.clone());
-    let upload = client.again(|| client.request(0, begin())).await?;
+    let upload = client.retry_truncated(|| client.request(0, begin())).await?;
     let mut upload = Upload { client: client.clone(), upload: Some(upload) };
     // At most 10 000 parts, all of one size.
     let len = usize::try_from(client.settings.part).unwrap_or(usize::MAX).max(bytes.len().div_ceil(10_000));

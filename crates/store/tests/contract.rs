@@ -46,12 +46,12 @@ enum Step {
     ReadRanges(String, Option<u64>, Vec<(u64, usize)>),
     List(Option<String>),
     /// The last field tells whether it is committed.
-    Replace(String, Vec<Piece>, bool),
+    Replace(String, Vec<BuildStep>, bool),
 }
 
 /// A step of building an object. Offsets may be out of range.
 #[derive(Clone, Debug)]
-enum Piece {
+enum BuildStep {
     Append(Vec<Vec<u8>>),
     Overwrite(u64, Vec<u8>),
     Copy(String, u64, u64),
@@ -69,13 +69,13 @@ fn prefix() -> impl Strategy<Value = Option<String>> {
     prop_oneof![1 => Just(None), 9 => name().prop_map(Some)]
 }
 
-fn piece() -> impl Strategy<Value = Piece> {
+fn piece() -> impl Strategy<Value = BuildStep> {
     let part = prop::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
-        3 => prop::collection::vec(part.clone(), 0..4).prop_map(Piece::Append),
-        1 => (0u64..60, part).prop_map(|(offset, bytes)| Piece::Overwrite(offset, bytes)),
-        3 => (name(), 0u64..50, 0u64..40).prop_map(|(name, offset, len)| Piece::Copy(name, offset, len)),
-        1 => name().prop_map(Piece::Share),
+        3 => prop::collection::vec(part.clone(), 0..4).prop_map(BuildStep::Append),
+        1 => (0u64..60, part).prop_map(|(offset, bytes)| BuildStep::Overwrite(offset, bytes)),
+        3 => (name(), 0u64..50, 0u64..40).prop_map(|(name, offset, len)| BuildStep::Copy(name, offset, len)),
+        1 => name().prop_map(BuildStep::Share),
     ]
 }
 
@@ -125,28 +125,28 @@ fn build(
     store: &dyn Store,
     model: &Model,
     name: &str,
-    pieces: &[Piece],
+    pieces: &[BuildStep],
     complete: bool,
 ) -> Result<Option<Vec<u8>>> {
     let (mut new, mut bytes) = (store.replace(key(name))?, Vec::new());
     for piece in pieces {
         let (answer, fits) = match piece {
-            Piece::Append(parts) => {
+            BuildStep::Append(parts) => {
                 bytes.extend(parts.concat());
                 (new.append(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()), true)
             }
-            Piece::Overwrite(offset, with) => {
+            BuildStep::Overwrite(offset, with) => {
                 let range = *offset as usize..*offset as usize + with.len();
                 let fits = bytes.get_mut(range).map(|there| there.copy_from_slice(with)).is_some();
                 (new.overwrite(*offset, with), fits)
             }
-            Piece::Copy(from, offset, len) => {
+            BuildStep::Copy(from, offset, len) => {
                 let Some(value) = model.get(from) else { continue };
                 let range = value.get(*offset as usize..(*offset + *len) as usize);
                 bytes.extend(range.unwrap_or_default());
                 (new.copy(&*store.open(key(from), None)?.unwrap(), *offset, *len), range.is_some())
             }
-            Piece::Share(from) => {
+            BuildStep::Share(from) => {
                 let Some(value) = model.get(from) else { continue };
                 if new.share(&*store.open(key(from), None)?.unwrap())? {
                     assert!(bytes.is_empty());

@@ -1,6 +1,6 @@
 //! Arrays: metadata bound to a place in a store.
 
-use crate::both::both;
+use crate::concurrency::run_concurrently;
 use crate::consolidated::Copied;
 use crate::create::{self, Creation};
 use crate::error::Problem;
@@ -10,7 +10,7 @@ use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
 use crate::structure::Structure;
-use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
+use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, node_lock, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::{Ask, Identity, Store};
@@ -57,12 +57,12 @@ impl Array {
         how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        let (array, documents) = Self::planned(&store, path, spec)?;
+        let (array, documents) = Self::plan_new(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
         if matches!(how, Creation::New | Creation::Inside) && store.cost().prefers_rounds() {
             // Look for existing nodes at the same time.
             let look = || create::look(&store, &array.path, how, ask);
-            let (leftovers, there) = both(|ask| array.leftovers(Some(ask)), look, ask);
+            let (leftovers, there) = run_concurrently(|ask| array.leftovers(Some(ask)), look, ask);
             let (there, leftovers) = (there?, leftovers?);
             create(Some((there, &|| array.clear_leftovers(&leftovers, ask))))?;
         } else {
@@ -90,7 +90,7 @@ impl Array {
         ask: Option<Ask<'_>>,
         fill: impl FnOnce(&Array) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let (array, documents) = Self::planned(&store, path, spec)?;
+        let (array, documents) = Self::plan_new(&store, path, spec)?;
         create::replacing(&store, &array.path, array.format(), &documents, ask, |new| {
             let (root, metadata) = (String::new(), array.metadata.clone());
             let mut beside = Self::bind(new.clone(), root, metadata, "", false, None)?;
@@ -103,7 +103,11 @@ impl Array {
     }
 
     /// An array that is not stored yet, and its documents.
-    fn planned(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<(Self, Vec<create::Document>)> {
+    fn plan_new(
+        store: &Arc<dyn Store>,
+        path: &str,
+        spec: ArraySpec,
+    ) -> Result<(Self, Vec<create::Document>)> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
         let file = if spec.format == Format::V2 { ZARRAY } else { ZARR_JSON };
@@ -424,7 +428,7 @@ impl Array {
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64> {
         if !dry {
             // Leftovers of killed writers, also in arrays without shards.
-            self.store.sweep(locked::prefix(&self.path)?, interrupt)?;
+            self.store.sweep(node_lock::prefix(&self.path)?, interrupt)?;
         }
         if self.shards().is_none() {
             return Ok(0);

@@ -3,12 +3,12 @@
 //! Each change takes the node's lock, reads the metadata again, changes it, and writes it back. No
 //! change of another handle, thread, process or machine is lost.
 
+use crate::document_state::DocumentState;
 use crate::json::Json;
-use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node_lock::{self, NodeLock};
 use crate::objects::Beyond;
 use crate::path::join;
-use crate::seen::Seen;
 use crate::{Array, Format, Result, ZarrError, walk};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
@@ -38,18 +38,18 @@ impl Longer {
     ///
     /// Objects stay: others may append to the same chunks from now on. Elements that were written
     /// are overwritten before they become visible.
-    fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
+    fn give_back(&self, lock: &NodeLock<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
         if known && store.facts().checks_chunks {
             // Past the end there are no keys to delete.
             self.old.delete_outside(&self.changed, lock, store, None)?;
         }
         let (path, name) = (self.old.path(), self.old.document_name());
-        let (now, seen) = lock.read_document(store, path, name, None)?;
+        let (now, state) = lock.read_document(store, path, name, None)?;
         // Without marks, another writer's equal metadata is mistaken for these rows, but only after
         // a resize.
         let same = || known && now.as_ref() == Some(self.changed.to_json());
-        if seen.is_of(self.mark).unwrap_or_else(same) {
-            seen.replace(self.old.to_json(), None)?;
+        if state.is_of(self.mark).unwrap_or_else(same) {
+            state.replace(self.old.to_json(), None)?;
         }
         Ok(())
     }
@@ -71,10 +71,10 @@ impl Array {
         mut change: impl FnMut(&mut Json) -> R,
     ) -> Result<R> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         let name = if self.format() == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
-            let (mut stored, seen) = self.read_as(&lock, &store, name, ask)?;
+            let (mut stored, state) = self.read_as(&lock, &store, name, ask)?;
             let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
             match stored.format {
                 Format::V2 => stored.attributes = Some(attributes.clone()),
@@ -85,7 +85,7 @@ impl Array {
             }
             let now = self.of_stored(&stored)?;
             let document = if stored.format == Format::V2 { &attributes } else { &stored.document };
-            if !changed || seen.replace(document, ask)? {
+            if !changed || state.replace(document, ask)? {
                 self.become_stored(&stored, now);
                 return Ok(result);
             }
@@ -111,9 +111,9 @@ impl Array {
     /// read, and nothing is deleted once another writer has replaced it.
     pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         loop {
-            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let (stored, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
             let old = self.of_stored(&stored)?;
             let (changed, stored) = old.reshaped(shape)?;
             if changed.layout().shape() == old.layout().shape() {
@@ -122,7 +122,7 @@ impl Array {
             }
             // Writers store their queued data, and queue nothing until this is done.
             let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
-            if !changed.clear_new(&old, &seen, ask)? {
+            if !changed.clear_new(&old, &state, ask)? {
                 self.go_on(ask)?;
                 continue;
             }
@@ -130,15 +130,15 @@ impl Array {
                 // Objects past the end exist, but without keys that could delete them.
                 changed.delete_outside(&old, &lock, &store, ask)?;
             }
-            if !seen.replace(changed.to_json(), ask)? {
+            if !state.replace(changed.to_json(), ask)? {
                 self.go_on(ask)?;
                 continue;
             }
             if store.facts().checks_chunks {
-                let (_, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
-                changed.clear_new(&old, &seen, ask)?;
+                let (_, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
+                changed.clear_new(&old, &state, ask)?;
             }
-            settled.resized(changed.layout().shape());
+            settled.note_resize(changed.layout().shape());
             self.become_stored(&stored, changed.clone());
             return changed.delete_outside(&old, &lock, &store, ask);
         }
@@ -167,23 +167,23 @@ impl Array {
         write: impl FnOnce(&Array, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         // A store that checks chunks refuses new ones before the array has grown.
-        let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.facts().checks_chunks;
+        let reserves = |state: &DocumentState<'_>| !state.is_locked() || store.facts().checks_chunks;
         let mut tried: Option<Longer> = None;
-        let (longer, seen) = loop {
-            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+        let (longer, state) = loop {
+            let (stored, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
             // The rows may be reserved although the server refused: a proxy may have sent the
             // request twice.
-            if let Some(longer) = tried.take_if(|longer| seen.follows(longer.mark)) {
-                break (longer, seen);
+            if let Some(longer) = tried.take_if(|longer| state.follows(longer.mark)) {
+                break (longer, state);
             }
-            let longer = self.of_stored(&stored)?.longer(axis, more, like)?;
-            if more == 0 || !reserves(&seen) {
-                break (longer, seen);
+            let longer = self.of_stored(&stored)?.lengthen(axis, more, like)?;
+            if more == 0 || !reserves(&state) {
+                break (longer, state);
             }
-            match seen.replace_marked(longer.changed.to_json(), longer.mark, ask) {
-                Ok(true) => break (longer, seen),
+            match state.replace_marked(longer.changed.to_json(), longer.mark, ask) {
+                Ok(true) => break (longer, state),
                 Ok(false) => tried = Some(longer),
                 Err(error) => {
                     // The rows may be reserved or not, and only this writer can give them back.
@@ -201,15 +201,15 @@ impl Array {
             && let Err(error) = write(changed, *first)
         {
             // Report the first error. Elements that stay would be invisible, too.
-            let _ = if reserves(&seen) {
+            let _ = if reserves(&state) {
                 longer.give_back(&lock, &store, true)
             } else {
                 old.delete_outside(changed, &lock, &store, None)
             };
             return Err(error);
         }
-        if more > 0 && !reserves(&seen) {
-            seen.replace(changed.to_json(), ask)?;
+        if more > 0 && !reserves(&state) {
+            state.replace(changed.to_json(), ask)?;
         }
         self.become_stored(stored, changed.clone());
         Ok(())
@@ -224,11 +224,11 @@ impl Array {
             return Ok(());
         }
         let store = self.store().clone();
-        let lock = locked::lock(&store, self.path(), ask)?;
+        let lock = node_lock::lock(&store, self.path(), ask)?;
         loop {
-            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let (stored, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
             let now = self.of_stored(&stored)?;
-            if !now.metadata().moves_chunks || seen.replace(now.to_json(), ask)? {
+            if !now.metadata().moves_chunks || state.replace(now.to_json(), ask)? {
                 return Ok(());
             }
             self.go_on(ask)?;
@@ -236,7 +236,7 @@ impl Array {
     }
 
     /// This array with `more` elements along `axis`. On other axes its shape must equal `like`.
-    fn longer(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
+    fn lengthen(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
         let shape = self.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
@@ -257,13 +257,13 @@ impl Array {
     /// The array's metadata as it is stored now, and the metadata object that will be replaced.
     fn read_as<'s>(
         &self,
-        lock: &Locked<'s>,
+        lock: &NodeLock<'s>,
         store: &'s Arc<dyn Store>,
         name: &str,
         ask: Option<Ask<'_>>,
-    ) -> Result<(StoredNode, Seen<'s>)> {
-        let (stored, seen) = lock.read(store, self.path(), self.format(), name, ask)?;
-        Ok((stored.ok_or_else(|| self.not_found())?, seen))
+    ) -> Result<(StoredNode, DocumentState<'s>)> {
+        let (stored, state) = lock.read(store, self.path(), self.format(), name, ask)?;
+        Ok((stored.ok_or_else(|| self.not_found())?, state))
     }
 
     /// The array with another extent, not stored yet, and its metadata.
@@ -310,7 +310,7 @@ impl Array {
     fn delete_outside<'s>(
         &self,
         old: &Array,
-        lock: &Locked<'s>,
+        lock: &NodeLock<'s>,
         store: &'s Arc<dyn Store>,
         ask: Option<Ask<'_>>,
     ) -> Result<()> {
@@ -321,8 +321,8 @@ impl Array {
         if from.iter().all(Option::is_none) {
             return Ok(());
         }
-        let (stored, seen) = lock.read_document(store, self.path(), self.document_name(), ask)?;
-        if !seen.is_locked() && stored.as_ref() != Some(self.to_json()) {
+        let (stored, state) = lock.read_document(store, self.path(), self.document_name(), ask)?;
+        if !state.is_locked() && stored.as_ref() != Some(self.to_json()) {
             return Ok(());
         }
         let mut outside = Vec::new();
@@ -330,7 +330,7 @@ impl Array {
             outside.push(key.as_str().to_owned());
             Ok(())
         })?;
-        self.delete_all(&outside, &seen, ask).map(drop)
+        self.delete_all(&outside, &state, ask).map(drop)
     }
 
     /// Finds objects that are named like the array's chunks before the array is created.
@@ -346,22 +346,22 @@ impl Array {
         if keys.is_empty() {
             return Ok(());
         }
-        let lock = locked::lock(&store, self.path(), ask)?;
-        let (there, seen) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
+        let lock = node_lock::lock(&store, self.path(), ask)?;
+        let (there, state) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
         if there.is_none() {
-            self.delete_all(keys, &seen, ask)?;
+            self.delete_all(keys, &state, ask)?;
         }
         Ok(())
     }
 
     /// Deletes objects while the metadata is unchanged. Returns `false` once it has changed.
-    fn delete_all(&self, keys: &[String], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn delete_all(&self, keys: &[String], state: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         for keys in keys.chunks(DELETED_AT_ONCE) {
-            if !seen.is_current()? {
+            if !state.is_current()? {
                 return Ok(false);
             }
             let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>()?;
-            self.store().delete_all(&keys, ask).map_err(walk::stopped)?;
+            self.store().delete_all(&keys, ask).map_err(walk::interrupted_error)?;
         }
         Ok(true)
     }
@@ -369,7 +369,7 @@ impl Array {
     /// Removes everything that growing from `old` to this array would make visible.
     ///
     /// `old` is stored, this array is not yet. Returns `false` once the metadata has changed.
-    fn clear_new(&self, old: &Array, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn clear_new(&self, old: &Array, state: &DocumentState<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
@@ -389,18 +389,24 @@ impl Array {
             Ok(())
         })?;
         for object in &edges {
-            if !self.blank(before, object, seen, ask)? {
+            if !self.write_fill_value(before, object, state, ask)? {
                 return Ok(false);
             }
         }
-        self.delete_all(&outside, seen, ask)
+        self.delete_all(&outside, state, ask)
     }
 
     /// Overwrites the part of an object outside of `extent` with fill value.
     ///
     /// Writes nothing if the part is fill value already. Returns `false` once the metadata has
     /// changed.
-    fn blank(&self, extent: &[u64], object: &[u64], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn write_fill_value(
+        &self,
+        extent: &[u64],
+        object: &[u64],
+        state: &DocumentState<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
         let starts: Vec<u64> =
             object.iter().enumerate().map(|(axis, index)| grid.start(axis, *index)).collect();
@@ -415,14 +421,19 @@ impl Array {
             });
             let indices: Vec<Index<'_>> = boxed.collect();
             let selection = Selection::new(layout.name(), layout.shape(), &indices)?;
-            if !selection.is_empty() && !self.blank_selection(&selection, seen, ask)? {
+            if !selection.is_empty() && !self.blank_selection(&selection, state, ask)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn blank_selection(&self, selection: &Selection, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn blank_selection(
+        &self,
+        selection: &Selection,
+        state: &DocumentState<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
         let layout = self.layout();
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
         // Others reserve their rows before they write them. An object that was opened before the
@@ -430,7 +441,7 @@ impl Array {
         // change the object.
         let over = Mutex::new(None);
         let still = || {
-            let current = seen.is_current();
+            let current = state.is_current();
             let is_current = matches!(current, Ok(true));
             if !is_current {
                 *over.lock() = Some(current);

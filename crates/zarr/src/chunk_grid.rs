@@ -12,7 +12,7 @@
 //! chunks of an axis may reach past the array's end or lie entirely past it, as a resize leaves
 //! them.
 
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::metadata::{MAX_RANK, chunk_sizes};
@@ -42,7 +42,7 @@ pub(crate) struct GridMetadata {
 impl AxisChunks {
     /// Chunks of these lengths.
     pub fn of(lengths: impl IntoIterator<Item = u64>) -> Self {
-        AxisChunks::joined(lengths.into_iter().map(|length| (length, 1)))
+        AxisChunks::from_runs(lengths.into_iter().map(|length| (length, 1)))
     }
 
     /// Parses the axes as metadata lists them: `[[3, [4, 2], 1], 5]`.
@@ -57,12 +57,12 @@ impl AxisChunks {
             Json::Array(axes) if axes.len() <= MAX_RANK => {
                 axes.iter().enumerate().map(|(axis, json)| AxisChunks::parse(axis, json)).collect()
             }
-            other => expected("chunk_grid: chunk_shapes", "a list, one item per axis", other),
+            other => unexpected_value("chunk_grid: chunk_shapes", "a list, one item per axis", other),
         }
     }
 
     /// Joins neighbouring runs of the same length.
-    fn joined(runs: impl IntoIterator<Item = (u64, u64)>) -> Self {
+    fn from_runs(runs: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut all: Vec<(u64, u64)> = Vec::new();
         for (size, count) in runs {
             match all.last_mut() {
@@ -76,7 +76,7 @@ impl AxisChunks {
     fn parse(axis: usize, json: &Json) -> Result<Self, Problem> {
         let positive = |json: &Json| match json.as_integer::<i64>().and_then(|n| u64::try_from(n).ok()) {
             Some(n @ 1..) => Ok(n),
-            _ => expected(
+            _ => unexpected_value(
                 &format!("chunk_grid: chunk_shapes: axis {axis}"),
                 "integers from 1 to 2⁶³ - 1, and pairs of them (elements, chunks)",
                 json,
@@ -92,7 +92,7 @@ impl AxisChunks {
         });
         match runs.collect::<Result<Vec<_>, _>>()? {
             runs if runs.is_empty() => invalid!("chunk_grid: chunk_shapes: axis {axis} has no chunks"),
-            runs => Ok(AxisChunks::joined(runs)),
+            runs => Ok(AxisChunks::from_runs(runs)),
         }
     }
 
@@ -120,7 +120,7 @@ impl AxisChunks {
     }
 
     /// Elements that the chunks cover, or `None` if unlimited, or too many for 64 bits.
-    fn covered(&self) -> Option<u64> {
+    fn covered_len(&self) -> Option<u64> {
         match self {
             AxisChunks::Every(_) => None,
             AxisChunks::Runs(runs) => {
@@ -141,10 +141,10 @@ impl AxisChunks {
     }
 
     /// The chunks after a resize. If they do not cover the new extent, one chunk is added.
-    fn resized(&self, extent: u64) -> Self {
-        match (self, self.covered().and_then(|covered| extent.checked_sub(covered))) {
+    fn after_resize(&self, extent: u64) -> Self {
+        match (self, self.covered_len().and_then(|covered| extent.checked_sub(covered))) {
             (AxisChunks::Runs(runs), Some(more @ 1..)) => {
-                AxisChunks::joined(runs.iter().copied().chain([(more, 1)]))
+                AxisChunks::from_runs(runs.iter().copied().chain([(more, 1)]))
             }
             _ => self.clone(),
         }
@@ -180,15 +180,15 @@ impl GridMetadata {
         let grid = Extension::parse("chunk_grid", json)?;
         match grid.name {
             "regular" => {
-                grid.only(&["chunk_shape"])?;
+                grid.allow_only(&["chunk_shape"])?;
                 let chunk = chunk_sizes("chunk_grid: chunk_shape", grid.require("chunk_shape")?, shape)?;
                 Ok(GridMetadata::regular(chunk))
             }
             "rectilinear" => {
-                grid.only(&["kind", "chunk_shapes"])?;
+                grid.allow_only(&["kind", "chunk_shapes"])?;
                 match grid.require("kind")? {
                     Json::String(kind) if kind == "inline" => {}
-                    other => return expected("chunk_grid: kind", "\"inline\"", other),
+                    other => return unexpected_value("chunk_grid: kind", "\"inline\"", other),
                 }
                 Self::rectilinear(AxisChunks::list(grid.require("chunk_shapes")?)?, shape)
             }
@@ -215,7 +215,7 @@ impl GridMetadata {
                         "chunk_grid: chunk_shapes: axis {axis}: chunks have at least one element"
                     );
                 }
-                match chunks.covered() {
+                match chunks.covered_len() {
                     None => {
                         return invalid!(
                             "chunk_grid: chunk_shapes: axis {axis}: the chunks cover more than 2⁶⁴ - 1 elements"
@@ -270,7 +270,7 @@ impl GridMetadata {
     ///
     /// As in zarr-python, shards past the array's end count too. Returns the axis, the shard's
     /// length and the length of the inner chunks.
-    pub(crate) fn undivided(axes: &[AxisChunks], inner: &[u64]) -> Option<(usize, u64, u64)> {
+    pub(crate) fn undivided_shard(axes: &[AxisChunks], inner: &[u64]) -> Option<(usize, u64, u64)> {
         axes.iter().zip(inner).enumerate().find_map(|(axis, (shards, inner))| {
             let length = shards.lengths().find(|length| length % inner != 0)?;
             Some((axis, length, *inner))
@@ -279,7 +279,7 @@ impl GridMetadata {
 
     /// Fails if inner chunks of this shape do not divide all shards.
     pub(crate) fn check_divided(axes: &[AxisChunks], inner: &[u64]) -> Result<(), Problem> {
-        match Self::undivided(axes, inner) {
+        match Self::undivided_shard(axes, inner) {
             None => Ok(()),
             Some((axis, length, inner)) => invalid!(
                 "chunk_grid: chunk_shapes: axis {axis}: shards are whole inner chunks of {inner} elements, found \
@@ -302,8 +302,8 @@ impl GridMetadata {
     /// The axes of a rectilinear grid after a resize.
     ///
     /// As in zarr-python, chunks past the end stay, and one more chunk covers the new part.
-    pub(crate) fn resized(axes: &[AxisChunks], shape: &[u64]) -> Vec<AxisChunks> {
-        axes.iter().zip(shape).map(|(axis, extent)| axis.resized(*extent)).collect()
+    pub(crate) fn after_resize(axes: &[AxisChunks], shape: &[u64]) -> Vec<AxisChunks> {
+        axes.iter().zip(shape).map(|(axis, extent)| axis.after_resize(*extent)).collect()
     }
 
     /// Returns `true` if both grids are rectilinear and one starts with all chunks of the other.
@@ -423,10 +423,10 @@ mod tests {
     fn a_resize_appends_one_chunk() {
         let axis = AxisChunks::of([3, 4, 4]);
         assert_eq!(axis, AxisChunks::Runs(vec![(3, 1), (4, 2)]));
-        assert_eq!(axis.resized(2), axis);
-        assert_eq!(axis.resized(11), axis);
-        assert_eq!(axis.resized(13), AxisChunks::Runs(vec![(3, 1), (4, 2), (2, 1)]));
-        assert_eq!(axis.resized(15), AxisChunks::of([3, 4, 4, 4]));
-        assert_eq!(AxisChunks::Every(3).resized(100), AxisChunks::Every(3));
+        assert_eq!(axis.after_resize(2), axis);
+        assert_eq!(axis.after_resize(11), axis);
+        assert_eq!(axis.after_resize(13), AxisChunks::Runs(vec![(3, 1), (4, 2), (2, 1)]));
+        assert_eq!(axis.after_resize(15), AxisChunks::of([3, 4, 4, 4]));
+        assert_eq!(AxisChunks::Every(3).after_resize(100), AxisChunks::Every(3));
     }
 }

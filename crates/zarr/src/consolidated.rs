@@ -13,11 +13,11 @@
 //! reached from the group. Changes by these nodes also change the copy in memory; other changes are
 //! not seen.
 
-use crate::error::{Problem, Result, ZarrError, expected, invalid};
+use crate::error::{Problem, Result, ZarrError, invalid, unexpected_value};
 use crate::format::v3;
 use crate::json::Json;
-use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
+use crate::node_lock::{self, NodeLock};
 use crate::path::{join, normalize_path};
 use crate::{Format, Group, walk};
 use hyperslab_store::fork::RwLock;
@@ -55,7 +55,7 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) 
 }
 
 /// All nodes below `base` (`""`: all nodes), sorted by path, with paths relative to `base`.
-fn below(nodes: &Nodes, base: &str) -> Vec<(String, NodeKind)> {
+fn nodes_below(nodes: &Nodes, base: &str) -> Vec<(String, NodeKind)> {
     let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
     let from = nodes.range(prefix.clone()..);
     from.map_while(|(path, stored)| Some((path.strip_prefix(&prefix)?.to_owned(), stored.kind))).collect()
@@ -102,7 +102,7 @@ impl View {
     /// This view with the content of `new`, if both belong to the group that stores the metadata.
     ///
     /// Nodes reached from either view then see the new content.
-    pub(crate) fn renewed(self, new: View) -> View {
+    pub(crate) fn refresh(self, new: View) -> View {
         if !self.base.is_empty() || !new.base.is_empty() || self.all.owner != new.all.owner {
             return new;
         }
@@ -136,8 +136,8 @@ impl View {
     }
 
     /// Paths of all nodes below, relative to this view's group.
-    pub(crate) fn below(&self) -> Vec<(String, NodeKind)> {
-        below(&self.all.nodes.read(), &self.base)
+    pub(crate) fn nodes_below(&self) -> Vec<(String, NodeKind)> {
+        nodes_below(&self.all.nodes.read(), &self.base)
     }
 
     /// The copy of an array below.
@@ -179,7 +179,7 @@ fn members(json: Json) -> Result<Vec<(String, Json)>, Problem> {
 }
 
 /// Checks that a path is plain: keys come from outside.
-fn checked(path: &str) -> Result<(), Problem> {
+fn check_path(path: &str) -> Result<(), Problem> {
     match normalize_path(path) {
         Ok(plain) if plain == path => Ok(()),
         _ => {
@@ -194,7 +194,7 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
     }
     let mut nodes = BTreeMap::new();
     for (path, document) in members(member.remove("metadata").unwrap_or(Json::Null))? {
-        checked(&path)?;
+        check_path(&path)?;
         let kind = match v3::is_array(&document) {
             Ok(true) => NodeKind::Array,
             Ok(false) => NodeKind::Group,
@@ -221,14 +221,14 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
     match document.get("zarr_consolidated_format") {
         Some(format) if format.as_integer() == Some(1u8) => {}
         Some(other) => {
-            return expected("zarr_consolidated_format", "1", other);
+            return unexpected_value("zarr_consolidated_format", "1", other);
         }
         None => return invalid!("zarr_consolidated_format is missing"),
     }
     let (mut documents, mut attributes) = (Vec::new(), BTreeMap::new());
     for (name, document) in members(document.remove("metadata").unwrap_or(Json::Null))? {
         let (path, file) = name.rsplit_once('/').unwrap_or(("", &name));
-        checked(path)?;
+        check_path(path)?;
         match file {
             ZARRAY => documents.push((path.to_owned(), NodeKind::Array, document)),
             ZGROUP => documents.push((path.to_owned(), NodeKind::Group, document)),
@@ -267,7 +267,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
 }
 
 /// The message for a store that must have consolidated metadata but does not.
-pub(crate) fn refused(store: &Arc<dyn Store>) -> String {
+pub(crate) fn refusal_message(store: &Arc<dyn Store>) -> String {
     format!("the store {} has no consolidated metadata; open the group without it", store.url())
 }
 
@@ -275,13 +275,13 @@ pub(crate) fn refused(store: &Arc<dyn Store>) -> String {
 pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let (store, base) = (group.store(), group.path());
     if !store.facts().consolidates {
-        return Err(ZarrError::Consolidated { path: base.to_owned(), why: refused(store) });
+        return Err(ZarrError::Consolidated { path: base.to_owned(), why: refusal_message(store) });
     }
     let mut nodes = Vec::new();
     for listed in walk::stored_nodes(group, None, ask)? {
         walk::check(ask)?;
         // Nodes that vanished meanwhile are left out.
-        if let Some(stored) = listed.stored(group)? {
+        if let Some(stored) = listed.read_node(group)? {
             let path = listed.path;
             nodes.push((path, stored));
         }
@@ -308,11 +308,11 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
         }
     }
     // Read the group's own document under the lock, so that nobody else changes it.
-    let lock = locked::lock(store, base, ask)?;
+    let lock = node_lock::lock(store, base, ask)?;
     let name = if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA };
     loop {
         walk::check(ask)?;
-        let (own, seen) = lock.read(store, base, group.format(), name, ask)?;
+        let (own, state) = lock.read(store, base, group.format(), name, ask)?;
         let own = own.ok_or_else(|| group.not_found())?;
         let document = match group.format() {
             Format::V3 => {
@@ -325,7 +325,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
                 Json::from([("metadata", Json::Object(metadata)), ("zarr_consolidated_format", 1u32.into())])
             }
         };
-        if seen.replace(&document, ask)? {
+        if state.replace(&document, ask)? {
             return Ok(());
         }
     }
@@ -361,7 +361,7 @@ pub(crate) fn write_without(
     path: &str,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
-    let lock = locked::lock(store, owner, ask)?;
+    let lock = node_lock::lock(store, owner, ask)?;
     let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
     let within = |name: &str| match format {
         Format::V3 => is_within(name, path),
@@ -369,7 +369,7 @@ pub(crate) fn write_without(
     };
     loop {
         walk::check(ask)?;
-        let (document, seen) = lock.read_document(store, owner, name, ask)?;
+        let (document, state) = lock.read_document(store, owner, name, ask)?;
         let Some(mut document) = document else { return Ok(()) };
         let found = match format {
             Format::V3 => document.get_mut(MEMBER).and_then(|member| member.get_mut("metadata")),
@@ -385,7 +385,7 @@ pub(crate) fn write_without(
             }
             _ => return Ok(()),
         }
-        if seen.replace(&document, ask)? {
+        if state.replace(&document, ask)? {
             return Ok(());
         }
     }
@@ -403,17 +403,17 @@ pub(crate) fn check_own_attributes(store: &Arc<dyn Store>, path: &str, attribute
 
 /// Updates a v2 group's own attributes in its consolidated metadata, if there is any.
 pub(crate) fn put_own_attributes<'s>(
-    lock: &Locked<'s>,
+    lock: &NodeLock<'s>,
     store: &'s Arc<dyn Store>,
     path: &str,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
     loop {
         walk::check(ask)?;
-        let (document, seen) = lock.read_document(store, path, ZMETADATA, ask)?;
+        let (document, state) = lock.read_document(store, path, ZMETADATA, ask)?;
         let Some(mut document) = document else { return Ok(()) };
         let Some(attributes) = node::read_document(store, &join(path, ZATTRS))? else { return Ok(()) };
-        if !set_own_attributes(&mut document, attributes) || seen.replace(&document, ask)? {
+        if !set_own_attributes(&mut document, attributes) || state.replace(&document, ask)? {
             return Ok(());
         }
     }
@@ -431,7 +431,7 @@ mod tests {
     use crate::testing::{cases, json};
 
     fn paths(nodes: Nodes) -> Vec<(String, NodeKind)> {
-        below(&nodes, "")
+        nodes_below(&nodes, "")
     }
 
     fn v2(text: &str) -> Result<Vec<(String, NodeKind)>, String> {
@@ -500,8 +500,9 @@ mod tests {
         let text = format!(r#"{{"kind": "inline", "metadata": {{{}}}}}"#, members.join(", "));
         let nodes = from_v3(json(&text), "k").unwrap().unwrap();
         let all = View::new("", nodes);
-        let names =
-            |base: &str| -> Vec<String> { all.of(base).below().into_iter().map(|(path, _)| path).collect() };
+        let names = |base: &str| -> Vec<String> {
+            all.of(base).nodes_below().into_iter().map(|(path, _)| path).collect()
+        };
         assert_eq!(names("a"), ["b", "b/c"]);
         assert_eq!(names("").len(), 7);
         all.forget("a");

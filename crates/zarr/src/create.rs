@@ -1,8 +1,8 @@
 //! Creating and removing nodes.
 
 use crate::json::Json;
-use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
+use crate::node_lock::{self, NodeLock};
 use crate::path::{check_node_name, join, normalize_path, parents};
 use crate::{Format, Result, ZarrError, documents};
 use hyperslab_array as engine;
@@ -63,7 +63,7 @@ pub(crate) fn node(
     refuse_existing(&mut there, path)?;
     empty.map_or(Ok(()), |empty| empty())?;
     make_parents(&mut there, missing, format, ask)?;
-    let lock = locked::lock(store, path, ask)?;
+    let lock = node_lock::lock(store, path, ask)?;
     // Far away another check takes long and proves nothing, because others are not excluded.
     if new && store.cost().looks_are_cheap() {
         refuse_existing(&mut there, path)?;
@@ -93,7 +93,7 @@ pub(crate) fn replacing<E: From<ZarrError>>(
 ) -> Result<(), E> {
     check(path, documents)?;
     missing_parents(&mut There::look(store, parents(path), ask)?, path, format)?;
-    let staged = store.stage(locked::prefix(path)?).map_err(ZarrError::from)?;
+    let staged = store.stage(node_lock::prefix(path)?).map_err(ZarrError::from)?;
     let new = staged.store();
     for (name, document) in documents {
         node::write_document(&new, name, document)?;
@@ -103,7 +103,7 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     let mut there = There::look(store, parents(path), ask)?;
     let missing = missing_parents(&mut there, path, format)?;
     make_parents(&mut there, missing, format, ask)?;
-    let _lock = locked::lock(store, path, ask)?;
+    let _lock = node_lock::lock(store, path, ask)?;
     // Writers store their queued data for the old arrays, and queue nothing until this is done.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
     Ok(staged.commit(ask).map_err(ZarrError::from)?)
@@ -133,7 +133,7 @@ fn make_parents(
 ) -> Result<()> {
     let store = there.store;
     for parent in missing {
-        let lock = locked::lock(store, parent, ask)?;
+        let lock = node_lock::lock(store, parent, ask)?;
         // Another writer may have been faster. Only a group can hold the node.
         if !put_new(there, parent, &group(format, Json::object()), &lock, ask)?
             && node::kind(store, parent, format)? != Some(NodeKind::Group)
@@ -165,10 +165,10 @@ pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
 /// called while this waits for others or deletes; `true` gives up.
 pub fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<()> {
     let path = &normalize_path(path)?;
-    let _lock = locked::lock(store, path, ask)?;
+    let _lock = node_lock::lock(store, path, ask)?;
     let _settled = engine::settle_below(&**store, path, ask)?;
     // Commits an empty replacement.
-    Ok(store.stage(locked::prefix(path)?)?.commit(ask)?)
+    Ok(store.stage(node_lock::prefix(path)?)?.commit(ask)?)
 }
 
 /// Writes documents unless the last one exists. Runs under the node's lock. Returns `false` if it
@@ -177,7 +177,7 @@ fn put_new(
     there: &mut There<'_>,
     path: &str,
     documents: &Documents,
-    lock: &Locked<'_>,
+    lock: &NodeLock<'_>,
     ask: Option<Ask<'_>>,
 ) -> Result<bool> {
     let store = there.store;
@@ -188,7 +188,7 @@ fn put_new(
         for (name, document) in before {
             // Not at once with the last document: every reader of the node must see its attributes.
             let before = join(path, name);
-            let none = matches!(there.documents.known(&before), Some(Ok(None)));
+            let none = matches!(there.documents.take_known(&before), Some(Ok(None)));
             if none && document.as_object().is_some_and(<[_]>::is_empty) {
                 // Empty attributes need no document.
                 continue;
@@ -212,7 +212,7 @@ fn put_new(
     // decides who was first.
     if !before.is_empty() && store.facts().is_shared && !lock.excludes_processes() {
         // There is no directory to lock. Make it appear with all documents in it.
-        let staged = store.stage(locked::prefix(path)?)?;
+        let staged = store.stage(node_lock::prefix(path)?)?;
         for (name, document) in documents {
             node::write_document(&staged.store(), name, document)?;
         }
@@ -220,7 +220,7 @@ fn put_new(
             return Ok(true);
         }
         // Now there is a directory.
-        later = Some(store.lock_prefix(locked::prefix(path)?, ask)?);
+        later = Some(store.lock_prefix(node_lock::prefix(path)?, ask)?);
     }
     // If the last document exists, nothing else is written.
     if store.exists(key)? {

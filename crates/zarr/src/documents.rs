@@ -65,7 +65,7 @@ impl Documents {
     /// The documents of a node of this format, and the state of its object `key` when it was read.
     ///
     /// The state is `None` if the object did not exist.
-    pub(crate) fn seeing<'s>(
+    pub(crate) fn read_with_state<'s>(
         store: &'s Arc<dyn Store>,
         path: &str,
         format: Format,
@@ -86,7 +86,7 @@ impl Documents {
     }
 
     /// One object, and its state when it was read.
-    pub(crate) fn seeing_one<'s>(
+    pub(crate) fn read_one_with_state<'s>(
         store: &'s Arc<dyn Store>,
         key: &str,
         ask: Option<Ask<'_>>,
@@ -105,7 +105,7 @@ impl Documents {
     }
 
     /// The text of an object, if it was read together with others.
-    pub(crate) fn known(&mut self, key: &str) -> Option<Text> {
+    pub(crate) fn take_known(&mut self, key: &str) -> Option<Text> {
         self.read.remove(key)
     }
 }

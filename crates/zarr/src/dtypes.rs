@@ -8,7 +8,7 @@
 //! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2: NumPy's type
 //! strings.
 
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
@@ -44,13 +44,13 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
     let extension = Extension::parse("data_type", json)?;
     let name = extension.name;
     if SMALL.iter().any(|small| small.name == name) {
-        extension.only(&[])?;
+        extension.allow_only(&[])?;
         return name.parse().map_err(Problem::Invalid);
     }
     let plain = PLAIN.iter().find(|(plain, ..)| *plain == name);
     let (kind, size) = match (plain, name) {
         (Some((_, kind, size)), _) => {
-            extension.only(&[])?;
+            extension.allow_only(&[])?;
             (*kind, *size)
         }
         (_, "numpy.datetime64" | "numpy.timedelta64") => {
@@ -66,7 +66,7 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
         {
             Some(bits) => match bits.parse::<usize>() {
                 Ok(bits) if bits > 0 && bits % 8 == 0 => {
-                    extension.only(&[])?;
+                    extension.allow_only(&[])?;
                     (Kind::Raw, bits / 8)
                 }
                 _ => return invalid!("data_type: raw bits come in multiples of 8, found \"{name}\""),
@@ -82,11 +82,11 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
     };
     DataType::new(kind, size, ByteOrder::NATIVE)
         .ok_or_else(|| Problem::Invalid(format!("data_type: {name} of {size} bytes is not an element type")))
-        .and_then(|dtype| sized("data_type", dtype))
+        .and_then(|dtype| check_size("data_type", dtype))
 }
 
 fn time_unit(extension: &Extension<'_>) -> Result<TimeUnit, Problem> {
-    extension.only(&["unit", "scale_factor"])?;
+    extension.allow_only(&["unit", "scale_factor"])?;
     let unit = match extension.require("unit")? {
         // Two Unicode letters for "micro" are in use.
         Json::String(unit) if unit == "μs" || unit == "µs" => "us",
@@ -105,7 +105,7 @@ fn time_unit(extension: &Extension<'_>) -> Result<TimeUnit, Problem> {
 }
 
 fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
-    extension.only(&["length_bytes"])?;
+    extension.allow_only(&["length_bytes"])?;
     let length = extension.require("length_bytes")?;
     match length.as_integer::<usize>() {
         Some(bytes) if bytes > 0 => Ok(bytes),
@@ -140,7 +140,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
         Json::Array(_) => {
             return unsupported!("structured data type {} is not supported here", json.brief());
         }
-        other => return expected("dtype", "NumPy's type string", other),
+        other => return unexpected_value("dtype", "NumPy's type string", other),
     };
     if SMALL.iter().any(|small| small.name == name) {
         return unsupported!("data type \"{name}\" is not one of Zarr v2");
@@ -160,11 +160,11 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     if !order.is_some_and(|order| explicit.contains(order)) {
         return invalid!("dtype: expected a byte order ('<' or '>') in front, found \"{name}\"");
     }
-    sized("dtype", dtype)
+    check_size("dtype", dtype)
 }
 
 /// Refuses elements without bytes, and absurdly large ones.
-pub(crate) fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
+pub(crate) fn check_size(field: &str, dtype: DataType) -> Result<DataType, Problem> {
     match dtype.size() {
         0 => invalid!("{field}: \"{dtype}\" has no bytes"),
         1..=MAX_ELEMENT => Ok(dtype),

@@ -139,6 +139,6 @@ macro_rules! unsupported {
 pub(crate) use unsupported;
 
 /// Returns the error for an unexpected value of a metadata field.
-pub(crate) fn expected<T>(field: &str, what: &str, found: &Json) -> Result<T, Problem> {
+pub(crate) fn unexpected_value<T>(field: &str, what: &str, found: &Json) -> Result<T, Problem> {
     invalid!("{field}: expected {what}, found {}", found.brief())
 }

@@ -37,12 +37,12 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
             Json::Bool(value) => Some(vec![u8::from(*value)]),
             other => integer(other).and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 1).map(|n| vec![n]),
         },
-        Kind::Int | Kind::UInt => whole(dtype, json),
+        Kind::Int | Kind::UInt => integer_bytes(dtype, json),
         Kind::Float => float(dtype.size(), json, format).map(|bytes| number(dtype, &bytes)),
         Kind::Complex => complex(dtype, json, format),
         Kind::DateTime(_) | Kind::TimeDelta(_) => match json {
             Json::String(text) if text == "NaT" => Some(default(dtype)),
-            other => whole(dtype, other),
+            other => integer_bytes(dtype, other),
         },
         Kind::Bytes | Kind::Raw => bytes(dtype, json, format),
         Kind::Text => text(dtype, json, format),
@@ -50,7 +50,7 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
     };
     match parsed {
         Some(bytes) if bytes.len() == dtype.size() => Ok(bytes),
-        _ => invalid!("fill_value: expected {}, found {}", expected(dtype, format), json.brief()),
+        _ => invalid!("fill_value: expected {}, found {}", describe_expected(dtype, format), json.brief()),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn fill_to_json(dtype: DataType, bytes: &[u8]) -> Option<Json> {
 }
 
 /// Describes the valid fill values of this type, for messages.
-fn expected(dtype: DataType, format: Format) -> String {
+fn describe_expected(dtype: DataType, format: Format) -> String {
     match dtype.kind() {
         Kind::Bool => "true or false".into(),
         Kind::Int | Kind::UInt => format!("an integer within the range of {dtype}"),
@@ -119,7 +119,7 @@ fn integer(json: &Json) -> Option<i128> {
 }
 
 /// The bytes of an integer, or `None` if it is out of the type's range.
-fn whole(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
+fn integer_bytes(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
     let (value, bits) = (integer(json)?, dtype.size() * 8);
     let range = match dtype.kind() {
         Kind::UInt => 0..1i128 << bits,
@@ -136,7 +136,7 @@ enum Given {
 }
 
 /// A float of `size` bytes in JSON.
-fn given(size: usize, json: &Json, format: Format) -> Option<Given> {
+fn given_float(size: usize, json: &Json, format: Format) -> Option<Given> {
     let text = match json {
         Json::Number(text) => text,
         Json::String(text) => text.as_str(),
@@ -157,7 +157,7 @@ fn given(size: usize, json: &Json, format: Format) -> Option<Given> {
 
 /// The little-endian bytes of a float of `size` bytes.
 fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
-    let value = match given(size, json, format)? {
+    let value = match given_float(size, json, format)? {
         Given::Bits(bits) => return bits.to_le_bytes().get(..size).map(<[u8]>::to_vec),
         Given::Number(value) => value,
     };
@@ -181,7 +181,7 @@ fn small_number(dtype: DataType, small: &SmallNumber, json: &Json, format: Forma
         let number_bits = match small.bits {
             SmallBits::Int(bits) => low(-(1 << (bits - 1))..1 << (bits - 1), bits)?,
             SmallBits::UInt(bits) => low(0..1 << bits, bits)?,
-            SmallBits::Float(..) => match given(size, json, format)? {
+            SmallBits::Float(..) => match given_float(size, json, format)? {
                 Given::Bits(bits) => u16::try_from(bits).ok()?,
                 Given::Number(value) => small.bits.from_f64(value)?,
             },

@@ -3,8 +3,8 @@
 use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
-use crate::locked;
 use crate::node::{self, Node, NodeKind, StoredNode, ZARR_JSON, ZATTRS};
+use crate::node_lock;
 use crate::path::{join, normalize_path, parents};
 use crate::{Array, Format, Listed, Result, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
@@ -81,7 +81,7 @@ impl Group {
         how: Creation,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        let group = Self::planned(store, path, format, attributes)?;
+        let group = Self::plan_new(store, path, format, attributes)?;
         let documents = create::group(format, group.attributes.clone());
         create::node(&group.store, &group.path, format, &documents, how, None, ask)?;
         Ok(group)
@@ -99,7 +99,7 @@ impl Group {
         ask: Option<Ask<'_>>,
         fill: impl FnOnce(&Group) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let group = Self::planned(store, path, format, attributes)?;
+        let group = Self::plan_new(store, path, format, attributes)?;
         let documents = create::group(format, group.attributes.clone());
         create::replacing(&group.store, &group.path, format, &documents, ask, |new| {
             fill(&Group { store: new.clone(), path: String::new(), ..group.clone() })
@@ -108,7 +108,7 @@ impl Group {
     }
 
     /// A group that is not stored yet.
-    fn planned(store: Arc<dyn Store>, path: &str, format: Format, attributes: Json) -> Result<Self> {
+    fn plan_new(store: Arc<dyn Store>, path: &str, format: Format, attributes: Json) -> Result<Self> {
         let path = normalize_path(path)?;
         node::check_attributes(&path, &attributes)?;
         Ok(Group { store, path, format, attributes, consolidated: None })
@@ -122,7 +122,7 @@ impl Group {
     ) -> Result<Self> {
         let all = match consolidation {
             Consolidation::Require if !store.facts().consolidates => {
-                let why = consolidated::refused(&store);
+                let why = consolidated::refusal_message(&store);
                 return Err(ZarrError::Invalid { path, why });
             }
             Consolidation::Ignore => None,
@@ -197,7 +197,7 @@ impl Group {
         mut change: impl FnMut(&mut Json) -> R,
     ) -> Result<R> {
         let (store, path) = (self.store.clone(), self.path.clone());
-        let lock = locked::lock(&store, &path, ask)?;
+        let lock = node_lock::lock(&store, &path, ask)?;
         let name = if self.format == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
             walk::check(ask)?;
@@ -258,7 +258,7 @@ impl Group {
     /// Like [`Group::walk`], with the data that [`Group::open_listed`] needs.
     pub fn listed(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Listed>> {
         let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
-        let mut nodes = view.below();
+        let mut nodes = view.nodes_below();
         nodes.retain(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth));
         // Compares components: "a/b" comes before "a-b".
         nodes.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
@@ -378,7 +378,7 @@ impl Group {
     fn reopen(&mut self, consolidation: Consolidation) -> Result<()> {
         let mut now = Self::open(&self.store, &self.path, Some(self.format), consolidation)?;
         now.consolidated = match (self.consolidated.take(), now.consolidated.take()) {
-            (Some(old), Some(new)) => Some(old.renewed(new)),
+            (Some(old), Some(new)) => Some(old.refresh(new)),
             (_, new) => new,
         };
         *self = now;

@@ -21,7 +21,7 @@
 //! {"name": "template", "configuration": {"template": "{0}/{*:04}.png", "separator": "_"}}
 //! ```
 
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::keys::KeyPattern;
@@ -100,7 +100,7 @@ impl KeyEncoding {
         };
         let text = |member: &str| match encoding.require(member)? {
             Json::String(text) => Ok(text.clone()),
-            other => expected(&format!("{FIELD}: {member}"), "text", other),
+            other => unexpected_value(&format!("{FIELD}: {member}"), "text", other),
         };
         // The registered text of `suffix` has both spellings.
         let base = || match encoding.get("base-encoding").or(encoding.get("base_encoding")) {
@@ -109,32 +109,32 @@ impl KeyEncoding {
         };
         match encoding.name {
             "default" => {
-                encoding.only(&["separator"])?;
+                encoding.allow_only(&["separator"])?;
                 Ok(KeyEncoding::Default { separator: separated('/')? })
             }
             "v2" => {
-                encoding.only(&["separator"])?;
+                encoding.allow_only(&["separator"])?;
                 Ok(KeyEncoding::V2 { separator: separated('.')? })
             }
             "suffix" => {
-                encoding.only(&["suffix", "base-encoding", "base_encoding"])?;
+                encoding.allow_only(&["suffix", "base-encoding", "base_encoding"])?;
                 Ok(KeyEncoding::Suffix { suffix: text("suffix")?, base: base()? })
             }
             "zarrs.default_suffix" => {
-                encoding.only(&["suffix", "separator"])?;
+                encoding.allow_only(&["suffix", "separator"])?;
                 let base = Box::new(KeyEncoding::Default { separator: separated('/')? });
                 Ok(KeyEncoding::Suffix { suffix: text("suffix")?, base })
             }
             "prefix" => {
-                encoding.only(&["prefix", "base-encoding", "base_encoding"])?;
+                encoding.allow_only(&["prefix", "base-encoding", "base_encoding"])?;
                 Ok(KeyEncoding::Prefix { prefix: text("prefix")?, base: base()? })
             }
             "fanout" => {
-                encoding.only(&["max_children"])?;
+                encoding.allow_only(&["max_children"])?;
                 let most = encoding.get("max_children");
                 match most.map_or(Some(MAX_CHILDREN), Json::as_integer) {
                     Some(max_children @ 4..) => Ok(KeyEncoding::Fanout { max_children }),
-                    _ => expected(
+                    _ => unexpected_value(
                         &format!("{FIELD}: max_children"),
                         "an integer greater than 3",
                         most.unwrap_or(&Json::Null),
@@ -143,12 +143,12 @@ impl KeyEncoding {
             }
             "template" => {
                 // The registered text calls the member `template`, its examples `format`.
-                encoding.only(&["template", "format", "separator"])?;
+                encoding.allow_only(&["template", "format", "separator"])?;
                 let template = text(if encoding.get("format").is_some() { "format" } else { "template" })?;
                 let separator = match encoding.get("separator").or(beside.as_ref()) {
                     None | Some(Json::Null) => None,
                     Some(Json::String(separator)) => Some(separator.clone()),
-                    Some(other) => return expected(&format!("{FIELD}: separator"), "text", other),
+                    Some(other) => return unexpected_value(&format!("{FIELD}: separator"), "text", other),
                 };
                 Ok(KeyEncoding::Template { template, separator })
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum KeyPart {
     Text(String),
     /// An index in decimal, padded with zeros to a width.
     Index {
@@ -33,7 +33,7 @@ enum Part {
 pub(crate) struct KeyPattern {
     encoding: KeyEncoding,
     rank: usize,
-    parts: Vec<Part>,
+    parts: Vec<KeyPart>,
 }
 
 /// The most bytes of text in a pattern, and of zeros before an index. File names are shorter.
@@ -53,8 +53,8 @@ impl KeyPattern {
         // Join neighbouring texts.
         for part in parts.drain(..) {
             match (pattern.parts.last_mut(), part) {
-                (_, Part::Text(text)) if text.is_empty() => {}
-                (Some(Part::Text(before)), Part::Text(text)) => before.push_str(&text),
+                (_, KeyPart::Text(text)) if text.is_empty() => {}
+                (Some(KeyPart::Text(before)), KeyPart::Text(text)) => before.push_str(&text),
                 (_, part) => pattern.parts.push(part),
             }
         }
@@ -68,10 +68,10 @@ impl KeyPattern {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        let text = |part: &Part| match part {
-            Part::Text(text) => text.len(),
-            Part::Index { width, .. } => *width,
-            Part::Digits { .. } => 0,
+        let text = |part: &KeyPart| match part {
+            KeyPart::Text(text) => text.len(),
+            KeyPart::Index { width, .. } => *width,
+            KeyPart::Digits { .. } => 0,
         };
         if self.parts.iter().map(text).fold(0usize, usize::saturating_add) > LONGEST {
             return invalid!(
@@ -81,8 +81,8 @@ impl KeyPattern {
         let mut apart = true;
         for part in &self.parts {
             match part {
-                Part::Text(text) => apart |= text.bytes().any(|byte| !byte.is_ascii_digit()),
-                Part::Index { .. } | Part::Digits { .. } if apart => apart = false,
+                KeyPart::Text(text) => apart |= text.bytes().any(|byte| !byte.is_ascii_digit()),
+                KeyPart::Index { .. } | KeyPart::Digits { .. } if apart => apart = false,
                 _ => {
                     return invalid!(
                         "chunk_key_encoding: expected text that is not only digits between two indices, so that \
@@ -135,12 +135,12 @@ impl KeyPattern {
     fn write_parts(&self, chunk: &[u64], key: &mut String) {
         for part in &self.parts {
             let (axis, width, base) = match part {
-                Part::Text(text) => {
+                KeyPart::Text(text) => {
                     key.push_str(text);
                     continue;
                 }
-                Part::Index { axis, width } => (*axis, *width, None),
-                Part::Digits { axis, base } => (*axis, 0, Some(*base)),
+                KeyPart::Index { axis, width } => (*axis, *width, None),
+                KeyPart::Digits { axis, base } => (*axis, 0, Some(*base)),
             };
             let Some(index) = chunk.get(axis).copied() else { continue };
             if width > 1 {
@@ -160,15 +160,15 @@ impl KeyPattern {
         let mut rest = key;
         for (at, part) in self.parts.iter().enumerate() {
             let (axis, index) = match part {
-                Part::Text(text) => {
+                KeyPart::Text(text) => {
                     rest = rest.strip_prefix(text.as_str())?;
                     continue;
                 }
-                Part::Index { axis, width } => {
+                KeyPart::Index { axis, width } => {
                     // The digits at the start of the following text do not belong to the index.
                     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
                     let behind = match self.parts.get(at + 1) {
-                        Some(Part::Text(text)) => digits(text),
+                        Some(KeyPart::Text(text)) => digits(text),
                         _ => 0,
                     };
                     let (number, behind) = rest.split_at_checked(digits(rest).checked_sub(behind)?)?;
@@ -179,7 +179,7 @@ impl KeyPattern {
                     }
                     (axis, number.parse().ok()?)
                 }
-                Part::Digits { axis, base } => {
+                KeyPart::Digits { axis, base } => {
                     let (index, behind) = take_digits(rest, *base)?;
                     rest = behind;
                     (axis, index)
@@ -193,7 +193,9 @@ impl KeyPattern {
     /// The folder that contains all keys, relative to the array. Empty for the array itself.
     pub(crate) fn folder(&self) -> &str {
         match self.parts.first() {
-            Some(Part::Text(text)) if self.rank > 0 => text.rsplit_once('/').map_or("", |(folder, _)| folder),
+            Some(KeyPart::Text(text)) if self.rank > 0 => {
+                text.rsplit_once('/').map_or("", |(folder, _)| folder)
+            }
             _ => "",
         }
     }
@@ -201,9 +203,9 @@ impl KeyPattern {
     /// Returns `true` if all keys are directly in the folder.
     pub(crate) fn is_flat(&self) -> bool {
         self.parts.iter().enumerate().all(|(at, part)| match part {
-            Part::Text(text) => at == 0 || !text.contains('/'),
-            Part::Index { .. } => true,
-            Part::Digits { .. } => false,
+            KeyPart::Text(text) => at == 0 || !text.contains('/'),
+            KeyPart::Index { .. } => true,
+            KeyPart::Digits { .. } => false,
         })
     }
 
@@ -216,17 +218,17 @@ impl KeyPattern {
 }
 
 /// The parts of the keys of an encoding.
-fn parts(encoding: &KeyEncoding, rank: usize) -> Result<Vec<Part>, Problem> {
-    let index = |axis: usize| Part::Index { axis, width: 0 };
-    let text = |text: &str| Part::Text(text.to_owned());
+fn parts(encoding: &KeyEncoding, rank: usize) -> Result<Vec<KeyPart>, Problem> {
+    let index = |axis: usize| KeyPart::Index { axis, width: 0 };
+    let text = |text: &str| KeyPart::Text(text.to_owned());
     Ok(match encoding {
         KeyEncoding::Default { separator } => {
-            let axes = (0..rank).flat_map(|axis| [Part::Text((*separator).into()), index(axis)]);
+            let axes = (0..rank).flat_map(|axis| [KeyPart::Text((*separator).into()), index(axis)]);
             std::iter::once(text("c")).chain(axes).collect()
         }
         KeyEncoding::V2 { .. } if rank == 0 => vec![text("0")],
         KeyEncoding::V2 { separator } => {
-            let axes = (0..rank).flat_map(|axis| [Part::Text((*separator).into()), index(axis)]);
+            let axes = (0..rank).flat_map(|axis| [KeyPart::Text((*separator).into()), index(axis)]);
             axes.skip(1).collect()
         }
         KeyEncoding::Suffix { suffix, base } => {
@@ -244,8 +246,8 @@ fn parts(encoding: &KeyEncoding, rank: usize) -> Result<Vec<Part>, Problem> {
             let base = max_children.saturating_sub(1).max(2);
             let mut all = Vec::new();
             for axis in 0..rank {
-                all.push(Part::Text(format!("{}d{axis}/", if axis == 0 { "" } else { "/" })));
-                all.push(Part::Digits { axis, base });
+                all.push(KeyPart::Text(format!("{}d{axis}/", if axis == 0 { "" } else { "/" })));
+                all.push(KeyPart::Digits { axis, base });
             }
             all.push(text("/c"));
             all
@@ -259,7 +261,7 @@ fn parts(encoding: &KeyEncoding, rank: usize) -> Result<Vec<Part>, Problem> {
 /// The parts of a template: text with `{0}`, `{-1}`, `{*}` or `{0:05}` in it.
 ///
 /// `{{` and `}}` are braces.
-fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Result<Vec<Part>, Problem> {
+fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Result<Vec<KeyPart>, Problem> {
     let refuse =
         |why: String| Err(Problem::Invalid(format!("chunk_key_encoding: template {template:?}: {why}")));
     if template.len() > LONGEST {
@@ -269,9 +271,9 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
     let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
         let (text, brace) = rest.split_at(at);
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(KeyPart::Text(text.to_owned()));
         if let Some(after) = brace.strip_prefix("{{").or(brace.strip_prefix("}}")) {
-            parts.push(Part::Text(brace.chars().take(1).collect()));
+            parts.push(KeyPart::Text(brace.chars().take(1).collect()));
             rest = after;
             continue;
         }
@@ -305,11 +307,11 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
             Some((_, true)) => return refuse(format!("{{{inside}}}: this axis is there more than once")),
             Some((axis, seen)) => {
                 *seen = true;
-                parts.push(Part::Index { axis, width });
+                parts.push(KeyPart::Index { axis, width });
             }
         }
     }
-    parts.push(Part::Text(rest.to_owned()));
+    parts.push(KeyPart::Text(rest.to_owned()));
     let left = taken.iter().enumerate().filter(|(_, taken)| !**taken).map(|(axis, _)| axis);
     let left: Vec<usize> = left.collect();
     match rest_at {
@@ -323,9 +325,9 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
             let mut all = Vec::new();
             for (n, axis) in left.iter().enumerate() {
                 if n > 0 {
-                    all.push(Part::Text(separator.to_owned()));
+                    all.push(KeyPart::Text(separator.to_owned()));
                 }
-                all.push(Part::Index { axis: *axis, width });
+                all.push(KeyPart::Index { axis: *axis, width });
             }
             parts.splice(at..at, all);
         }

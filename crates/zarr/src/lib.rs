@@ -29,18 +29,18 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
-mod above;
 mod array;
 mod base64;
-mod both;
 mod change;
 mod chunk_grid;
 mod chunks;
-mod compiled;
+mod concurrency;
 mod consolidated;
 mod create;
+mod document_state;
 mod documents;
 mod dtypes;
+mod enclosing_groups;
 mod error;
 mod fill;
 mod format;
@@ -48,15 +48,15 @@ mod group;
 pub mod json;
 mod key_encoding;
 mod keys;
-mod locked;
 mod message_pack;
 mod metadata;
+mod metadata_cache;
 mod node;
+mod node_lock;
 mod objects;
 mod optional;
 mod origin;
 mod path;
-mod seen;
 mod spec;
 mod structure;
 #[cfg(test)]
@@ -64,12 +64,12 @@ mod testing;
 mod vlen;
 mod walk;
 
-pub use above::Above;
 pub use array::Array;
 pub use base64::{decode as from_base64, encode as base64};
 pub use chunk_grid::AxisChunks;
 pub use create::{Creation, remove};
 pub use dtypes::MAX_ELEMENT;
+pub use enclosing_groups::EnclosingGroups;
 pub use error::{Result, ZarrError};
 pub use fill::{fill_from_json, fill_to_json};
 pub use format::Format;

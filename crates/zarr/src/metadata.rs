@@ -1,7 +1,7 @@
 //! The metadata of an array in either format.
 
 use crate::chunk_grid::{AxisChunks, GridMetadata};
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, invalid, unexpected_value};
 use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyPattern};
@@ -126,8 +126,8 @@ impl Metadata {
     /// consist of whole inner chunks.
     pub(crate) fn check_shape(&self, shape: &[u64]) -> std::result::Result<(), String> {
         let (Some(grid), Some(_)) = (&self.rectilinear, &self.shards) else { return Ok(()) };
-        let axes = GridMetadata::resized(&grid.axes, shape);
-        match GridMetadata::undivided(&axes, self.shown_chunk()) {
+        let axes = GridMetadata::after_resize(&grid.axes, shape);
+        match GridMetadata::undivided_shard(&axes, self.shown_chunk()) {
             None => Ok(()),
             Some((axis, length, inner)) => Err(format!(
                 "shape {shape:?}: along axis {axis} one more shard of {length} elements would follow; shards are \
@@ -167,7 +167,7 @@ impl Metadata {
         let document = Arc::make_mut(&mut self.document);
         document.set("shape", shape.into());
         if let Some(grid) = &self.rectilinear {
-            let axes = GridMetadata::resized(&grid.axes, shape);
+            let axes = GridMetadata::after_resize(&grid.axes, shape);
             document.set("chunk_grid", GridMetadata::to_json(Some(&axes), Json::Null));
             return;
         }
@@ -196,7 +196,7 @@ pub(crate) fn require<'a>(document: &'a Json, name: &str) -> Result<&'a Json, Pr
 /// Reads sizes of axes: a list of integers from 0 to 2⁶³ - 1.
 pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
     let Some(items) = json.as_array() else {
-        return expected(field, "a list of integers", json);
+        return unexpected_value(field, "a list of integers", json);
     };
     if items.len() > MAX_RANK {
         return invalid!("{field}: expected at most {MAX_RANK} axes, found {}", items.len());
@@ -239,7 +239,7 @@ pub(crate) fn separator(field: &str, json: &Json) -> Result<char, Problem> {
     match json.as_str() {
         Some("/") => Ok('/'),
         Some(".") => Ok('.'),
-        _ => expected(field, "\"/\" or \".\"", json),
+        _ => unexpected_value(field, "\"/\" or \".\"", json),
     }
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn attributes(json: Option<&Json>) -> Result<Json, Problem> {
     match json {
         None | Some(Json::Null) => Ok(Json::object()),
         Some(object @ Json::Object(_)) => Ok(object.clone()),
-        Some(other) => expected("attributes", "an object", other),
+        Some(other) => unexpected_value("attributes", "an object", other),
     }
 }
 

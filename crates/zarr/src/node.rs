@@ -1,13 +1,13 @@
 //! Finds, reads and writes the metadata of nodes.
 
-use crate::compiled::{self, Texts};
 use crate::documents::{Documents, MAX_DOCUMENT, read_text};
 pub(crate) use crate::documents::{ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
-use crate::error::{Problem, expected};
+use crate::error::{Problem, unexpected_value};
 use crate::format::repair::{self, Repaired};
 use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
+use crate::metadata_cache::{self, Texts};
 use crate::path::{join, normalize_path};
 use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin};
 use hyperslab_codec::registry;
@@ -106,7 +106,7 @@ fn open_any(
     what: &'static str,
 ) -> Result<Result<Array, (String, StoredNode)>> {
     let path = normalize_path(path)?;
-    let seen = origin::seen(store, &path);
+    let seen = origin::current_identity(store, &path);
     let Some(found) = find(store, &path, format)? else {
         return Err(ZarrError::NotFound { what, url: store.url(), path });
     };
@@ -123,18 +123,18 @@ fn open_found(
     seen: Option<Identity>,
 ) -> Result<Result<Array, (String, StoredNode)>> {
     // Only the metadata of arrays is cached.
-    if let Some(metadata) = compiled::find(&found.texts) {
+    if let Some(metadata) = metadata_cache::find(&found.texts) {
         return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
     }
-    let codecs = registry::found();
+    let codecs = registry::finder_count();
     let stored = found.parse(store, &path)?;
     if stored.kind != NodeKind::Array {
         return Ok(Err((path, stored)));
     }
     let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
     // A codec in another language may mean something else next time.
-    if registry::found() == codecs {
-        compiled::keep(found.texts, array.metadata());
+    if registry::finder_count() == codecs {
+        metadata_cache::keep(found.texts, array.metadata());
     }
     Ok(Ok(array))
 }
@@ -157,7 +157,7 @@ pub(crate) struct StoredNode {
 impl StoredNode {
     /// The metadata of an array.
     pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata> {
-        let Repaired { document, moves_chunks } = repair::meant(self);
+        let Repaired { document, moves_chunks } = repair::repair(self);
         let parsed = match self.format {
             Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&document, attributes)),
             Format::V3 => v3::parse(&document),
@@ -281,7 +281,7 @@ pub(crate) fn find_in(
                 let attributes = documents.take(store, &join(path, ZATTRS))?;
                 let consolidated = match kind {
                     NodeKind::Array => None,
-                    NodeKind::Group => documents.known(&join(path, ZMETADATA)).transpose()?,
+                    NodeKind::Group => documents.take_known(&join(path, ZMETADATA)).transpose()?,
                 };
                 let texts = Texts { format: Format::V2, document, attributes };
                 return Ok(Some(FoundNode { key, kind: Some(kind), texts, consolidated }));
@@ -356,7 +356,7 @@ pub(crate) fn check_document(key: &str, document: &Json) -> Result<String> {
 pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<()> {
     let checked: Result<(), Problem> = match attributes {
         Json::Object(_) => Ok(()),
-        other => expected("attributes", "an object", other),
+        other => unexpected_value("attributes", "an object", other),
     };
     checked.map_err(|problem| ZarrError::Invalid { path: path.to_owned(), why: problem.text() })
 }

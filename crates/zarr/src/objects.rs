@@ -181,13 +181,16 @@ impl Array {
     }
 
     fn children(&self, folder: &str) -> Result<Vec<hyperslab_store::Entry>> {
-        Ok(self.store().list_dir(crate::locked::prefix(folder)?)?)
+        Ok(self.store().list_dir(crate::node_lock::prefix(folder)?)?)
     }
 
     /// All stored objects with names of chunks (or shards) of this array, also outside its grid.
     pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
-        let keys = self.store().list_asking(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
+        let keys = self
+            .store()
+            .list_asking(crate::node_lock::prefix(&folder)?, ask)
+            .map_err(walk::interrupted_error)?;
         Ok(keys
             .into_iter()
             .filter_map(|key| {
@@ -200,7 +203,10 @@ impl Array {
     /// The same objects, with their sizes instead of keys.
     pub(crate) fn chunk_sizes(&self, ask: Option<Ask<'_>>) -> Result<Vec<(u64, Dims)>> {
         let (folder, start) = self.folder();
-        let found = self.store().list_sizes(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
+        let found = self
+            .store()
+            .list_sizes(crate::node_lock::prefix(&folder)?, ask)
+            .map_err(walk::interrupted_error)?;
         let chunk = |key: &str| self.metadata().keys.parse(key.get(start..)?);
         Ok(found.into_iter().filter_map(|(key, size)| Some((size, chunk(&key)?))).collect())
     }

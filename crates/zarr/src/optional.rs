@@ -41,7 +41,7 @@ pub(crate) fn from_v3(json: &Json) -> Result<Option<DataType>, Problem> {
     if !NAMES.contains(&extension.name) {
         return Ok(None);
     }
-    extension.only(&["name", "configuration"])?;
+    extension.allow_only(&["name", "configuration"])?;
     extension.require("name")?;
     // The configuration describes the type of the values, in the form of a data type.
     let inner = Extension::parse("data_type", extension.configuration.unwrap_or(json))?;
@@ -94,7 +94,7 @@ pub(crate) fn parse_fill(value: DataType, json: &Json) -> Result<Vec<u8>, Proble
         Ok(bytes)
     };
     match json {
-        Json::Null => Ok(missing(value)),
+        Json::Null => Ok(missing_fill_value(value)),
         Json::Array(items) => match items.as_slice() {
             // Without the list around it, a list of one item may also be one raw byte.
             [item] => there(item).or_else(|problem| there(json).map_err(|_| problem)),
@@ -105,7 +105,7 @@ pub(crate) fn parse_fill(value: DataType, json: &Json) -> Result<Vec<u8>, Proble
 }
 
 /// The fill value of a missing element.
-pub(crate) fn missing(value: DataType) -> Vec<u8> {
+pub(crate) fn missing_fill_value(value: DataType) -> Vec<u8> {
     vec![0; value.size() + 1]
 }
 

@@ -3,8 +3,8 @@
 use crate::chunk_grid::GridMetadata;
 use crate::format::repair;
 use crate::metadata::Metadata;
-use crate::{Json, Result, ZarrError, locked, node};
-use hyperslab_array::{LocateError, Origin, Seen};
+use crate::{Json, Result, ZarrError, node, node_lock};
+use hyperslab_array::{LocateError, Origin, OriginState};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Identity, Store};
 use std::sync::Arc;
@@ -34,12 +34,12 @@ impl OpenedAt {
 ///
 /// Call it before the metadata is read: a directory that replaces this one in between then differs.
 /// Errors are left to the read.
-pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
+pub(crate) fn current_identity(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
     identity(store, path).ok().flatten()
 }
 
 fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>> {
-    Ok(store.identity(locked::prefix(path)?)?)
+    Ok(store.identity(node_lock::prefix(path)?)?)
 }
 
 impl Origin for OpenedAt {
@@ -47,14 +47,14 @@ impl Origin for OpenedAt {
         self.known.lock().is_some()
     }
 
-    fn look(&self) -> Result<Seen, LocateError> {
+    fn look(&self) -> Result<OriginState, LocateError> {
         let now = match identity(&self.store, &self.path) {
             Err(ZarrError::Store(error)) => return Err(Box::new(error)),
             now => now?,
         };
         let known = *self.known.lock();
         if now == known {
-            return Ok(Seen::Same);
+            return Ok(OriginState::Same);
         }
         // Taken before the document is read: a directory that replaces this one in between then
         // differs.
@@ -63,17 +63,19 @@ impl Origin for OpenedAt {
             None => Ok(None),
         };
         match stored {
-            Ok(Some(stored)) if alike(&repair::meant(&stored).document, &self.metadata.document) => {
+            Ok(Some(stored))
+                if are_interchangeable(&repair::repair(&stored).document, &self.metadata.document) =>
+            {
                 *self.known.lock() = now;
-                Ok(Seen::Alike)
+                Ok(OriginState::Alike)
             }
             // Known only from a group's consolidated metadata.
             Ok(None) if known.is_none() => {
                 *self.known.lock() = now;
-                Ok(Seen::Alike)
+                Ok(OriginState::Alike)
             }
             Err(ZarrError::Store(error)) => Err(Box::new(error)),
-            _ => Ok(Seen::Other),
+            _ => Ok(OriginState::Other),
         }
     }
 }
@@ -82,7 +84,7 @@ impl Origin for OpenedAt {
 const BESIDE: [&str; 3] = ["shape", "attributes", "dimension_names"];
 
 /// Returns `true` if chunks written under one document can be read under the other.
-fn alike(one: &Json, other: &Json) -> bool {
+fn are_interchangeable(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Object(ours), Json::Object(theirs)) => {
             let matters = |(name, _): &&(String, Json)| !BESIDE.contains(&name.as_str());
@@ -100,7 +102,7 @@ fn alike(one: &Json, other: &Json) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::alike;
+    use super::are_interchangeable;
     use crate::testing::json;
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
             (r#"{"shape": [4], "chunks": [2], "dtype": "<f8", "order": "F"}"#, false),
             ("[]", false),
         ] {
-            assert_eq!(alike(&array, &json(other)), expected, "{other}");
+            assert_eq!(are_interchangeable(&array, &json(other)), expected, "{other}");
         }
     }
 
@@ -137,11 +139,14 @@ mod tests {
             ("[[2]]", "[2]", false),
             ("[[2]]", "[[2], 1]", false),
         ] {
-            assert_eq!(alike(&array(one), &array(other)), expected, "{one} {other}");
-            assert_eq!(alike(&array(other), &array(one)), expected, "{one} {other}");
+            assert_eq!(are_interchangeable(&array(one), &array(other)), expected, "{one} {other}");
+            assert_eq!(are_interchangeable(&array(other), &array(one)), expected, "{one} {other}");
         }
         let regular =
             r#"{"shape": [4], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}}"#;
-        assert!(!alike(&array("[2]"), &json(regular)) && alike(&json(regular), &json(regular)));
+        assert!(
+            !are_interchangeable(&array("[2]"), &json(regular))
+                && are_interchangeable(&json(regular), &json(regular))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The description of a new array.
 
 use crate::dtypes::{self, MAX_ELEMENT};
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, invalid, unexpected_value};
 use crate::json::Json;
 use crate::structure::Structure;
 use crate::vlen::{self, Element};
@@ -198,11 +198,11 @@ impl ArraySpec {
             return invalid!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len());
         }
         if !matches!(self.attributes, Json::Object(_)) {
-            return expected("attributes", "an object", &self.attributes);
+            return unexpected_value("attributes", "an object", &self.attributes);
         }
         // Before the fill value, which has this size, becomes text.
         if self.vlen.is_none() && self.dtype.size() > MAX_ELEMENT {
-            dtypes::sized("dtype", self.dtype)?;
+            dtypes::check_size("dtype", self.dtype)?;
         }
         match self.format {
             Format::V2 => crate::format::v2::document(self),
@@ -224,7 +224,7 @@ impl ArraySpec {
     pub fn choose_shards(&mut self) -> Result<(), String> {
         let chunk = match &self.chunks {
             None => chunks::guess(&self.shape, self.size(), chunks::LARGEST_IN_SHARD),
-            Some(chunk) => self.checked("chunks", chunk).map_err(Problem::text)?.clone(),
+            Some(chunk) => self.check_chunk_shape("chunks", chunk).map_err(Problem::text)?.clone(),
         };
         self.shards = Some(chunks::guess_shards(&self.shape, &chunk, self.size()));
         self.chunks = Some(chunk);
@@ -248,11 +248,12 @@ impl ArraySpec {
 
     /// The shapes of chunks and shards, as in metadata.
     pub(crate) fn grid_json(&self) -> Result<(Json, Option<Json>), Problem> {
-        let shards = self.shards.as_ref().map(|shards| self.checked("shards", shards)).transpose()?;
+        let shards =
+            self.shards.as_ref().map(|shards| self.check_chunk_shape("shards", shards)).transpose()?;
         let chunk = match (&self.chunks, shards) {
             (None, None) => self.guess(),
             (None, Some(shards)) => chunks::guess_in_shard(shards, self.size()),
-            (Some(chunk), _) => self.checked("chunks", chunk)?.clone(),
+            (Some(chunk), _) => self.check_chunk_shape("chunks", chunk)?.clone(),
         };
         if let Some(shards) = shards
             && shards.iter().zip(&chunk).any(|(shard, chunk)| shard % chunk != 0)
@@ -271,7 +272,7 @@ impl ArraySpec {
     /// If it is not given, it is chosen so that the chunks divide each shard.
     pub(crate) fn chunk_in(&self, axes: &[AxisChunks]) -> Result<Dims, Problem> {
         match &self.chunks {
-            Some(chunk) => self.checked("chunks", chunk).cloned(),
+            Some(chunk) => self.check_chunk_shape("chunks", chunk).cloned(),
             None => {
                 let common = |axis: &AxisChunks| axis.lengths().fold(0, greatest_common_divisor).max(1);
                 let common: Dims = axes.iter().map(common).collect();
@@ -282,7 +283,7 @@ impl ArraySpec {
 
     /// Checks a shape of chunks. Refuses chunks without elements even on axes without elements,
     /// because other readers refuse them.
-    fn checked<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
+    fn check_chunk_shape<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
         if chunk.len() != self.shape.len() {
             return invalid!(
                 "{field}: expected {} axes as in shape, found {}",

@@ -17,7 +17,7 @@
 //! the stored byte order, also in v3, so nothing is swapped.
 
 use crate::dtypes::{self, MAX_ELEMENT};
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::{Format, base64, fill};
@@ -167,7 +167,7 @@ impl Structure {
                         json.brief()
                     );
                 }
-                _ => return expected("dtype", "fields [name, type] or [name, type, shape]", json),
+                _ => return unexpected_value("dtype", "fields [name, type] or [name, type, shape]", json),
             };
             // NumPy's name for an unnamed field.
             let name = if name.is_empty() { format!("f{at}") } else { name.clone() };
@@ -212,10 +212,10 @@ impl Structure {
         if !NAMES.contains(&extension.name) {
             return Ok(None);
         }
-        extension.only(&["fields"])?;
+        extension.allow_only(&["fields"])?;
         let list = extension.require("fields")?;
         let Some(list) = list.as_array() else {
-            return expected("data_type: fields", "a list", list);
+            return unexpected_value("data_type: fields", "a list", list);
         };
         let mut fields = Vec::new();
         for json in list {
@@ -286,7 +286,7 @@ impl Structure {
         for field in &self.fields {
             let found = match (given.remove(field.name.as_str()), &field.kind) {
                 (Some(value), _) if !field.shape.is_empty() => {
-                    return expected("fill_value", "base 64 text, where a field is an array", value);
+                    return unexpected_value("fill_value", "base 64 text, where a field is an array", value);
                 }
                 (None, FieldKind::Plain(dtype)) if field.shape.is_empty() => fill::default(*dtype),
                 (None, _) => vec![0; field.size],
@@ -341,7 +341,7 @@ impl Structure {
 /// The shape of a field that is an array.
 fn subshape(json: &Json) -> Result<Vec<usize>, Problem> {
     let shape = json.as_array().and_then(|list| list.iter().map(Json::as_integer).collect());
-    shape.map_or_else(|| expected("dtype", "the shape of a field, a list of integers", json), Ok)
+    shape.map_or_else(|| unexpected_value("dtype", "the shape of a field, a list of integers", json), Ok)
 }
 
 /// The name and type of a v3 field, given as an object or as the older pair.
@@ -359,7 +359,7 @@ fn v3_field(json: &Json) -> Result<(&str, &Json), Problem> {
     match found {
         Some(("", _)) => invalid!("data_type: a field has no name"),
         Some(found) => Ok(found),
-        None => expected("data_type", "fields with \"name\" and \"data_type\"", json),
+        None => unexpected_value("data_type", "fields with \"name\" and \"data_type\"", json),
     }
 }
 

@@ -70,7 +70,7 @@ impl Element {
             Element::Vlen(VlenKind::Json) => b"null".to_vec(),
             Element::Vlen(VlenKind::MessagePack) => message_pack::NIL.to_vec(),
             Element::Vlen(_) => Vec::new(),
-            Element::Optional(value) => optional::missing(value),
+            Element::Optional(value) => optional::missing_fill_value(value),
         }
     }
 
@@ -118,7 +118,7 @@ fn from_v3(json: &Json) -> Result<Option<VlenKind>, Problem> {
         "variable_length_bytes" | "bytes" => VlenKind::Bytes,
         _ => return Ok(None),
     };
-    extension.only(&[])?;
+    extension.allow_only(&[])?;
     Ok(Some(kind))
 }
 

@@ -12,7 +12,7 @@
 use crate::documents::Documents;
 use crate::node::{self, FoundNode, NodeKind, StoredNode};
 use crate::path::join;
-use crate::{Format, Group, Result, ZarrError, locked};
+use crate::{Format, Group, Result, ZarrError, node_lock};
 use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
 use std::collections::HashMap;
 use std::io;
@@ -40,7 +40,7 @@ impl Listed {
     }
 
     /// The node's parsed metadata, or `None` if it no longer exists.
-    pub(crate) fn stored(&self, group: &Group) -> Result<Option<StoredNode>> {
+    pub(crate) fn read_node(&self, group: &Group) -> Result<Option<StoredNode>> {
         let path = join(group.path(), &self.path);
         match &self.found {
             Some(found) => found.parse(group.store(), &path).map(Some),
@@ -58,7 +58,7 @@ pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
 }
 
 /// Converts the error of an interrupted listing to [`ZarrError::Interrupted`].
-pub(crate) fn stopped(error: StoreError) -> ZarrError {
+pub(crate) fn interrupted_error(error: StoreError) -> ZarrError {
     match error {
         StoreError::Interrupted { .. } => ZarrError::Interrupted,
         error => error.into(),
@@ -111,7 +111,7 @@ fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>)
         depth += 1;
         check(ask)?;
         let places: Vec<String> = groups.iter().map(|below| join(group.path(), below)).collect();
-        let prefixes = places.iter().map(|path| locked::prefix(path)).collect::<Result<Vec<_>>>()?;
+        let prefixes = places.iter().map(|path| node_lock::prefix(path)).collect::<Result<Vec<_>>>()?;
         let mut listed = groups.iter().map(|_| Ok(Vec::new())).collect::<Vec<_>>();
         store.list_dirs(&prefixes, &mut |n, entries| {
             if let Some(slot) = listed.get_mut(n) {
@@ -167,7 +167,7 @@ impl Walk<'_> {
     fn enter(&mut self, below: &str, above: &[Level]) -> Result<Option<Level>> {
         check(self.ask)?;
         let parent = join(self.group.path(), below);
-        let prefix = locked::prefix(&parent)?;
+        let prefix = node_lock::prefix(&parent)?;
         let store = self.group.store();
         let identity = store.identity(prefix)?;
         if let Some(identity) = identity {

@@ -273,15 +273,15 @@ _APPLY: dict[str, Callable[[Any], None]] = {
 _NO_DEFAULT: Any = object()
 
 
-def _unknown(name: str) -> KeyError:
+def _unknown_setting(name: str) -> KeyError:
     return KeyError(f"unknown setting {name!r} (settings: {', '.join(_PARSE)})")
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten settings to dotted names: ``{"a": {"b": 1}}`` is ``{"a.b": 1}``."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        inner = _flat(value) if isinstance(value, Mapping) else None
+        inner = _flatten(value) if isinstance(value, Mapping) else None
         found |= {name: value} if inner is None else {f"{name}.{key}": item for key, item in inner.items()}
     return found
 
@@ -481,7 +481,7 @@ class Config:
             if name in values:
                 return values[name]
         if default is _NO_DEFAULT:
-            raise _unknown(name)
+            raise _unknown_setting(name)
         return default
 
     def __getitem__(self, key: str) -> Any:
@@ -507,7 +507,9 @@ class Config:
         ValueError, TypeError
             For an invalid value.
         """
-        given = _flat(arg or {}) | _flat({name.replace("__", "."): value for name, value in more.items()})
+        given = _flatten(arg or {}) | _flatten(
+            {name.replace("__", "."): value for name, value in more.items()}
+        )
         new = {_ALIASES.get(name, name): value for name, value in given.items()}
         now = self._values | self._without_effect
         old = {name: now[name] for name in new if name in now}
@@ -543,7 +545,7 @@ class Config:
             if name in kept:
                 continue
             if name not in _PARSE:
-                raise _unknown(name)
+                raise _unknown_setting(name)
             try:
                 parsed[name] = _PARSE[name](value)
             except (TypeError, ValueError) as error:

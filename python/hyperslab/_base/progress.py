@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["bytes_text", "shown"]
+__all__ = ["bytes_text", "show_progress"]
 
 _WIDTH: Final = 24
 # Minimum time between two drawings. More frequent drawing costs more than it tells.
@@ -16,7 +16,7 @@ _SECONDS: Final = 0.1
 
 
 @contextmanager
-def shown(progress: bool | Callable[..., object] | None, *, stays: bool = True) -> Iterator[Any]:
+def show_progress(progress: bool | Callable[..., object] | None, *, stays: bool = True) -> Iterator[Any]:
     """Yield the function to call with the phase, the bytes done, and the bytes in all.
 
     Yields ``None`` if the caller wants no progress. ``True`` draws a bar on standard error, which

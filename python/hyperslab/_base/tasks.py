@@ -86,10 +86,10 @@ def run_tasks(
     if in_flight is not None and in_flight < 1:
         raise InvalidArgumentError(f"in_flight: expected 1 or more, found {in_flight}")
     total = len(items) if isinstance(items, Sized) else None
-    results = _here(function, items, retries) if executor is None else None
+    results = _run_here(function, items, retries) if executor is None else None
     if results is None:
-        results = _elsewhere(function, items, _pool(executor, name), retries, in_flight)
-    return _told(results, progress, total)
+        results = _run_on_pool(function, items, _pool(executor, name), retries, in_flight)
+    return _report_progress(results, progress, total)
 
 
 def workers(executor: Any) -> int:
@@ -97,7 +97,7 @@ def workers(executor: Any) -> int:
     return 1 if executor is None else _pool(executor, "").workers()
 
 
-def _told(
+def _report_progress(
     results: Iterator[tuple[int, R]], progress: Progress | None, total: int | None
 ) -> Iterator[tuple[int, R]]:
     if progress is not None:
@@ -108,20 +108,20 @@ def _told(
         yield result
 
 
-def _here(function: Callable[[T], R], items: Iterable[T], retries: int) -> Iterator[tuple[int, R]]:
+def _run_here(function: Callable[[T], R], items: Iterable[T], retries: int) -> Iterator[tuple[int, R]]:
     for index, item in enumerate(items):
         for attempt in range(retries + 1):
             try:
                 result = function(item)
             except Exception as error:
                 if attempt == retries or isinstance(error, SupersededError):
-                    raise _noted(error, index, attempt + 1) from None
+                    raise _add_note(error, index, attempt + 1) from None
             else:
                 yield index, result
                 break
 
 
-def _elsewhere(
+def _run_on_pool(
     function: Callable[[T], R], items: Iterable[T], pool: _Pool, retries: int, in_flight: int | None
 ) -> Iterator[tuple[int, R]]:
     waiting = enumerate(items)
@@ -158,7 +158,7 @@ def _elsewhere(
                 raise
             except Exception as error:
                 if attempt == retries or isinstance(error, SupersededError):
-                    raise _noted(error, index, attempt + 1) from None
+                    raise _add_note(error, index, attempt + 1) from None
                 submit(index, item, attempt + 1)
                 continue
             yield index, result
@@ -178,7 +178,7 @@ def _next(ended: queue.SimpleQueue[Any], pool: _Pool) -> Any:
             pool.check()
 
 
-def _noted(error: Exception, index: int, times: int) -> Exception:
+def _add_note(error: Exception, index: int, times: int) -> Exception:
     error.add_note(f"Task {index} failed {times} times." if times > 1 else f"Task {index} failed.")
     return error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab import _native
 from hyperslab._base.config import config
-from hyperslab._base.progress import bytes_text, shown
+from hyperslab._base.progress import bytes_text, show_progress
 from hyperslab._base.tasks import workers
 from hyperslab._copy.plan import CopyPlan, plan_copy
 from hyperslab._copy.text import count_text
@@ -21,7 +21,7 @@ __all__ = ["copy"]
 
 def copy(wanted: dict[str, Any]) -> int:
     """Make the copy, print the messages for the user, and return the exit code."""
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, _on_terminate)
     try:
         _copy(wanted)
     except KeyboardInterrupt:
@@ -68,7 +68,7 @@ class _Terminated(BaseException):
     pass
 
 
-def _terminated(*_: Any) -> None:
+def _on_terminate(*_: Any) -> None:
     raise _Terminated
 
 
@@ -121,7 +121,7 @@ def _slices(region: list[Any] | None) -> Any:
 
 def _run(plan: CopyPlan, client: Any, quiet: bool, **wanted: Any) -> None:
     shows = sys.stderr.isatty() and not quiet
-    with shown(shows, stays=False) as progress:
+    with show_progress(shows, stays=False) as progress:
         run = plan.run(client, progress=progress, **wanted)
     if quiet:
         return

@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.errors import InvalidArgumentError
 
-__all__ = ["Codec", "ZarrFormat", "as_stored", "check_range", "plain"]
+__all__ = ["Codec", "ZarrFormat", "as_stored", "check_range", "plain_json"]
 
 ZarrFormat: TypeAlias = Literal[2, 3]
 _C = TypeVar("_C", bound="Codec")
@@ -97,16 +97,16 @@ def as_stored(kind: type[_C], settings: Mapping[str, Any]) -> _C:
     return found
 
 
-def plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
     """Return metadata as plain JSON values: enumerations as their values, tuples as lists."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, np.ndarray):
         return value.tolist()
     if hasattr(value, "value"):
-        return plain(value.value)
+        return plain_json(value.value)
     return int(value) if hasattr(value, "__index__") else value

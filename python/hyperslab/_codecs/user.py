@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from hyperslab import _native
-from hyperslab._codecs.codec import plain
+from hyperslab._codecs.codec import plain_json
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _entry_point(group: str, name: str) -> type | None:
 # ---- objects and their metadata
 
 
-def _made(found: type, name: str, settings: Mapping[str, Any] | None, of_zarr: bool) -> Any:
+def _make_object(found: type, name: str, settings: Mapping[str, Any] | None, of_zarr: bool) -> Any:
     """Make an object of a class from settings in metadata."""
     if of_zarr:
         document: dict[str, Any] = {"name": name}
@@ -219,16 +219,16 @@ def _v2_metadata(codec: Any, codec_id: str | None = None) -> dict[str, Any]:
     if codec_id is not None or "id" not in config:
         # Put the id first, as numcodecs does.
         config = {"id": codec_id or codec.codec_id, **{k: v for k, v in config.items() if k != "id"}}
-    return _checked(config, codec)
+    return _check_document(config, codec)
 
 
 def _v3_metadata(codec: Any) -> dict[str, Any]:
     """Return the metadata of a zarr-python codec."""
-    return _checked(dict(codec.to_dict()), codec)
+    return _check_document(dict(codec.to_dict()), codec)
 
 
-def _checked(document: dict[str, Any], codec: Any) -> dict[str, Any]:
-    found: dict[str, Any] = plain(document)
+def _check_document(document: dict[str, Any], codec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = plain_json(document)
     try:
         json.dumps(found)
     except (TypeError, ValueError) as error:
@@ -279,7 +279,7 @@ def parse(name: str, settings: Mapping[str, Any] | None, v2: bool) -> Any:
     found = _class_of(name, v2)
     if found is None:
         return None
-    return _made(found, name, settings, _kind(found) is not None)
+    return _make_object(found, name, settings, _kind(found) is not None)
 
 
 # ---- arrays that are sent to other processes
@@ -353,9 +353,9 @@ def find(
         raise TypeError(f"expected an object, found {settings}")
     chunk = None if dtype is None else _Chunk(dtype, shape, "F" if fortran else "C", fill)
     if _kind(found) is not None:
-        return OfZarr(name, _made(found, name, parsed, True), chunk)
+        return OfZarr(name, _make_object(found, name, parsed, True), chunk)
     codec_id = name if v2 else name.removeprefix("numcodecs.")
-    return OfNumcodecs(codec_id, _made(found, codec_id, parsed, False), chunk if v2 else None)
+    return OfNumcodecs(codec_id, _make_object(found, codec_id, parsed, False), chunk if v2 else None)
 
 
 class _Chunk:
@@ -435,26 +435,26 @@ class OfZarr:
         self._spec = _spec(chunk)
         self._codec = codec.evolve_from_array_spec(self._spec)
         self.v3 = json.dumps(_v3_metadata(self._codec))
-        self._made = chunk
+        self._make_object = chunk
         self.encoded: tuple[str, tuple[int, ...], bytes] | None = None
         if kind == "array-array":
             spec = self._codec.resolve_metadata(self._spec)
             native = spec.dtype.to_native_dtype()
             fill = np.asarray(spec.fill_value).astype(native).tobytes()
-            self._made = _Chunk(native, tuple(spec.shape), "C", fill)
+            self._make_object = _Chunk(native, tuple(spec.shape), "C", fill)
             # Types of the package ml_dtypes have names there; NumPy has no type strings for them.
             small = _SMALL.get(native.name) if native.type.__module__ == "ml_dtypes" else None
-            self.encoded = (small or native.str, self._made.shape, fill)
+            self.encoded = (small or native.str, self._make_object.shape, fill)
 
     def encode(self, src: bytes) -> bytes:
         given = self._buffer(src) if self.kind == "bytes-bytes" else self._array(self._chunk, src)
         made = _call(self._codec, "encode", given, self._spec)
         if made is None:
             raise TypeError(f"{self.name}: encode returned None: chunks cannot be left out here")
-        return self._bytes(made, self._made if self.kind == "array-array" else None, "encode")
+        return self._bytes(made, self._make_object if self.kind == "array-array" else None, "encode")
 
     def decode(self, src: bytes) -> bytes:
-        given = self._array(self._made, src) if self.kind == "array-array" else self._buffer(src)
+        given = self._array(self._make_object, src) if self.kind == "array-array" else self._buffer(src)
         made = _call(self._codec, "decode", given, self._spec)
         return self._bytes(made, None if self.kind == "bytes-bytes" else self._chunk, "decode")
 

@@ -114,7 +114,7 @@ def plan_blocks(
         If one block needs more than ``max_memory``.
     """
     spans = [max(axis.stop - axis.start, 0) for axis in region]
-    least = [unit if isinstance(unit, int) else max(_longest(unit), 1) for unit in units]
+    least = [unit if isinstance(unit, int) else max(_longest_span(unit), 1) for unit in units]
 
     def inside(lengths: Sequence[int]) -> list[int]:
         return [min(n, span) for n, span in zip(lengths, spans, strict=True)]
@@ -129,7 +129,7 @@ def plan_blocks(
             f"object of the target, of shape {tuple(inside(least))}, with what is read for it"
         )
     most = workers or (config.threads or os.cpu_count() or 1) + 1
-    lengths, workers = _aligned(least, spans, inputs, lambda n: max_memory // n, needed, most)
+    lengths, workers = _aligned_lengths(least, spans, inputs, lambda n: max_memory // n, needed, most)
     room = max_memory // workers
     # Cap the size so that each worker gets at least two blocks, if possible.
     enough = max(math.prod(spans) * itemsize // (2 * workers), 1)
@@ -141,11 +141,11 @@ def plan_blocks(
                 lengths = longer
                 break
     cuts = tuple(_cuts(axis, unit, n) for axis, unit, n in zip(region, units, lengths, strict=True))
-    largest = tuple(_longest(ends) for ends in cuts)
+    largest = tuple(_longest_span(ends) for ends in cuts)
     return Blocks(cuts, largest, workers, needed(largest))
 
 
-def _aligned(
+def _aligned_lengths(
     least: Sequence[int],
     spans: Sequence[int],
     inputs: Sequence[Input],
@@ -171,15 +171,15 @@ def _aligned(
         fitting = [one for one in itertools.product(*choices) if needed(one) <= room(workers)]
         if not fitting:
             continue
-        found = min(fitting, key=lambda one: (_decoded(one, spans, inputs), math.prod(one)))
-        cost = _decoded(found, spans, inputs)
+        found = min(fitting, key=lambda one: (_decoded_bytes(one, spans, inputs), math.prod(one)))
+        cost = _decoded_bytes(found, spans, inputs)
         if best is None or cost < best_cost * _WORTH_A_WORKER:
             best, best_cost = (list(found), workers), cost
     assert best is not None, "one block fits"
     return best
 
 
-def _decoded(lengths: Sequence[int], spans: Sequence[int], inputs: Sequence[Input]) -> float:
+def _decoded_bytes(lengths: Sequence[int], spans: Sequence[int], inputs: Sequence[Input]) -> float:
     """Return the total source bytes that blocks of these lengths decode."""
     total = 0.0
     for each in inputs:
@@ -214,7 +214,7 @@ def _cuts(axis: slice, unit: int | Sequence[int], length: int) -> Sequence[int]:
     return found
 
 
-def _longest(ends: Sequence[int]) -> int:
+def _longest_span(ends: Sequence[int]) -> int:
     return max((b - a for a, b in itertools.pairwise(ends)), default=0)
 
 

@@ -68,30 +68,30 @@ def downsample(
     masked elements. A window in which nothing counts becomes this value.
     """
     if method == "nearest":
-        return _nearest(values, factors)
+        return _middle_elements(values, factors)
     mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     data = np.asarray(values)
-    valid = _valid(data, mask, missing)
+    valid = _valid_mask(data, mask, missing)
     if method == "mean":
         result, count = _mean(data, valid, factors)
     elif method == "mode":
         result, count = _mode(data, valid, factors)
     else:
-        result, count = _extreme(data, valid, factors, np.minimum if method == "min" else np.maximum)
+        result, count = _min_or_max(data, valid, factors, np.minimum if method == "min" else np.maximum)
     empty = None if count is None else count == 0
     if mask is not None:
         return np.ma.MaskedArray(result, mask=np.False_ if empty is None else empty)
     if empty is not None and empty.any():
-        result[empty] = _nothing(data.dtype) if missing is None else missing
+        result[empty] = _empty_result(data.dtype) if missing is None else missing
     return result
 
 
-def _nothing(dtype: np.dtype[Any]) -> Any:
+def _empty_result(dtype: np.dtype[Any]) -> Any:
     """Return the result for a window in which no element counts."""
     return np.array("NaT", dtype) if dtype.kind in "mM" else np.nan
 
 
-def _valid(
+def _valid_mask(
     data: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None, missing: npt.NDArray[Any] | None
 ) -> npt.NDArray[np.bool_] | None:
     """Return which elements count; ``None``: all."""
@@ -122,7 +122,7 @@ def _places(
         yield source, tuple(slice(0, max(-(-(n - at) // factor), 0)) for n, at, factor in axes)
 
 
-def _nearest(values: Any, factors: Sequence[int]) -> Any:
+def _middle_elements(values: Any, factors: Sequence[int]) -> Any:
     """Return the middle element of each window, the lower one if there are two."""
     chosen = (
         np.minimum(np.arange(-(-n // factor)) * factor + (factor - 1) // 2, n - 1)
@@ -177,7 +177,7 @@ def _mean(
     return (whole + above).astype(data.dtype), count
 
 
-def _extreme(
+def _min_or_max(
     data: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None, factors: Sequence[int], choose: np.ufunc
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     shape = _shape(data.shape, factors)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 
 from hyperslab._base.config import parse_size
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._base.tasks import run_tasks
 from hyperslab._compute.blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._core.arguments import normalize_shape
@@ -156,7 +156,7 @@ def map_chunks(
         raise ArgumentTypeError(f"function: expected a function, found {type(function).__name__}")
 
     def fill(array: Array) -> None:
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             _map(array, function, inputs, region, halo, boundary, casting, budget, executor, told)
 
     if isinstance(target, Array):
@@ -165,7 +165,7 @@ def map_chunks(
         target._check_writable()
         fill(target)
         return target
-    arguments = _like(inputs, create)
+    arguments = _arguments_like(inputs, create)
     if arguments.get("overwrite") and executor is None:
         return create_filled(target, fill, **arguments)
     made = create_array(target, **arguments)
@@ -280,7 +280,7 @@ class _Mapping:
             more["block_info"] = BlockInfo(
                 self.blocks.index(number), self.blocks.counts, region, shape, beyond
             )
-        result = _trimmed(self._call(found, more), region, beyond)
+        result = _trim_halo(self._call(found, more), region, beyond)
         dtype = self.target.dtype
         if result.dtype != dtype and not np.can_cast(result.dtype, dtype, self.casting):
             raise ArrayShapeError(
@@ -305,7 +305,7 @@ class _Mapping:
         return self.function(*blocks, **more)
 
 
-def _trimmed(result: Any, region: Region, beyond: Sequence[tuple[int, int]]) -> Any:
+def _trim_halo(result: Any, region: Region, beyond: Sequence[tuple[int, int]]) -> Any:
     """Return the part of the function's result to write, without the halo."""
     if not isinstance(result, np.ndarray):
         result = np.asarray(result)
@@ -342,13 +342,13 @@ def _read(
         start, stop = region[axis].start - depth, region[axis].stop + depth
         inner = slice(max(start, 0), min(stop, n))
         if edge == "wrap":
-            parts.append(_wrapped(start, stop, n))
+            parts.append(_wrap_slices(start, stop, n))
             padding.append((0, 0))
         else:
             parts.append([inner])
             padding.append((0, 0) if edge == "clip" else (inner.start - start, stop - inner.stop))
         modes.append(edge)
-    values = _joined(source, parts, ())
+    values = _read_joined(source, parts, ())
     for axis, (pad, mode) in enumerate(zip(padding, modes, strict=True)):
         if pad != (0, 0):
             widths = [(0, 0)] * len(own)
@@ -360,7 +360,7 @@ def _read(
     return values
 
 
-def _wrapped(start: int, stop: int, n: int) -> list[slice]:
+def _wrap_slices(start: int, stop: int, n: int) -> list[slice]:
     """Return the slices for ``start`` to ``stop`` of an axis that wraps around."""
     found = []
     while start < stop:
@@ -371,7 +371,7 @@ def _wrapped(start: int, stop: int, n: int) -> list[slice]:
     return found
 
 
-def _joined(source: Any, parts: Sequence[Sequence[slice]], chosen: Region) -> Any:
+def _read_joined(source: Any, parts: Sequence[Sequence[slice]], chosen: Region) -> Any:
     """Read a selection that has several parts along some axes."""
     axis = len(chosen)
     if axis == len(parts):
@@ -381,7 +381,7 @@ def _joined(source: Any, parts: Sequence[Sequence[slice]], chosen: Region) -> An
             return source[chosen].read()
         # Copy sources in memory: the function may change its input.
         return np.array(source[chosen])
-    pieces = [_joined(source, parts, (*chosen, part)) for part in parts[axis]]
+    pieces = [_read_joined(source, parts, (*chosen, part)) for part in parts[axis]]
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=axis)
 
 
@@ -403,7 +403,7 @@ def _sources(sources: Any) -> list[Any]:
     return found
 
 
-def _like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
+def _arguments_like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a new array. Missing arguments are taken from the sources."""
     arguments = dict(given)
     if "data" in arguments:

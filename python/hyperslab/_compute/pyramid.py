@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab import _native
 from hyperslab._base.config import parse_size
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._codecs.codec import ZarrFormat
 from hyperslab._compute.blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._compute.downsample import METHODS, Downsampling, Method, check_method
@@ -163,7 +163,7 @@ def pyramid(
     sizes = _numbers("scale", scale, array.ndim, 1.0)
     places = _numbers("translation", translation, array.ndim, 0.0)
     shapes = _shapes(array.shape, steps, chunk_hint(array) or (_FITS,) * array.ndim, levels)
-    stored, skipped = _missing(array, dtype, missing)
+    stored, skipped = _missing_elements(array, dtype, missing)
     made_group = not isinstance(target, Group)
     if isinstance(target, Group):
         group = target
@@ -221,7 +221,9 @@ def pyramid(
                 advance(bytes_ - before)
                 before = bytes_
 
-            map_chunks(_same, array, level, max_memory=max_memory, executor=executor, progress=copied)
+            map_chunks(
+                _unchanged_block, array, level, max_memory=max_memory, executor=executor, progress=copied
+            )
         for path, shape in zip(paths[1:], shapes[1:], strict=True):
             made = _new(group, path, level, shape, arguments)
             work = Downsampling(steps, method, stored, skipped)
@@ -230,7 +232,7 @@ def pyramid(
 
     told: Any = None
     try:
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             make()
     except BaseException:
         _undo(group, paths[own:], made_group)
@@ -275,7 +277,7 @@ def _undo(group: Group, paths: Sequence[str], made_group: bool) -> None:
                 (group.store.root / group.path).rmdir()
 
 
-def _same(block: Any) -> Any:
+def _unchanged_block(block: Any) -> Any:
     return block
 
 
@@ -367,7 +369,9 @@ class _Level:
 # ---- arguments and metadata
 
 
-def _missing(array: AnyArray, dtype: np.dtype[Any], given: Any) -> tuple[np.dtype[Any], tuple[Any, ...]]:
+def _missing_elements(
+    array: AnyArray, dtype: np.dtype[Any], given: Any
+) -> tuple[np.dtype[Any], tuple[Any, ...]]:
     """Return the type to read stored elements as, and the elements that do not count."""
     stored, named = _native.packing(array._handle)
     read = dtype if is_optional(array.dtype) or array._is_vlen else np.dtype(stored).newbyteorder("=")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._base.tasks import run_tasks
 from hyperslab._compute.map import parse_region
 from hyperslab._core.array_common import AnyArray
@@ -162,18 +162,18 @@ def statistics(
         dtype, scaled = np.dtype(types[0]), types[1]
     given = parse_region(region, array.shape)
     place = [(int(axis.start), int(axis.stop)) for axis in given]
-    work = _Work(array, place, _missing(missing, dtype, array), raw, None)
+    work = _Work(array, place, _missing_bytes(missing, dtype, array), raw, None)
     if scaled:
         dtype = np.dtype("f8")
     edges = _edges(bins, range)
     if isinstance(edges, int):
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             found = _run(work, executor, threads, told)
         ends = _ends(found, dtype)
         edges = [float(edge) for edge in np.linspace(*ends, edges + 1)]
     if edges is not None:
         work = _Work(array, place, work.missing, raw, edges)
-    with shown(progress) as told:
+    with show_progress(progress) as told:
         found = _run(work, executor, threads, told)
     return _result(found, dtype, edges)
 
@@ -227,7 +227,7 @@ def _run(work: _Work, executor: Any, threads: int | None, progress: Progress | N
     return _native.statistics_joined([part for _, part in sorted(parts, key=lambda each: each[0])])
 
 
-def _missing(given: Any, dtype: np.dtype[Any], array: AnyArray) -> list[bytes]:
+def _missing_bytes(given: Any, dtype: np.dtype[Any], array: AnyArray) -> list[bytes]:
     """Return the bytes of values that count as missing. Leaves out values the type cannot hold."""
     if isinstance(given, str):
         if given != "fill":

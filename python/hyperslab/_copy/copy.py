@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from hyperslab import _native
 from hyperslab._base.config import config, parse_size
-from hyperslab._base.progress import shown
+from hyperslab._base.progress import show_progress
 from hyperslab._core.arguments import CopyRegion, CopySpec, normalize_format
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
@@ -20,7 +20,7 @@ from hyperslab._stores.store import LocalStore, Store, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike, codecs_metadata
 from hyperslab.errors import InvalidArgumentError, ReadOnlyError
 
-__all__ = ["CopyReport", "RegionLike", "check_into", "copy", "copy_region", "existing", "wanted_copy"]
+__all__ = ["CopyReport", "RegionLike", "check_into", "copy", "copy_region", "existing_target", "wanted_copy"]
 
 Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
 RegionLike: TypeAlias = "slice | tuple[slice, ...] | Mapping[str, slice]"
@@ -180,11 +180,11 @@ def copy(
         check_into(chunks, shards, compressors, order, overwrite)
         if name is not None:
             raise InvalidArgumentError("name: with target_region, dest is the array itself")
-        target = existing(dest, storage_options)
+        target = existing_target(dest, storage_options)
         if not isinstance(node, Array):
             raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
         place = copy_region(target_region, "target_region") or []
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             facts = _native.copy_into(node._handle, target._handle, place, wanted, told)
         return _report(facts)
     if isinstance(dest, Array):
@@ -201,7 +201,7 @@ def copy(
     if _is_remote(dest):
         above = groups_above(str(dest), path, storage_options, False)
         above.forget()
-    with shown(progress) as told:
+    with show_progress(progress) as told:
         facts = _native.copy(node._handle, where, path, wanted, told)
     if above is not None:
         above.renew()
@@ -273,7 +273,7 @@ def check_into(
             )
 
 
-def existing(dest: Any, storage_options: Mapping[str, Any] | None) -> Array:
+def existing_target(dest: Any, storage_options: Mapping[str, Any] | None) -> Array:
     """Return the existing array to copy to."""
     found = (
         dest

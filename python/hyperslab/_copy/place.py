@@ -142,7 +142,7 @@ class Place:
 
     def begin(self, plan: CopyPlan) -> None:
         """Make the journal of a new copy."""
-        with self.alone(make=True):
+        with self.lock_out_others(make=True):
             if self.plan(plan) is not None:
                 raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
             if self._local is not None and (journal := self._root / "journal").is_dir():
@@ -218,7 +218,7 @@ class Place:
         raise SupersededError(f"{self._named()}: {why}. This run stops, and changes nothing more")
 
     @contextlib.contextmanager
-    def alone(self, make: bool = False) -> Iterator[bool]:
+    def lock_out_others(self, make: bool = False) -> Iterator[bool]:
         """Lock out other runs on this disk.
 
         They cannot begin, resume, finish or give up a copy to this place meanwhile. Yields whether
@@ -277,7 +277,7 @@ class Place:
         """On a server, delete the old node before anything is written, documents first."""
         if self._local is not None or not plan.overwrite or self.store.get(self.journal("cleared")):
             return
-        self.above(plan).forget()
+        self.enclosing_groups(plan).forget()
         old = [key for key in self.store.list(self._base) if not _is_below(key, self._work)]
         documents = [key for key in old if key.rpartition("/")[2] in _DOCUMENTS]
         self._delete(sorted(documents, key=lambda key: key.count("/")))
@@ -309,7 +309,7 @@ class Place:
         """Delete files of late tasks, unless a run is making a copy to this place."""
         if self._local is None or self._is_into:
             return
-        with self.alone(make=True) as is_locked:
+        with self.lock_out_others(make=True) as is_locked:
             if is_locked and self.store.get(self.journal("id")) is None:
                 shutil.rmtree(self._root, ignore_errors=True)
 
@@ -318,7 +318,7 @@ class Place:
         if self._local is None or stage < 0:
             return
         aside = self._root / f"dropped-{stage}-{self.run}"
-        with self.alone():
+        with self.lock_out_others():
             # A run that resumed may need them: an absent chunk would read as fill values.
             self.check_journal()
             with contextlib.suppress(OSError):
@@ -388,7 +388,7 @@ class Place:
             there.store, there._base = LocalStore(self._local), ""
         return there
 
-    def above(self, plan: CopyPlan) -> _native.GroupsAbove:
+    def enclosing_groups(self, plan: CopyPlan) -> _native.GroupsAbove:
         """Return the groups above the destination that have consolidated metadata."""
         return groups_above(plan.destination, "", plan.storage_options, self._fsync)
 
@@ -401,14 +401,14 @@ class Place:
 
         self.check_journal()
         if not self._is_into:
-            self.above(plan).forget()
+            self.enclosing_groups(plan).forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
                     plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
                 ):
                     list(pool.map(write, same))
-        with self.alone():
+        with self.lock_out_others():
             self.check_journal()
             if self._local is None:
                 self.writing.set(self.journal("finished"), b"finished")
@@ -419,7 +419,7 @@ class Place:
                 else:
                     self._move(self._local, plan.overwrite)
             if not self._is_into:
-                self.above(plan).renew()
+                self.enclosing_groups(plan).renew()
             self.remove_journal()
 
     def _move(self, target: Path, overwrite: bool) -> None:

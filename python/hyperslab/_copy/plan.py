@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from hyperslab import _native
 from hyperslab._base.config import parse_size
-from hyperslab._base.progress import shown
-from hyperslab._copy.copy import RegionLike, check_into, copy_region, existing, wanted_copy
+from hyperslab._base.progress import show_progress
+from hyperslab._copy.copy import RegionLike, check_into, copy_region, existing_target, wanted_copy
 from hyperslab._copy.text import lines
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
@@ -440,7 +440,7 @@ class CopyPlan:
 
         if check not in ("stamps", "contents"):
             raise InvalidArgumentError(f"check: expected 'stamps' or 'contents', found {check!r}")
-        with shown(progress) as told:
+        with show_progress(progress) as told:
             return run(self, executor, resume, check == "contents", verify, retries, threads, in_flight, told)
 
     def discard(self) -> bool:
@@ -552,7 +552,7 @@ def plan_copy(
     target = None
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite, zarr_format)
-        target = existing(dest, storage_options)
+        target = existing_target(dest, storage_options)
         destination = _location_of_node(target)
     elif isinstance(dest, Array):
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")

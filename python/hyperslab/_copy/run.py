@@ -215,7 +215,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
                 place.remove_journal()
                 raise
     else:
-        with place.alone():
+        with place.lock_out_others():
             # The other run may have ended while this run waited.
             found = place.plan(plan)
             if found is None:
@@ -225,7 +225,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
             if place.is_finished():
                 place.take_over()
                 if not plan.is_into:
-                    place.above(plan).renew()
+                    place.enclosing_groups(plan).renew()
                 place.remove_journal()
                 return None
             place.check(plan, True)
@@ -248,11 +248,11 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
                     return False
                 told.advance(stage[number])
     finally:
-        _kept.drop(_made(plan))
+        _kept.drop(_finished_key(plan))
     return True
 
 
-def _made(plan: CopyPlan) -> str:
+def _finished_key(plan: CopyPlan) -> str:
     """Return the key of a finished copy among the kept plans."""
     return f"{plan.id} made"
 
@@ -262,7 +262,7 @@ def discard(plan: CopyPlan) -> bool:
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     if place.plan(plan) is None:
         return False
-    with place.alone():
+    with place.lock_out_others():
         place.take_over()
         place.discard(plan)
     return True
@@ -319,11 +319,11 @@ def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
 
     There is no journal: the plan comes with the task.
     """
-    copying = _kept.find(_made(plan))
+    copying = _kept.find(_finished_key(plan))
     if copying is None:
         place = Place(plan.id, plan.destination, plan.storage_options, False, plan.is_into, "")
         copying = _Copying(plan, place.at_destination())
-        _kept.put(_made(plan), copying)
+        _kept.put(_finished_key(plan), copying)
     try:
         for part in plan.verification[number].parts:
             copying.compare(part, threads)
@@ -402,8 +402,8 @@ class _Copying:
             "path": self.place.data(array.path),
             "zarr_format": 2 if v3 is None else 3,
             "document": v3 or self._documents[f"{prefix}.zarray"],
-            "from": self._between(index, array, number - 1) if number >= 0 else None,
-            "to": self._between(index, array, number),
+            "from": self._temporary_array(index, array, number - 1) if number >= 0 else None,
+            "to": self._temporary_array(index, array, number),
             "from_start": array.from_start,
             "to_start": array.to_start,
             "shape": array.shape,
@@ -414,7 +414,9 @@ class _Copying:
             "threads": one.threads if threads is None else min(one.threads, threads),
         }
 
-    def _between(self, index: int, array: CopyArray, number: int) -> tuple[str, tuple[int, ...]] | None:
+    def _temporary_array(
+        self, index: int, array: CopyArray, number: int
+    ) -> tuple[str, tuple[int, ...]] | None:
         """Return the temporary array that a pass writes, or ``None`` if it writes none."""
         if not 0 <= number < len(array.passes) - 1:
             return None
@@ -470,12 +472,12 @@ class _Check:
         stages = self._copying.plan.stages
         done = [set(range(len(stage))) for stage in stages]
         for number in reversed(range(len(stages))):
-            done[number] = self._of(number)
+            done[number] = self._done_tasks(number)
             if len(done[number]) == len(stages[number]):
                 break
         return done
 
-    def _of(self, stage: int) -> set[int]:
+    def _done_tasks(self, stage: int) -> set[int]:
         records = self._copying.place.records(stage)
         if self._tasks is not None:
             items = [(stage, number, frozenset(found)) for number, found in records.items()]

@@ -14,7 +14,7 @@ from hyperslab._core.attrs import attributes_text
 from hyperslab._elements.optional import is_optional, optional_dtype, value_dtype
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, Kind, kind_of, type_of
-from hyperslab._index.structure import packed, structure_text
+from hyperslab._index.structure import pack_structure, structure_text
 from hyperslab._native import largest_element, object_bytes, small_numbers, v3_data_type
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
 from hyperslab.codecs import object_codec as object_codec_type
@@ -190,7 +190,9 @@ def normalize_shape(shape: ShapeLike) -> tuple[int, ...]:
     return lengths
 
 
-def _rectilinear(what: str, chunks: Any, shape: tuple[int, ...], whole: tuple[int, ...]) -> list[Any] | None:
+def _rectilinear_lengths(
+    what: str, chunks: Any, shape: tuple[int, ...], whole: tuple[int, ...]
+) -> list[Any] | None:
     """Return the chunks (or shards) along each axis, or ``None`` if all have one shape.
 
     In the form of the metadata: an integer, or a list of integers (and of pairs: length, count).
@@ -306,7 +308,7 @@ def _normalize_shards(shards: Any, shape: tuple[int, ...], chunks: tuple[int, ..
         max(-(-length // chunk), 1) * chunk
         for length, chunk in zip(shape, chunks or (1,) * len(shape), strict=True)
     )
-    several = _rectilinear("shards", shards, shape, whole)
+    several = _rectilinear_lengths("shards", shards, shape, whole)
     shape_of_all = None if several is not None else _sizes("shards", shards, whole)
     return _Shards(shape_of_all, several, False, at_start)
 
@@ -332,7 +334,7 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
     found: np.dtype[Any] = np.dtype(dtype)
     if is_optional(found):
         return optional_dtype(normalize_dtype(value_dtype(found)))
-    if _small(found) is not None:
+    if _small_type_name(found) is not None:
         return found
     kind, item = kind_of(found)
     if kind == "text":
@@ -349,7 +351,7 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
             "in Zarr v2 also object_codec (numcodecs.JSON() is for any objects that are JSON)"
         )
     if found.names is not None:
-        return packed(found, normalize_dtype)
+        return pack_structure(found, normalize_dtype)
     if found.subdtype is not None:
         raise DataTypeError(
             f"dtype {found}: only fields of structures are arrays; give the array itself more axes"
@@ -365,7 +367,7 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-def _small(dtype: np.dtype[Any]) -> str | None:
+def _small_type_name(dtype: np.dtype[Any]) -> str | None:
     """Return Zarr's name of a type in the package ml_dtypes; ``None`` for NumPy's own types."""
     if dtype.type.__module__ != "ml_dtypes":
         return None
@@ -458,7 +460,7 @@ def take_object_codec(
             )
     if filters is not None and not isinstance(filters, str):
         rest: list[CodecLike] = []
-        for codec in listed(filters):
+        for codec in as_list(filters):
             found = object_codec_type(codec)
             if found is None:
                 rest.append(codec)
@@ -482,7 +484,7 @@ def take_object_codec(
     return dtype, filters, serializer, metadata
 
 
-def listed(codecs: CodecsLike) -> list[CodecLike]:
+def as_list(codecs: CodecsLike) -> list[CodecLike]:
     """Return a codec argument as a list. (``"auto"`` gives an empty list.)"""
     if codecs is None or isinstance(codecs, str):
         return []
@@ -588,7 +590,7 @@ def array_spec(
         codecs_metadata(filters, zarr_format),
         codecs_metadata(compressors, zarr_format),
     )
-    rectilinear = _rectilinear("chunks", chunks, shape, tuple(max(length, 1) for length in shape))
+    rectilinear = _rectilinear_lengths("chunks", chunks, shape, tuple(max(length, 1) for length in shape))
     if rectilinear is not None and zarr_format == 2:
         raise InvalidArgumentError("chunks: Zarr v2 has no chunks of several sizes (rectilinear)")
     if rectilinear is not None and shards is not None:
@@ -603,11 +605,11 @@ def array_spec(
     return {
         "zarr_format": zarr_format,
         "shape": list(shape),
-        "dtype": "|V16" if kind is not None else _small(dtype) or dtype.str,
+        "dtype": "|V16" if kind is not None else _small_type_name(dtype) or dtype.str,
         "vlen": kind if item is None else item.str,
         "optional": optional,
         "object_codec": None if object_codec is None else json.dumps(object_codec),
-        "structure": structure_text(dtype, _small),
+        "structure": structure_text(dtype, _small_type_name),
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "rectilinear": None if rectilinear is None else json.dumps(rectilinear),
         "shards": None if found_shards.shape is None else list(found_shards.shape),

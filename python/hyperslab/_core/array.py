@@ -16,7 +16,7 @@ import numpy as np
 from hyperslab import _native
 from hyperslab._codecs import user as user_codecs
 from hyperslab._core.array_common import AnyArray
-from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, clear_named, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
 from hyperslab._core.info import (
@@ -284,7 +284,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         Cache(1048576, nbytes=0, hits=0, misses=0)
         """
         own = parse_config(config, self._config)
-        before = replace(self._settled, **named(config))
+        before = replace(self._settled, **clear_named(config))
         return Array(self._handle, self._store, own, parse_cache(config, self._cache), before)
 
     # ---- Python protocols

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._base.config import parse_size
 from hyperslab._core.arguments import ShapeLike, normalize_shape
-from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, settled
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, resolve_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.iteration import rows, vlen_rows
 from hyperslab._core.node import Node
 from hyperslab._elements.arrow import ArrowValues
 from hyperslab._elements.masked import unmasked
-from hyperslab._elements.optional import is_optional, packed, shown, to_array
+from hyperslab._elements.optional import is_optional, pack_optional, to_array, to_masked_array
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
 from hyperslab._index.explain import Explain
@@ -54,7 +54,7 @@ class AnyArray(Indexed, Node):
         before: ArrayConfig = NO_CONFIG,
     ) -> Self:
         own = config or NO_CONFIG
-        now = settled(own, before) if cls._settles else own
+        now = resolve_config(own, before) if cls._settles else own
         self = super().__new__(
             cls,
             handle,
@@ -275,7 +275,7 @@ class AnyArray(Indexed, Node):
         if -self.ndim <= axis < self.ndim:
             self._check_stored((slice(None),) * (axis % self.ndim) + (slice(start, stop),))
         stream = Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
-        return ((index, shown(row)) for index, row in stream) if is_optional(self.dtype) else stream
+        return ((index, to_masked_array(row)) for index, row in stream) if is_optional(self.dtype) else stream
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store earlier writes.
@@ -431,7 +431,7 @@ class AnyArray(Indexed, Node):
         vlen = self._is_vlen
         values: Any
         if is_optional(self.dtype):
-            values = packed(data, self._memory_dtype)
+            values = pack_optional(data, self._memory_dtype)
         elif kind_of(self.dtype)[0] in OBJECTS:
             values = objects_array(data, self.ndim)
         else:

@@ -11,7 +11,7 @@ from hyperslab._base.config import config as settings
 from hyperslab._core.cache import Cache, CacheLike, resolve_cache
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["NO_CONFIG", "ArrayConfig", "named", "parse_cache", "parse_config", "settled"]
+__all__ = ["NO_CONFIG", "ArrayConfig", "clear_named", "parse_cache", "parse_config", "resolve_config"]
 
 _NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
 # Accepted because zarr-python's ArrayConfig has them. They only change how shards are read over a
@@ -46,7 +46,7 @@ def _defaults(write_empty_chunks: bool, order: Literal["C", "F"], read_missing_c
     return ArrayConfig(write_empty_chunks, order, read_missing_chunks)
 
 
-def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
+def resolve_config(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
     """Return the settings of an array opened now.
 
     In order of precedence: its own settings, its earlier settings, the values of
@@ -62,7 +62,7 @@ def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
     return ArrayConfig(**now)
 
 
-def named(config: Any) -> dict[str, None]:
+def clear_named(config: Any) -> dict[str, None]:
     """Return ``None`` for each setting that the caller named, to clear earlier values."""
     return {name: None for name in _settings(config) if name in vars(NO_CONFIG)}
 

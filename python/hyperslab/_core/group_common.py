@@ -26,7 +26,7 @@ from hyperslab._core.array import Array
 from hyperslab._core.cache import Cache
 from hyperslab._core.info import Info
 from hyperslab._core.node import Node
-from hyperslab._core.unreadable import UNREADABLE, UnreadableArray, why
+from hyperslab._core.unreadable import UNREADABLE, UnreadableArray, reason_text
 from hyperslab._stores.store import Store
 from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
@@ -314,7 +314,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         for path, kind, found in nodes[:max_nodes]:
             node = found() if kind == "array" else None
             if isinstance(node, UnreadableArray):
-                facts.append((path, f"unreadable: {why(node.error)}"))
+                facts.append((path, f"unreadable: {reason_text(node.error)}"))
             else:
                 facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
         return Tree(self.name, facts, note, plain)

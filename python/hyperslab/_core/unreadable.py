@@ -17,7 +17,7 @@ from hyperslab.errors import (
 if TYPE_CHECKING:
     from hyperslab._core.group_common import AnyGroup
 
-__all__ = ["UNREADABLE", "UnreadableArray", "UnreadableNodeWarning", "why"]
+__all__ = ["UNREADABLE", "UnreadableArray", "UnreadableNodeWarning", "reason_text"]
 
 # Errors of a single node that do not affect other nodes. (`ChunkError`: a metadata document is too
 # large.)
@@ -28,7 +28,7 @@ class UnreadableNodeWarning(UserWarning):
     """A node was left out because it cannot be read."""
 
 
-def why(error: Exception) -> str:
+def reason_text(error: Exception) -> str:
     """Return the reason, short enough for a line of a tree."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     return text if len(text) <= 200 else f"{text[:199]}…"
@@ -96,4 +96,4 @@ class UnreadableArray(Named):
         self._refuse()
 
     def __repr__(self) -> str:
-        return f"<UnreadableArray {self._group.store.url}{self.name}: {why(self.error)}>"
+        return f"<UnreadableArray {self._group.store.url}{self.name}: {reason_text(self.error)}>"

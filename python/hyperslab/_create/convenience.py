@@ -18,7 +18,7 @@ from hyperslab._core.arguments import (
     ShapeLike,
     ShardsLike,
     array_like,
-    listed,
+    as_list,
     normalize_dtype,
     normalize_format,
 )
@@ -26,7 +26,7 @@ from hyperslab._core.array import Array
 from hyperslab._core.array_config import parse_cache, parse_config
 from hyperslab._core.group import Group
 from hyperslab._core.unreadable import UnreadableArray, UnreadableNodeWarning
-from hyperslab._create.like import described, is_zarr_array, layout_of
+from hyperslab._create.like import describe_like, is_zarr_array, layout_of
 from hyperslab._create.new import new_array, replace_group, with_type, write_all
 from hyperslab._create.open import open
 from hyperslab._create.place import must_be_empty
@@ -215,10 +215,10 @@ def array(data: Any, **kwargs: Any) -> Array:
     for name in ("shape", "data"):
         if name in kwargs:
             raise TypeError(f"array() got an unexpected keyword argument {name!r}")
-    codecs = [*listed(kwargs.get("filters")), kwargs.get("object_codec")]
+    codecs = [*as_list(kwargs.get("filters")), kwargs.get("object_codec")]
     data = with_type(data, kwargs.get("dtype"), codecs)
     if is_zarr_array(data):
-        kwargs = _like(data, kwargs)
+        kwargs = _arguments_like(data, kwargs)
     chunks = None if is_zarr_array(data) else getattr(data, "chunks", None)
     if (
         isinstance(chunks, tuple)
@@ -232,7 +232,7 @@ def array(data: Any, **kwargs: Any) -> Array:
     return create(data.shape, data=data, **kwargs)
 
 
-def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments_like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of `create` that keep what they can of a Zarr array."""
     zarr_format = normalize_format(given.get("zarr_format") or data.metadata.zarr_format)
     wanted: dict[str, Any] = {
@@ -240,7 +240,7 @@ def _like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         **dict.fromkeys(("order", "attributes", "chunk_key_encoding", "dimension_names")),
         **dict.fromkeys(("chunks", "shards", "filters", "compressors", "serializer"), "keep"),
     }
-    kept = layout_of(data, zarr_format, described(data, zarr_format, {**wanted, **given}))
+    kept = layout_of(data, zarr_format, describe_like(data, zarr_format, {**wanted, **given}))
     # Drop kept values that the caller gave under another name.
     none_says = ("compressor", "compressors", "filters")
     said = {

@@ -72,7 +72,7 @@ def create_hierarchy(
 
 def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list[tuple[str, Array | Group]]:
     """Implement `create_hierarchy` below a path of a store."""
-    documents = {_normal(path): _document(node) for path, node in nodes.items()}
+    documents = {_normalize(path): _document(node) for path, node in nodes.items()}
     if len(documents) != len(nodes):
         raise InvalidArgumentError("nodes: two paths name the same node")
     if not documents:
@@ -83,7 +83,7 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
     zarr_format = formats.pop()
     given = list(documents)
     for path in given:
-        for above in _above(path):
+        for above in _parents(path):
             documents.setdefault(above, {"zarr_format": zarr_format, "node_type": "group", "attributes": {}})
             if _is_array(documents[above]):
                 raise InvalidArgumentError(f"nodes: {path!r} is below the array {above!r}")
@@ -92,7 +92,7 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
         _check(path, named, zarr_format)
     kinds = {path: _kind_at(place, join_path(base, path)) for path in texts}
     implied = {path for path in texts if path not in given}
-    for above in [*_above(base), *(join_path(base, path) for path in implied)]:
+    for above in [*_parents(base), *(join_path(base, path) for path in implied)]:
         _check_above(place, above, zarr_format)
     if not overwrite:
         for path, kind in kinds.items():
@@ -147,11 +147,11 @@ def _store_new(place: Store, path: str, named: Mapping[str, bytes], must_be_new:
         place.set(join_path(path, name), text)
 
 
-def _normal(path: str) -> str:
+def _normalize(path: str) -> str:
     return "/".join(part for part in path.split("/") if part)
 
 
-def _above(path: str) -> list[str]:
+def _parents(path: str) -> list[str]:
     """Return the root and the groups on the way to a node."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts))] if path else []
@@ -162,11 +162,11 @@ def _document(node: Any) -> dict[str, Any]:
     found = node.to_dict() if hasattr(node, "to_dict") else node
     if not isinstance(found, Mapping):
         raise TypeError(f"nodes: expected metadata, found {type(node).__name__}")
-    plain: dict[str, Any] = json.loads(json.dumps(dict(found), default=_plain))
+    plain: dict[str, Any] = json.loads(json.dumps(dict(found), default=_to_json))
     return {name: value for name, value in plain.items() if name != "consolidated_metadata"}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return JSON values for objects in zarr-python's dictionaries: codecs, enumerations."""
     for method in ("to_dict", "get_config"):
         if hasattr(value, method):

@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab._core.arguments import DEFAULT_FILL_VALUE
 from hyperslab._core.array import Array
 
-__all__ = ["described", "is_zarr_array", "layout_of"]
+__all__ = ["describe_like", "is_zarr_array", "layout_of"]
 
 
 def is_zarr_array(data: Any) -> bool:
@@ -23,7 +23,7 @@ def _format(data: Any) -> int:
     return int(data.metadata.zarr_format)
 
 
-def described(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str, Any]:
+def describe_like(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in arguments of a new array from a Zarr array, as in zarr-python.
 
     These are fill value, attributes, dimension names, order and chunk key encoding. Arguments in

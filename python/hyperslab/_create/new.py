@@ -17,7 +17,7 @@ from hyperslab._core.arguments import (
     ShardsLike,
     array_like,
     array_spec,
-    listed,
+    as_list,
     normalize_dtype,
     normalize_format,
     normalize_shape,
@@ -27,10 +27,10 @@ from hyperslab._core.array import Array
 from hyperslab._core.array_config import parse_cache, parse_config
 from hyperslab._core.attrs import attributes_text
 from hyperslab._core.group import Group, node_of
-from hyperslab._create.like import described, is_zarr_array, layout_of
+from hyperslab._create.like import describe_like, is_zarr_array, layout_of
 from hyperslab._create.place import ZarrFormat, place_of
 from hyperslab._dask.reads import refuse_early_loss
-from hyperslab._elements.optional import is_optional, memory_dtype, packed, value_dtype
+from hyperslab._elements.optional import is_optional, memory_dtype, pack_optional, value_dtype
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._stores.store import MemoryStore, StoreLike, store_beside
@@ -259,7 +259,7 @@ def create_array(
         if shape is not None or dtype is not None:
             given = "shape" if shape is not None else "dtype"
             raise InvalidArgumentError(f"data gives the {given}: give one of them, not both")
-        data = with_type(data, codecs=[*listed(filters), object_codec])
+        data = with_type(data, codecs=[*as_list(filters), object_codec])
         shape, dtype = data.shape, data.dtype
     zarr_format = normalize_format(zarr_format)
     described_by = {
@@ -270,9 +270,9 @@ def create_array(
         "dimension_names": dimension_names,
     }
     if is_zarr_array(data):
-        described_by = described(data, zarr_format, described_by)
+        described_by = describe_like(data, zarr_format, described_by)
     if access is not None:
-        chunks, shards = _advised(
+        chunks, shards = _advised_chunks(
             store, storage_options, shape, dtype, described_by["dimension_names"], access, chunks, shards
         )
     return new_array(
@@ -295,7 +295,7 @@ def create_array(
     )
 
 
-def _advised(
+def _advised_chunks(
     store: StoreLike,
     storage_options: Mapping[str, Any] | None,
     shape: Any,
@@ -352,7 +352,7 @@ def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: 
     filled = {name: each.default for name, each in known.items() if name not in own} | arguments
     access = filled.pop("access", None)
     if access is not None:
-        filled["chunks"], filled["shards"] = _advised(
+        filled["chunks"], filled["shards"] = _advised_chunks(
             store,
             filled["storage_options"],
             filled["shape"],
@@ -501,7 +501,7 @@ def with_type(data: Any, dtype: Any = None, codecs: Iterable[Any] = ()) -> Any:
     """
     is_array = hasattr(data, "shape") and str(getattr(data, "dtype", None)) != "object"
     if dtype is not None and not is_array and is_optional(normalize_dtype(dtype)):
-        return packed(data, memory_dtype(value_dtype(normalize_dtype(dtype))))
+        return pack_optional(data, memory_dtype(value_dtype(normalize_dtype(dtype))))
     if not is_zarr_array(data) and (
         makes_objects(codecs) or (isinstance(dtype, np.dtype) and kind_of(dtype)[0] in OBJECTS)
     ):

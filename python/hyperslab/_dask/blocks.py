@@ -197,8 +197,8 @@ class _Reads:
                 continue
             found: dict[int, Box] = {}
             for other in self._dependencies(each):
-                _unite(found, self._done[other])
-            _unite(found, self._own(each))
+                _merge_boxes(found, self._done[other])
+            _merge_boxes(found, self._own_boxes(each))
             self._done[each] = found
             waiting.pop()
         return self._done[key]
@@ -216,7 +216,7 @@ class _Reads:
         node = self._nodes[key]
         return not node.dependencies and hasattr(node, "value") and bool(self._arrays(node.value))
 
-    def _own(self, key: Any) -> dict[int, Box]:
+    def _own_boxes(self, key: Any) -> dict[int, Box]:
         part = self._part(key)
         if part is not None:
             return self._targets.common(*part)
@@ -226,7 +226,7 @@ class _Reads:
         found: dict[int, Box] = {}
         for value in held:
             for array in self._arrays(value):
-                _unite(found, self._targets.common(array, None))
+                _merge_boxes(found, self._targets.common(array, None))
         return found
 
     def _part(self, key: Any) -> tuple[Any, Box] | None:
@@ -272,7 +272,7 @@ def _box_in(source: Any, selection: Sequence[Any]) -> tuple[Any, Box] | None:
         if inner is None:
             return None
         if kind == "LazilyIndexedArray":
-            box = _within(box, source.key.tuple, inner.shape)
+            box = _box_in_array(box, source.key.tuple, inner.shape)
         elif kind not in _SAME_PLACES or tuple(inner.shape) != tuple(source.shape):
             return None
         source = inner
@@ -286,7 +286,7 @@ def _box_of(selection: Sequence[Any], shape: Sequence[int]) -> Box | None:
     return None if any(step != 1 for *_, step in bounds) else tuple((a, b) for a, b, _ in bounds)
 
 
-def _within(box: Box, key: Sequence[Any], shape: Sequence[int]) -> Box | None:
+def _box_in_array(box: Box, key: Sequence[Any], shape: Sequence[int]) -> Box | None:
     """Return a box of a key's selection as a box of the whole array."""
     left = iter(box)
     found = []
@@ -303,7 +303,7 @@ def _within(box: Box, key: Sequence[Any], shape: Sequence[int]) -> Box | None:
     return tuple(found)
 
 
-def _unite(found: dict[int, Box], more: Mapping[int, Box]) -> None:
+def _merge_boxes(found: dict[int, Box], more: Mapping[int, Box]) -> None:
     """Add boxes, merging two into their hull. A box that contains both also contains their hull."""
     for number, box in more.items():
         known = found.get(number, box)

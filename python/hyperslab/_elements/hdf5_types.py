@@ -24,17 +24,17 @@ from hyperslab._base.kin import Kin
 from hyperslab._native import Reference, RegionReference
 from hyperslab.errors import DataTypeError
 
-__all__ = ["Empty", "dtype_of", "is_text", "noted"]
+__all__ = ["Empty", "dtype_of", "is_text", "metadata_entry"]
 
 
-def noted(dtype: np.dtype[Any], key: str) -> Any:
+def metadata_entry(dtype: np.dtype[Any], key: str) -> Any:
     """Return an entry of a data type's metadata, or ``None``."""
     return None if dtype.metadata is None else dict(dtype.metadata).get(key)
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
     """Return True if elements are text of variable length."""
-    return noted(dtype, "vlen") in (str, bytes)
+    return metadata_entry(dtype, "vlen") in (str, bytes)
 
 
 class Empty(Kin):
@@ -62,11 +62,11 @@ class Empty(Kin):
 def dtype_of(text: str) -> np.dtype[Any]:
     """Return the NumPy type for an element type (`_native.ElementHandle.json`)."""
     # Enumerations are not cached: the caller may change their dictionary.
-    return _dtype(json.loads(text)) if '"enum"' in text else _shared(text)
+    return _dtype(json.loads(text)) if '"enum"' in text else _cached_dtype(text)
 
 
 @lru_cache(maxsize=4096)
-def _shared(text: str) -> np.dtype[Any]:
+def _cached_dtype(text: str) -> np.dtype[Any]:
     """Return a cached data type. It must be one that callers cannot change."""
     return _dtype(json.loads(text))
 
@@ -75,26 +75,26 @@ def _dtype(element: Any) -> np.dtype[Any]:
     if isinstance(element, str):
         kind = np.dtype(element)
         # Opaque bytes that stand for dates or text.
-        return _with(element, {"h5py_opaque": True}) if kind.kind in "mMSU" else kind
+        return _with_metadata(element, {"h5py_opaque": True}) if kind.kind in "mMSU" else kind
     if "string" in element:
         encoding = "utf-8" if element["utf8"] else "ascii"
-        return _with(f"S{element['string']}", {"h5py_encoding": encoding})
+        return _with_metadata(f"S{element['string']}", {"h5py_encoding": encoding})
     if "enum" in element:
-        return _with(element["enum"], {"enum": element["members"]})
+        return _with_metadata(element["enum"], {"enum": element["members"]})
     if "fields" in element:
         return _structure(element)
     if "array" in element:
         return np.dtype((_dtype(element["array"]), tuple(element["shape"])))
     if "vlen_string" in element:
-        return _with("O", {"vlen": str if element["vlen_string"] else bytes})
+        return _with_metadata("O", {"vlen": str if element["vlen_string"] else bytes})
     if "vlen" in element:
-        return _with("O", {"vlen": _dtype(element["vlen"])})
+        return _with_metadata("O", {"vlen": _dtype(element["vlen"])})
     if "unsupported" in element:
         raise DataTypeError(f"{element['unsupported']} is not supported: NumPy has no such elements")
-    return _with("O", {"ref": RegionReference if element["reference"] == "region" else Reference})
+    return _with_metadata("O", {"ref": RegionReference if element["reference"] == "region" else Reference})
 
 
-def _with(kind: str, metadata: dict[str, Any]) -> np.dtype[Any]:
+def _with_metadata(kind: str, metadata: dict[str, Any]) -> np.dtype[Any]:
     return np.dtype(kind, metadata=metadata)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._elements.hdf5_types import noted
+from hyperslab._elements.hdf5_types import metadata_entry
 from hyperslab.errors import ArgumentTypeError, ArrayShapeError, DataTypeError
 
 __all__ = ["is_optional", "optional_dtype"]
@@ -51,7 +51,7 @@ def optional_dtype(base: npt.DTypeLike) -> np.dtype[Any]:
 
 def is_optional(dtype: np.dtype[Any]) -> bool:
     """Return True if elements of this type may be missing."""
-    return bool(noted(dtype, "optional"))
+    return bool(metadata_entry(dtype, "optional"))
 
 
 def value_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -68,12 +68,12 @@ def memory_dtype(value: np.dtype[Any]) -> np.dtype[Any]:
 # ---- reading
 
 
-def shown(found: npt.NDArray[Any]) -> Any:
+def to_masked_array(found: npt.NDArray[Any]) -> Any:
     """Return the read elements as a masked array with the same memory order."""
     return np.ma.MaskedArray(found[_VALUE].copy("K"), mask=~found[_VALID])
 
 
-def shown_one(found: npt.NDArray[Any]) -> Any:
+def to_masked_element(found: npt.NDArray[Any]) -> Any:
     """Return the scalar for a read 0-d array."""
     return found[_VALUE].copy()[()] if found[_VALID] else np.ma.masked
 
@@ -111,7 +111,7 @@ def to_array(values: Any, dtype: npt.DTypeLike | None, name: str) -> npt.NDArray
 # ---- writing
 
 
-def packed(given: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
+def pack_optional(given: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return values to write as the engine moves them.
 
     Masked elements are missing. Among objects, ``None`` and pandas' ``NA`` are missing too.

@@ -151,7 +151,7 @@ class Ragged:
             return _native.ragged_of(values)
         kind, item = _kind_given(dtype), kind_of(np.dtype(dtype))[1] if dtype not in (str, bytes) else None
         if item is not None and kind_of(item)[0] is not None:
-            return _nested(values, item)
+            return _from_nested(values, item)
         return _native.ragged_of(values, kind, item)
 
     # ---- what it is
@@ -232,7 +232,7 @@ class Ragged:
         places = np.arange(self.size, dtype=np.int64).reshape(self.shape)[key]
         if not isinstance(places, np.ndarray):
             return self._element(int(places))
-        return self._taken(places)
+        return self._take(places)
 
     def _element(self, index: int) -> Any:
         if self.validity is not None and not self.validity[index]:
@@ -251,7 +251,7 @@ class Ragged:
         shape = (stop - start, *self.shape[1:])
         return self._made(self._kind, shape, self.offsets[first : last + 1], self.values, valid)
 
-    def _taken(self, places: npt.NDArray[np.int64]) -> Ragged:
+    def _take(self, places: npt.NDArray[np.int64]) -> Ragged:
         """Return a copy of the elements at these positions."""
         flat = np.ascontiguousarray(places).reshape(-1)
         valid = None if self.validity is None else self.validity[flat]
@@ -391,7 +391,7 @@ class Ragged:
             return NotImplemented
         if self.shape != other.shape or self._kind != other._kind:
             return False
-        valid, others_valid = self._valid(), other._valid()
+        valid, others_valid = self._valid_mask(), other._valid_mask()
         if not np.array_equal(valid, others_valid):
             return False
         ours, theirs = self, other
@@ -401,26 +401,26 @@ class Ragged:
             ours, theirs = self.reshape(-1)[there], other.reshape(-1)[there]
         if not np.array_equal(np.diff(ours.offsets), np.diff(theirs.offsets)):
             return False
-        held, others = ours._held(), theirs._held()
+        held, others = ours._contents(), theirs._contents()
         if isinstance(held, Ragged) or isinstance(others, Ragged):
             return bool(held == others)
         return np.array_equal(held, others)
 
-    def _valid(self) -> npt.NDArray[np.bool_]:
+    def _valid_mask(self) -> npt.NDArray[np.bool_]:
         return np.ones(self.size, np.bool_) if self.validity is None else self.validity
 
-    def _held(self) -> Any:
+    def _contents(self) -> Any:
         """Return the contents of this array's elements. `values` may hold more."""
         return self.values[int(self.offsets[0]) : int(self.offsets[-1])]
 
     def __reduce__(self) -> tuple[Any, ...]:
         offsets = self.offsets - self.offsets[0]
-        return _restored, (self._kind, self.shape, offsets, self._held(), self.validity)
+        return _restored, (self._kind, self.shape, offsets, self._contents(), self.validity)
 
     def __repr__(self) -> str:
         if len(self.shape) == 1 and self.size > 2 * _SHOWN:
-            first = [_shown(self[index]) for index in range(_SHOWN)]
-            last = [_shown(self[index]) for index in range(self.size - _SHOWN, self.size)]
+            first = [_element_text(self[index]) for index in range(_SHOWN)]
+            last = [_element_text(self[index]) for index in range(self.size - _SHOWN, self.size)]
             elements = f"[{', '.join(first)}, ..., {', '.join(last)}], shape={self.shape}"
         elif self.size <= 2 * _SHOWN:
             elements = _nested_repr(self)
@@ -433,7 +433,7 @@ class Ragged:
         return f"Ragged({elements}, dtype={'str' if self._kind == 'text' else 'bytes'})"
 
 
-def _shown(element: Any) -> str:
+def _element_text(element: Any) -> str:
     if isinstance(element, np.ndarray):
         return np.array2string(element, separator=", ", threshold=6, edgeitems=2, max_line_width=200)
     if isinstance(element, (str, bytes)) and len(element) > 40:
@@ -443,9 +443,9 @@ def _shown(element: Any) -> str:
 
 def _nested_repr(ragged: Ragged) -> str:
     if not ragged.shape:
-        return _shown(ragged[()])
+        return _element_text(ragged[()])
     inner = ragged.ndim > 1
-    return f"[{', '.join(_nested_repr(row) if inner else _shown(row) for row in ragged)}]"
+    return f"[{', '.join(_nested_repr(row) if inner else _element_text(row) for row in ragged)}]"
 
 
 def _restored(
@@ -469,7 +469,7 @@ def _kind_given(dtype: npt.DTypeLike | None) -> Kind:
     return kind
 
 
-def _nested(values: Any, inner: np.dtype[Any]) -> Ragged:
+def _from_nested(values: Any, inner: np.dtype[Any]) -> Ragged:
     """Make a ragged array of lists whose elements have variable length too."""
     lengths = [0 if element is None else len(element) for element in values]
     offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._elements.hdf5_types import noted
+from hyperslab._elements.hdf5_types import metadata_entry
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["OBJECTS", "Kind", "kind_of", "objects_array", "vlen_dtype"]
@@ -46,9 +46,9 @@ def kind_of(dtype: np.dtype[Any]) -> tuple[Kind | None, np.dtype[Any] | None]:
     """
     if dtype.kind == "T":
         return "text", None
-    if dtype.kind == "O" and (kind := noted(dtype, "objects")) in OBJECTS:
+    if dtype.kind == "O" and (kind := metadata_entry(dtype, "objects")) in OBJECTS:
         return kind, None
-    inner = noted(dtype, "vlen") if dtype.kind == "O" else None
+    inner = metadata_entry(dtype, "vlen") if dtype.kind == "O" else None
     if inner is str:
         return "text", None
     if inner is bytes:

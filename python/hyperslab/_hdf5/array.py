@@ -19,7 +19,7 @@ from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
 from hyperslab._core.info import Info, human_size
 from hyperslab._core.metadata import Metadata
-from hyperslab._elements.hdf5_types import Empty, is_text, noted
+from hyperslab._elements.hdf5_types import Empty, is_text, metadata_entry
 from hyperslab._elements.ragged import Ragged
 from hyperslab._hdf5.array_views import Converted, Fields, Text, View
 from hyperslab._hdf5.convert import converted
@@ -485,7 +485,9 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         if dtype.kind != "S" and not is_text(dtype):
             raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
         if encoding is None:
-            is_ascii = noted(dtype, "vlen") is bytes or noted(dtype, "h5py_encoding") == "ascii"
+            is_ascii = (
+                metadata_entry(dtype, "vlen") is bytes or metadata_entry(dtype, "h5py_encoding") == "ascii"
+            )
             encoding = "ascii" if is_ascii else "utf-8"
         return Text(self, encoding, errors)
 

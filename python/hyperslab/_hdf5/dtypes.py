@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._elements.hdf5_types import noted
+from hyperslab._elements.hdf5_types import metadata_entry
 from hyperslab._native import Reference, RegionReference
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -91,36 +91,36 @@ def opaque_dtype(np_dtype: npt.DTypeLike) -> _Dtype:
 
 def check_string_dtype(dt: _Dtype) -> StringInfo | None:
     """Return encoding and length of text; ``None`` if the type is not text."""
-    kind = noted(dt, "vlen")
+    kind = metadata_entry(dt, "vlen")
     if kind is str:
         return StringInfo("utf-8", None)
     if kind is bytes:
         return StringInfo("ascii", None)
     if dt.kind == "S":
-        return StringInfo(noted(dt, "h5py_encoding") or "ascii", dt.itemsize)
+        return StringInfo(metadata_entry(dt, "h5py_encoding") or "ascii", dt.itemsize)
     return None
 
 
 def check_vlen_dtype(dt: _Dtype) -> Any:
     """Return the item type of sequences of variable length; ``None`` for other types."""
-    return noted(dt, "vlen")
+    return metadata_entry(dt, "vlen")
 
 
 def check_enum_dtype(dt: _Dtype) -> dict[str, int] | None:
     """Return names and values of an enumeration; ``None`` for other types."""
-    found: dict[str, int] | None = noted(dt, "enum")
+    found: dict[str, int] | None = metadata_entry(dt, "enum")
     return found
 
 
 def check_ref_dtype(dt: _Dtype) -> type | None:
     """Return `Reference` or `RegionReference`; ``None`` for other types."""
-    found: type | None = noted(dt, "ref")
+    found: type | None = metadata_entry(dt, "ref")
     return found
 
 
 def check_opaque_dtype(dt: _Dtype) -> bool:
     """Return True if elements are stored as opaque bytes."""
-    return bool(noted(dt, "h5py_opaque"))
+    return bool(metadata_entry(dt, "h5py_opaque"))
 
 
 def special_dtype(**kwds: Any) -> _Dtype:
@@ -152,4 +152,4 @@ def check_dtype(**kwds: Any) -> Any:
     name, dt = kwds.popitem()
     if name not in ("vlen", "enum", "ref"):
         return None
-    return noted(dt, name)
+    return metadata_entry(dt, name)

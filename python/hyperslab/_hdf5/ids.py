@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hyperslab._elements.hdf5_types import noted
+from hyperslab._elements.hdf5_types import metadata_entry
 from hyperslab._hdf5.dtypes import check_string_dtype
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -55,13 +55,13 @@ class TypeID:
         dtype = self.dtype
         if dtype.subdtype is not None:
             return _ARRAY
-        if noted(dtype, "enum") is not None or dtype.kind == "b":
+        if metadata_entry(dtype, "enum") is not None or dtype.kind == "b":
             return _ENUM
-        if noted(dtype, "ref") is not None:
+        if metadata_entry(dtype, "ref") is not None:
             return _REFERENCE
         if check_string_dtype(dtype) is not None:
             return _STRING
-        if noted(dtype, "vlen") is not None:
+        if metadata_entry(dtype, "vlen") is not None:
             return _VLEN
         if dtype.names is not None or dtype.kind == "c":
             return _COMPOUND

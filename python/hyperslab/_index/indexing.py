@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._elements.masked import unmasked, unmasked_field
-from hyperslab._elements.optional import is_optional, memory_dtype, packed, value_dtype
+from hyperslab._elements.optional import is_optional, memory_dtype, pack_optional, value_dtype
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
 from hyperslab._index.explain import Explain
@@ -342,7 +342,7 @@ def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
         values = objects_array(value, 1)
     else:
         if is_optional(dtype):
-            value = packed(value, memory_dtype(value_dtype(dtype)))
+            value = pack_optional(value, memory_dtype(value_dtype(dtype)))
         as_array = np.asanyarray if isinstance(value, np.ma.MaskedArray) else np.asarray
         values = as_array(value) if kind is None else Ragged.of(value, dtype)
     if values.ndim != 1:

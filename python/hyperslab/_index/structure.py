@@ -11,10 +11,10 @@ import numpy as np
 
 from hyperslab.errors import DataTypeError, ZarrUserWarning
 
-__all__ = ["packed", "pop_fields", "structure_text"]
+__all__ = ["pack_structure", "pop_fields", "structure_text"]
 
 
-def packed(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]) -> np.dtype[Any]:
+def pack_structure(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]) -> np.dtype[Any]:
     """Return a structure type without gaps between fields. ``check`` must accept their types.
 
     Warns if there were gaps, as zarr-python does. Raises `DataTypeError` for titles, and for fields

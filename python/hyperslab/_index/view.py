@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._elements.masked import unmasked
-from hyperslab._elements.optional import check_out, fill_out, is_optional, packed, to_array
+from hyperslab._elements.optional import check_out, fill_out, is_optional, pack_optional, to_array
 from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
 from hyperslab._index.explain import Explain
 from hyperslab.errors import (
@@ -207,7 +207,7 @@ class View:
 
     def _follow(self, shape: list[int], rules: list[_Source]) -> View:
         """Return a view of another shape. ``rules`` map its indices to each axis of this view."""
-        return self._with(shape, [_followed(source, rules, shape) for source in self._sources])
+        return self._with(shape, [_follow_source(source, rules, shape) for source in self._sources])
 
     # ---- reading and writing
 
@@ -233,7 +233,7 @@ class View:
         """
         if out is not None and is_optional(self.dtype):
             check_out(out, self.array._memory_dtype, self.shape)
-            fill_out(out, packed(self.read(), self.array._memory_dtype))
+            fill_out(out, pack_optional(self.read(), self.array._memory_dtype))
             return out
         request = _Request(self)
         place = None if out is None else request.place_of(out)
@@ -263,7 +263,7 @@ class View:
         """
         kind = kind_of(self.dtype)[0]
         if is_optional(self.dtype):
-            given = packed(values, self.array._memory_dtype)
+            given = pack_optional(values, self.array._memory_dtype)
         elif kind in OBJECTS:
             given = objects_array(values, self.ndim)
         else:
@@ -369,7 +369,7 @@ def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> lis
                 raise BoundsCheckError(f"a mask of shape {part.shape} is for axes of lengths {lengths}")
             items += [indices.astype(np.int64) for indices in part.nonzero()]
         else:
-            items.append(_checked(part, axis, lengths[0]) if lengths else part)
+            items.append(_check_item(part, axis, lengths[0]) if lengths else part)
         axis += len(lengths)
     return items
 
@@ -401,7 +401,7 @@ def _part(item: Any) -> Any:
     return int(found) if found.ndim == 0 else found.astype(np.int64)
 
 
-def _checked(item: Any, axis: int, length: int) -> Any:
+def _check_item(item: Any, axis: int, length: int) -> Any:
     """Return an item counted from the start of the axis, after checking its bounds."""
     if isinstance(item, slice):
         return item
@@ -415,7 +415,7 @@ def _checked(item: Any, axis: int, length: int) -> Any:
     return np.where(item < 0, item + length, item)
 
 
-def _followed(source: _Source, rules: list[_Source], shape: list[int]) -> _Source:
+def _follow_source(source: _Source, rules: list[_Source], shape: list[int]) -> _Source:
     """Return the source of an array axis for a new view. ``rules`` map its indices to the old."""
     if isinstance(source, _Range):
         if source.dim is None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Batch", "Grid", "Unplanned", "planned"]
+__all__ = ["Batch", "Grid", "Unplanned", "plan_batch"]
 
 # (byte getter, array spec, selection in the chunk, selection in the result, whether the chunk is
 # complete)
@@ -108,11 +108,11 @@ class Planned:
 
     def count(self, chunk: tuple[int, ...]) -> int:
         """Return the maximum number of chunks of this shape that are touched."""
-        counts = (_touched(*of_axis) for of_axis in zip(self.selection, chunk, strict=True))
+        counts = (_count_touched(*of_axis) for of_axis in zip(self.selection, chunk, strict=True))
         return max(counts, default=1) if self.meaning == "coordinates" else math.prod(counts)
 
 
-def _touched(selected: Any, length: int) -> int:
+def _count_touched(selected: Any, length: int) -> int:
     """Return the number of touched chunks along an axis. For a list, this is an upper bound."""
     if isinstance(selected, slice):
         if selected.step > length:
@@ -121,7 +121,7 @@ def _touched(selected: Any, length: int) -> int:
     return 1 if isinstance(selected, int) else len(selected)
 
 
-def planned(
+def plan_batch(
     batch: Batch, grid: Grid, prefix: str, drop_axes: tuple[int, ...], *, write: bool = False
 ) -> Planned:
     """Return the batch as one selection of the array, with exactly the batch's elements.
@@ -129,10 +129,10 @@ def planned(
     Raises `Unplanned` if there is none, or if the batch has an unexpected form.
     """
     if not grid.is_regular:
-        grid = _grown(batch, grid, prefix)
+        grid = _grow_grid(batch, grid, prefix)
     found = None
     if not drop_axes and len(batch) == 1:
-        found = _one(batch[0], grid, prefix, write)
+        found = _plan_one_chunk(batch[0], grid, prefix, write)
     elif not drop_axes and len(batch) > 4:
         found = _block(batch, grid, prefix, write)
     if found is not None:
@@ -166,7 +166,7 @@ def _coordinates(path: str, grid: Grid, prefix: str) -> tuple[int, ...]:
     return where
 
 
-def _grown(batch: Batch, grid: Grid, prefix: str) -> Grid:
+def _grow_grid(batch: Batch, grid: Grid, prefix: str) -> Grid:
     """Return the grid with the chunks that a resize added.
 
     zarr-python does not tell a pipeline about them, only the lengths of the chunks in a batch. The
@@ -187,7 +187,7 @@ def _grown(batch: Batch, grid: Grid, prefix: str) -> Grid:
     return grid._replace(axes=tuple(axes))
 
 
-def _one(item: Any, grid: Grid, prefix: str, write: bool) -> Planned | None:
+def _plan_one_chunk(item: Any, grid: Grid, prefix: str, write: bool) -> Planned | None:
     """Plan a batch of one chunk, selected by numbers and ranges; ``None`` for other batches.
 
     For small requests planning is the slowest part, and this function halves the time.
@@ -235,7 +235,7 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
     if not len(first) == len(last) == len(grid.axes) > 0:
         return None
     counts = [b - a + 1 for a, b in zip(first, last, strict=True)]
-    if min(counts) < 1 or math.prod(counts) != len(batch) or (write and not _inside(last, grid)):
+    if min(counts) < 1 or math.prod(counts) != len(batch) or (write and not _is_inside(last, grid)):
         return None
     names: list[list[str]] = []
     chunks: list[list[Any]] = []
@@ -279,7 +279,7 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
     except ValueError:
         # Comparing lists of indices is ambiguous: the batch is of another kind.
         return None
-    array_shape = grid.shape if _inside(last, grid) else _whole_chunks(grid, last)
+    array_shape = grid.shape if _is_inside(last, grid) else _whole_chunks(grid, last)
     return Planned("orthogonal", tuple(selection), tuple(shape), array_shape, grid.axes)
 
 
@@ -317,8 +317,8 @@ def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: boo
             else:
                 raise Unplanned("a result of fewer axes")
             known = axes[axis].setdefault(where[axis], (selected, target))
-            if (known[0] is not selected and not _same(known[0], selected)) or (
-                known[1] is not target and not _same(known[1], target)
+            if (known[0] is not selected and not _same_selection(known[0], selected)) or (
+                known[1] is not target and not _same_selection(known[1], target)
             ):
                 raise Unplanned("chunks whose selections differ")
         if place != len(out):
@@ -328,23 +328,23 @@ def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: boo
         raise Unplanned("chunks that are no block")
     selection, shape = [], []
     for spans, lengths in zip(axes, grid.axes, strict=True):
-        picked, count = _along(spans, lengths)
+        picked, count = _combine_axis(spans, lengths)
         selection.append(picked)
         if count is not None:
             shape.append(count)
     highest = [max(spans) for spans in axes]
-    agrees = _inside(highest, grid) or (write and _agrees(items, axes, grid))
+    agrees = _is_inside(highest, grid) or (write and _agrees(items, axes, grid))
     array_shape = grid.shape if agrees else _whole_chunks(grid, highest)
     return Planned("orthogonal", tuple(selection), tuple(shape), array_shape, grid.axes)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same_selection(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return type(one) is type(other) and one.dtype == other.dtype and np.array_equal(one, other)
     return type(one) is type(other) and bool(one == other)
 
 
-def _along(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[Any, int | None]:
+def _combine_axis(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[Any, int | None]:
     """Return the combined selection along an axis and its length; ``None``: the axis is dropped."""
     ((at, (selected, target)), *more) = spans.items()
     if target is None:
@@ -420,7 +420,7 @@ def _whole_chunks(grid: Grid, highest: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-def _inside(highest: Sequence[int], grid: Grid) -> bool:
+def _is_inside(highest: Sequence[int], grid: Grid) -> bool:
     """Return True if all chunks up to this one are inside the array."""
     known = zip(highest, grid.axes, grid.shape, strict=True)
     return all(axis.start(at) + axis.length(at) <= extent for at, axis, extent in known)

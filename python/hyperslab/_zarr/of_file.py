@@ -158,7 +158,7 @@ class ArrayObjects:
         return tuple(-(-n // step) for n, step in zip(shape, self._chunks, strict=True))
 
     @Once
-    def _stored(self) -> npt.NDArray[Any]:
+    def _stored_positions(self) -> npt.NDArray[Any]:
         """The positions of the stored chunks, in C order."""
         return self._array.chunk_index()
 
@@ -176,14 +176,14 @@ class ArrayObjects:
         start = tuple(at * step for at, step in zip(index, self._chunks, strict=True))
         if self._keeps_bytes:
             number = np.ravel_multi_index(index, own)
-            at = int(np.searchsorted(self._stored["number"], number))
-            is_stored = at < len(self._stored) and self._stored["number"][at] == number
+            at = int(np.searchsorted(self._stored_positions["number"], number))
+            is_stored = at < len(self._stored_positions) and self._stored_positions["number"][at] == number
             if not is_stored and not self._fills_differ:
                 return None
-            row = self._stored[at] if is_stored else None
+            row = self._stored_positions[at] if is_stored else None
             if row is not None and not row["filter_mask"] and not self._is_padded(index):
                 return self._array._stored_bytes(int(row["offset"]), int(row["size"]))
-        return self._encoded(start)
+        return self._encode_chunk(start)
 
     def _is_padded(self, index: tuple[int, ...]) -> bool:
         """Return True if stored elements past the array's end are not the document's fill value."""
@@ -204,14 +204,14 @@ class ArrayObjects:
         Zarr's encoding. ``None``: the stored bytes do not form chunks.
         """
         if self._keeps_bytes:
-            found, own = self._stored, self._counts(self._own_shape)
+            found, own = self._stored_positions, self._counts(self._own_shape)
             numbers, offsets, sizes = found["number"], found["offset"], found["size"]
             is_plain = found["filter_mask"] == 0
             if self._fills_differ:
                 # Absent chunks are copied, and chunks at the end.
                 all_of_them = np.arange(math.prod(own))
-                offsets, sizes = (_spread(values, numbers, all_of_them) for values in (offsets, sizes))
-                is_plain = _spread(is_plain, numbers, all_of_them)
+                offsets, sizes = (_scatter(values, numbers, all_of_them) for values in (offsets, sizes))
+                is_plain = _scatter(is_plain, numbers, all_of_them)
                 numbers = all_of_them
                 padded = [self._is_padded(index) for index in np.ndindex(own)]
                 is_plain &= ~np.array(padded, bool)
@@ -224,7 +224,7 @@ class ArrayObjects:
             return None
         return np.array([0]), np.array([offset]), np.array([self.nbytes]), np.array([True])
 
-    def _encoded(self, start: tuple[int, ...]) -> bytes | None:
+    def _encode_chunk(self, start: tuple[int, ...]) -> bytes | None:
         """Decode a chunk, and encode it in the encoding of the metadata."""
         stop = (min(a + b, n) for a, b, n in zip(start, self._chunks, self._own_shape, strict=True))
         place = tuple(slice(a, b) for a, b in zip(start, stop, strict=True))
@@ -255,7 +255,7 @@ class ArrayObjects:
         return [str(n) for n in range(self.counts[len(given)])]
 
 
-def _spread(values: npt.NDArray[Any], numbers: npt.NDArray[Any], of: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _scatter(values: npt.NDArray[Any], numbers: npt.NDArray[Any], of: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values at the indices ``numbers``, and zeros elsewhere."""
     found = np.zeros(len(of), values.dtype)
     found[numbers] = values

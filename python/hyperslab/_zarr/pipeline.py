@@ -29,7 +29,7 @@ from zarr.storage import StorePath
 from hyperslab import _native
 from hyperslab._core.array import Array
 from hyperslab._core.array_config import ArrayConfig
-from hyperslab._zarr.batches import Batch, Edges, Grid, Planned, Steps, Unplanned, planned
+from hyperslab._zarr.batches import Batch, Edges, Grid, Planned, Steps, Unplanned, plan_batch
 from hyperslab._zarr.stores import EngineStore, engine_store
 from hyperslab.errors import HyperslabError, StoreError, UnsupportedError
 
@@ -211,7 +211,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         is_ours = _is_alone(out)
         try:
             values = _memory(batch, out)
-            selected, engine = self._prepared(batch, drop_axes, write=False)
+            selected, engine = self._prepare(batch, drop_axes, write=False)
             if selected.shape != values.shape:
                 raise Unplanned(_mismatch(engine.dtype, values))
             fields = [] if _are_alike(engine.dtype, values.dtype) else _fields(engine.dtype, values)
@@ -251,7 +251,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             return
         try:
             values = _memory(batch, value)
-            selected, engine = self._prepared(batch, drop_axes, write=True)
+            selected, engine = self._prepare(batch, drop_axes, write=True)
             if values.shape not in ((), selected.shape) or engine.dtype.kind != values.dtype.kind:
                 raise Unplanned(_mismatch(engine.dtype, values))
         except Unplanned as why:
@@ -309,11 +309,11 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         finally:
             _calls.discard(call)
 
-    def _prepared(self, batch: Batch, drop_axes: tuple[int, ...], *, write: bool) -> tuple[Planned, _Engine]:
+    def _prepare(self, batch: Batch, drop_axes: tuple[int, ...], *, write: bool) -> tuple[Planned, _Engine]:
         """Return the batch as a selection, and its array."""
         if self._grid is None:
             if self._refusal is None:
-                self._grid, self._refusal = _known(self._metadata)
+                self._grid, self._refusal = _known_grid(self._metadata)
             if self._grid is None:
                 raise Unplanned(self._refusal)
         grid = self._grid
@@ -332,14 +332,14 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         if self._prefix is None:
             above = getter.path.rsplit("/", grid.key_parts)
             self._prefix = f"{above[0]}/" if len(above) > grid.key_parts else ""
-        selected = planned(batch, grid, self._prefix, drop_axes, write=write)
+        selected = plan_batch(batch, grid, self._prefix, drop_axes, write=write)
         found = engine_store(store, asyncio.get_running_loop())
         config = spec.config
         key = (id(found), selected.array_shape, selected.axes, config.write_empty_chunks, config.order)
         engine = self._arrays.get(key)
         if engine is None:
             try:
-                engine = _opened(self._metadata, found, self._prefix, selected, config)
+                engine = _open_array(self._metadata, found, self._prefix, selected, config)
             except (HyperslabError, ValueError, TypeError) as error:
                 self._grid, self._refusal = None, str(error)
                 raise Unplanned(str(error)) from None
@@ -382,11 +382,11 @@ def _default_pipeline(metadata: Any) -> BatchedCodecPipeline:
     return BatchedCodecPipeline.from_codecs(evolved)
 
 
-def _known(metadata: Any) -> tuple[Grid | None, str | None]:
+def _known_grid(metadata: Any) -> tuple[Grid | None, str | None]:
     """Return the grid of an array that the engine can read, or the reason why it cannot."""
     if metadata is None:
         return None, "codecs without an array"
-    foreign = next((name for codec in _codecs(metadata) if (name := _foreign(codec))), None)
+    foreign = next((name for codec in _codecs(metadata) if (name := _foreign_codec(codec))), None)
     if foreign is not None:
         return None, f"codec {foreign}"
     if isinstance(metadata, ArrayV2Metadata):
@@ -426,7 +426,7 @@ def _codecs(metadata: Any) -> Iterator[Any]:
             remaining += [*codec.codecs, *codec.index_codecs]
 
 
-def _foreign(codec: Any) -> str | None:
+def _foreign_codec(codec: Any) -> str | None:
     """Return the class of a codec that is neither zarr-python's nor numcodecs'.
 
     Its name in the metadata says nothing about what the class does.
@@ -453,7 +453,7 @@ class _Engine(NamedTuple):
         return self.found.is_near
 
 
-def _opened(metadata: Any, found: EngineStore, prefix: str, selected: Planned, config: Any) -> _Engine:
+def _open_array(metadata: Any, found: EngineStore, prefix: str, selected: Planned, config: Any) -> _Engine:
     """Open the array of the metadata, with the shape and chunks of a selection."""
     store = found.store
     path = f"{found.path}{prefix}".rstrip("/")

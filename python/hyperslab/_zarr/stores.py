@@ -49,7 +49,7 @@ def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> EngineStore:
         found = _known.get(key)
         if found is not None and found[0]() is store:
             return found[1]
-    made = _ours(store)
+    made = _native_store(store)
     key = (id(store), 0)
     if made is None:
         key = (id(store), id(loop))
@@ -61,7 +61,7 @@ def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> EngineStore:
     return made
 
 
-def _ours(store: Any) -> EngineStore | None:
+def _native_store(store: Any) -> EngineStore | None:
     """Return a native store for the same objects.
 
     Only for the exact classes of zarr-python and hyperslab. A subclass may behave differently, so

@@ -130,7 +130,7 @@ unsafe fn copy_runs<T: Unit, const SWAP: bool>(
         unsafe {
             if axis.len == 1 {
                 let value = src.cast::<T>().read_unaligned();
-                dst.cast::<T>().write_unaligned(if SWAP { value.reversed() } else { value });
+                dst.cast::<T>().write_unaligned(if SWAP { value.reverse_bytes() } else { value });
             } else if !SWAP && axis.dst == size && axis.src == size {
                 std::ptr::copy_nonoverlapping(src, dst, axis.len * size_of::<T>());
             } else {

@@ -22,7 +22,7 @@ pub(crate) const MOST: u64 = 1 << (64 - LEN_BITS);
 
 impl PlacedStretch {
     /// Number of the first point in the result.
-    pub(crate) fn out(self) -> u64 {
+    pub(crate) fn result_index(self) -> u64 {
         self.out >> LEN_BITS
     }
 
@@ -54,6 +54,6 @@ impl Places<'_> {
 
     /// First byte of an entry in the caller's memory.
     pub(crate) fn memory(&self, entry: PlacedStretch) -> isize {
-        self.stride.wrapping_mul(entry.out() as isize)
+        self.stride.wrapping_mul(entry.result_index() as isize)
     }
 }

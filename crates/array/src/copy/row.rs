@@ -22,7 +22,7 @@ pub(crate) unsafe fn copy_row<T: Unit, const SWAP: bool>(axis: Axis, dst: *mut u
             // SAFETY: index i of the row.
             unsafe {
                 let value = src.offset(i * src_step).cast::<T>().read_unaligned();
-                let value = if SWAP { value.reversed() } else { value };
+                let value = if SWAP { value.reverse_bytes() } else { value };
                 dst.offset(i * dst_step).cast::<T>().write_unaligned(value);
             }
         }

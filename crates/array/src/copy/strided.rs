@@ -60,7 +60,7 @@ impl Region {
     }
 
     /// Returns the length if both sides are one run of bytes in the same order.
-    pub(crate) fn contiguous(&self) -> Option<usize> {
+    pub(crate) fn contiguous_len(&self) -> Option<usize> {
         let unit = self.unit as isize;
         match self.axes.as_slice() {
             _ if self.empty => Some(0),
@@ -459,12 +459,12 @@ mod tests {
     fn contiguous_regions_become_one_run() {
         let strides = c_strides(&[4, 5, 6], 4);
         let region = Region::new(&[4, 5, 6], &strides, &strides, 4, 1);
-        assert_eq!(region.contiguous(), Some(480));
+        assert_eq!(region.contiguous_len(), Some(480));
         let region = Region::new(&[4, 5, 3], &strides, &strides, 4, 1);
-        assert_eq!((region.contiguous(), region.row(), region.axes.len()), (None, Some(12), 2));
+        assert_eq!((region.contiguous_len(), region.row(), region.axes.len()), (None, Some(12), 2));
         let region = Region::new(&[1, 1, 1], &strides, &strides, 4, 1);
-        assert_eq!(region.contiguous(), Some(4));
+        assert_eq!(region.contiguous_len(), Some(4));
         let region = Region::new(&[2], &[12], &[12], 12, 1);
-        assert_eq!(region.contiguous(), Some(24));
+        assert_eq!(region.contiguous_len(), Some(24));
     }
 }

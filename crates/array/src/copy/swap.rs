@@ -55,7 +55,7 @@ unsafe fn plain<T: Unit>(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: unit i of both sides; it is read before it is written.
         unsafe {
             let unit = src.cast::<T>().add(i).read_unaligned();
-            dst.cast::<T>().add(i).write_unaligned(unit.reversed());
+            dst.cast::<T>().add(i).write_unaligned(unit.reverse_bytes());
         }
     }
 }

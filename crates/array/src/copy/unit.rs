@@ -2,7 +2,7 @@
 
 /// A unit of 1, 2, 4, 8 or 16 bytes.
 pub(crate) trait Unit: Copy + PartialEq {
-    fn reversed(self) -> Self;
+    fn reverse_bytes(self) -> Self;
 
     /// Interleaves the units of two registers: first of the lower halves, then of the upper halves.
     fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]);
@@ -13,7 +13,7 @@ pub(crate) trait Unit: Copy + PartialEq {
 macro_rules! unit {
     ($($t:ty, $low:ident, $high:ident;)*) => { $(impl Unit for $t {
         #[inline(always)]
-        fn reversed(self) -> Self { self.swap_bytes() }
+        fn reverse_bytes(self) -> Self { self.swap_bytes() }
 
         #[inline(always)]
         fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]) {
@@ -45,7 +45,7 @@ unit! {
 
 impl Unit for u128 {
     #[inline(always)]
-    fn reversed(self) -> Self {
+    fn reverse_bytes(self) -> Self {
         self.swap_bytes()
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
-    left: Condvar,
+    place_freed: Condvar,
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Inside<'g>(&'g Gate);
 impl Gate {
     /// A gate for at most `most` threads at a time, at least one.
     pub(crate) fn new(most: usize) -> Self {
-        Gate { state: Mutex::new(State { free: most.max(1), waiting: 0 }), left: Condvar::new() }
+        Gate { state: Mutex::new(State { free: most.max(1), waiting: 0 }), place_freed: Condvar::new() }
     }
 
     /// Waits for a free place. Threads inside wait for nothing, so the wait is short.
@@ -37,7 +37,7 @@ impl Gate {
         let mut state = self.lock();
         while state.free == 0 {
             state.waiting += 1;
-            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.place_freed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
         }
         state.free -= 1;
@@ -54,7 +54,7 @@ impl Drop for Inside<'_> {
         let mut state = self.0.lock();
         state.free += 1;
         if state.waiting > 0 {
-            self.0.left.notify_one();
+            self.0.place_freed.notify_one();
         }
     }
 }

@@ -58,7 +58,7 @@ impl Scratch {
 /// Makes `slot` hold at least `len` bytes, and returns the first `len`, with stale contents.
 ///
 /// `None` if there is no memory.
-pub(crate) fn sized(slot: &mut Option<Memory>, len: usize) -> Option<&mut [u8]> {
+pub(crate) fn resize_slot(slot: &mut Option<Memory>, len: usize) -> Option<&mut [u8]> {
     if slot.as_ref().is_none_or(|memory| memory.len() < len) {
         *slot = None;
         *slot = Some(Memory::dirty(len)?);

@@ -90,7 +90,7 @@ pub(crate) fn work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
 /// Number of threads that a request with this much work is worth, at most `limit`.
 ///
 /// With less work than `inline`, it is one.
-pub(crate) fn worthwhile(work: u64, inline: u64, tasks: usize, limit: usize) -> usize {
+pub(crate) fn worthwhile_threads(work: u64, inline: u64, tasks: usize, limit: usize) -> usize {
     limit.min(tasks).min((work / inline) as usize + 1)
 }
 
@@ -138,7 +138,7 @@ impl Waited {
     /// Returns `true` if the thread must have waited for a disk or a network.
     ///
     /// The wait must be long, and a large part of the thread's time.
-    fn long(&self) -> bool {
+    fn is_long(&self) -> bool {
         let (passed, used) = (self.start.elapsed(), Used::now());
         let waited = passed.saturating_sub(used.ran.saturating_sub(self.begun.ran));
         used.waits > self.begun.waits && waited > WAITED && waited > passed / costs::WAITED_SHARE
@@ -185,13 +185,13 @@ pub(crate) fn run_tasks(
     // would only make these threads wait for each other.
     let limit = if work < costs::SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
     let inline = if pool.is_awake() { costs::INLINE_WORK / 4 } else { costs::INLINE_WORK };
-    let threads = worthwhile(work, inline, count, limit);
-    let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted(layout));
+    let threads = worthwhile_threads(work, inline, count, limit);
+    let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted_error(layout));
     // Measure only if more threads could come, even with a single core: it takes a system call.
-    let is_much = worthwhile(work, inline, count, limit.max(2)) > 1;
+    let is_much = worthwhile_threads(work, inline, count, limit.max(2)) > 1;
     let waited = (is_much && waiting > limit && others == 0).then(Waited::new);
     let more = || {
-        let most = if waited.as_ref().is_some_and(Waited::long) { waiting.min(count) } else { 0 };
+        let most = if waited.as_ref().is_some_and(Waited::is_long) { waiting.min(count) } else { 0 };
         most.saturating_sub(threads)
     };
     let outcome = pool.run(count, threads, &more, &task, &interrupted);
@@ -259,7 +259,7 @@ pub(crate) fn key<'k>(layout: &ArrayLayout, task: &Task, key: &'k str) -> Result
 
 pub(crate) fn store_error(layout: &ArrayLayout, task: &Task, source: StoreError) -> ArrayError {
     if matches!(source, StoreError::Interrupted { .. }) {
-        return interrupted(layout);
+        return interrupted_error(layout);
     }
     ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source: source.into() }
 }
@@ -285,7 +285,7 @@ pub(crate) fn or_again(done: Result<bool, ArrayError>, changes: &mut usize) -> R
 }
 
 /// The error of a request that was asked to stop.
-pub(crate) fn interrupted(layout: &ArrayLayout) -> ArrayError {
+pub(crate) fn interrupted_error(layout: &ArrayLayout) -> ArrayError {
     ArrayError::Interrupted { array: layout.name().into() }
 }
 

@@ -96,8 +96,8 @@ impl ChunkEncoding {
     }
 
     /// The encoding of chunks written without some codecs: bit `i` means the `i`-th of the chain.
-    pub(crate) fn without(&self, skipped: u32) -> Self {
-        ChunkEncoding { chain: self.chain.without(skipped), ..self.clone() }
+    pub(crate) fn without_codecs(&self, skipped: u32) -> Self {
+        ChunkEncoding { chain: self.chain.without_codecs(skipped), ..self.clone() }
     }
 
     /// Binds variable-length elements to `heap`, which holds their bytes.

@@ -15,12 +15,12 @@ pub struct ChunkGrid {
     /// Length of the longest chunk along each axis.
     chunk: Dims,
     /// The runs of each axis, at least one per axis; `None` if the grid is regular.
-    runs: Option<Arc<[Vec<Run>]>>,
+    runs: Option<Arc<[Vec<EqualChunks>]>>,
 }
 
 /// Consecutive chunks of one length along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct EqualChunks {
     /// Number of the first chunk.
     pub(crate) chunk: u64,
     /// First element of the first chunk.
@@ -44,7 +44,7 @@ impl ChunkGrid {
     pub fn rectilinear(axes: &[Vec<(u64, u64)>]) -> Option<Self> {
         let (mut chunk, mut all) = (Dims::new(), Vec::new());
         for axis in axes {
-            let (mut runs, mut number, mut start): (Vec<Run>, u64, u64) = (Vec::new(), 0, 0);
+            let (mut runs, mut number, mut start): (Vec<EqualChunks>, u64, u64) = (Vec::new(), 0, 0);
             for (size, count) in axis.iter().copied() {
                 let end =
                     size.checked_mul(count)?.checked_add(start).filter(|end| *end <= i64::MAX as u64)?;
@@ -53,7 +53,7 @@ impl ChunkGrid {
                 }
                 match runs.last_mut() {
                     Some(last) if last.size == size => last.end = end,
-                    _ => runs.push(Run { chunk: number, start, size, end }),
+                    _ => runs.push(EqualChunks { chunk: number, start, size, end }),
                 }
                 (number, start) = (number + count, end);
             }
@@ -70,7 +70,7 @@ impl ChunkGrid {
 
     /// Appends an axis with a single chunk of length `len`.
     pub(crate) fn with_axis(&self, len: u64) -> Self {
-        let whole = Run { chunk: 0, start: 0, size: len, end: len };
+        let whole = EqualChunks { chunk: 0, start: 0, size: len, end: len };
         let runs = self.runs.as_ref().map(|axes| axes.iter().cloned().chain([vec![whole]]).collect());
         ChunkGrid { chunk: self.chunk.iter().copied().chain([len]).collect(), runs }
     }
@@ -125,7 +125,7 @@ impl ChunkGrid {
     }
 
     /// Number of elements of chunk `index` inside an axis of `extent` elements.
-    pub fn inside(&self, axis: usize, index: u64, extent: u64) -> u64 {
+    pub fn len_inside(&self, axis: usize, index: u64, extent: u64) -> u64 {
         if self.runs.is_some() {
             return extent.saturating_sub(self.start(axis, index)).min(self.size(axis, index));
         }
@@ -141,12 +141,12 @@ impl ChunkGrid {
     }
 
     /// The runs of an axis of a rectilinear grid, in order.
-    pub(crate) fn runs(&self, axis: usize) -> Option<&[Run]> {
+    pub(crate) fn runs(&self, axis: usize) -> Option<&[EqualChunks]> {
         self.runs.as_ref().map(|axes| axes[axis].as_slice())
     }
 
     /// The last run of an axis for which `is_before` is true, as for all runs before it.
-    fn run(&self, axis: usize, is_before: impl Fn(&Run) -> bool) -> Option<&Run> {
+    fn run(&self, axis: usize, is_before: impl Fn(&EqualChunks) -> bool) -> Option<&EqualChunks> {
         let runs = self.runs(axis)?;
         runs.get(runs.partition_point(is_before).saturating_sub(1))
     }
@@ -187,7 +187,7 @@ mod tests {
             for (index, size) in sizes.iter().enumerate() {
                 let index = index as u64;
                 prop_assert_eq!((grid.start(0, index), grid.size(0, index)), (start, *size));
-                prop_assert_eq!(grid.inside(0, index, extent), extent.saturating_sub(start).min(*size));
+                prop_assert_eq!(grid.len_inside(0, index, extent), extent.saturating_sub(start).min(*size));
                 (start..start + size).for_each(|element| assert_eq!(grid.index_of(0, element), index));
                 count += u64::from(start < extent);
                 start += size;

@@ -52,12 +52,12 @@ pub struct ArrayLayout {
     origin: Option<Arc<dyn Origin>>,
     /// Made on first use.
     decoding: Lazy<Arc<str>>,
-    /// See [`ArrayLayout::without`].
+    /// See [`ArrayLayout::without_skipped_codecs`].
     without: [Lazy<(u32, Arc<ArrayLayout>)>; KEPT],
 }
 
-/// Number of layouts that [`ArrayLayout::without`] keeps. More sets of left-out codecs are not in
-/// use.
+/// Number of layouts that [`ArrayLayout::without_skipped_codecs`] keeps. More sets of left-out
+/// codecs are not in use.
 const KEPT: usize = 4;
 
 impl ArrayLayout {
@@ -294,7 +294,7 @@ impl ArrayLayout {
     /// Returns the layout for a chunk that was written without some codecs ([`Location::Range`]).
     ///
     /// `None` if no codec was left out.
-    pub(crate) fn without(&self, location: Location) -> Option<Arc<ArrayLayout>> {
+    pub(crate) fn without_skipped_codecs(&self, location: Location) -> Option<Arc<ArrayLayout>> {
         let Location::Range { skipped, .. } = location else { return None };
         // Ignore bits beyond the codecs.
         let codecs = u32::try_from(self.encoding.chain().codecs().len()).unwrap_or(u32::MAX);
@@ -303,7 +303,7 @@ impl ArrayLayout {
             return None;
         }
         let made = || {
-            let (encoding, decoding) = (self.encoding.without(skipped), Lazy::new());
+            let (encoding, decoding) = (self.encoding.without_codecs(skipped), Lazy::new());
             Arc::new(ArrayLayout { encoding, decoding, without: Default::default(), ..self.clone() })
         };
         let found = self.without.iter().find_map(|place| {

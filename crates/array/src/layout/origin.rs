@@ -14,12 +14,12 @@ pub trait Origin: Debug + Send + Sync {
     fn is_known(&self) -> bool;
 
     /// Looks at the place from which the array was opened.
-    fn look(&self) -> Result<Seen, LocateError>;
+    fn look(&self) -> Result<OriginState, LocateError>;
 }
 
 /// Result of [`Origin::look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum OriginState {
     /// The same array as at the last look, as far as can be told.
     Same,
     /// Another array, whose chunks are stored in the same way. It counts as the array from here on.

@@ -344,7 +344,7 @@ impl Ascending {
     }
 
     /// The selected elements within `start..end`; [`Interval::at`] counts from `start`.
-    pub(crate) fn among(&self, start: u64, end: u64) -> Option<Interval> {
+    pub(crate) fn intersect_range(&self, start: u64, end: u64) -> Option<Interval> {
         let out = start.saturating_sub(self.lowest).div_ceil(self.step);
         let first = self.lowest.checked_add(out.checked_mul(self.step)?)?;
         if out >= self.len || first >= end {
@@ -366,7 +366,7 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
         return Intervals::new();
     }
     if blocks.is_dense() {
-        return selected.among(start, start + len).into_iter().collect();
+        return selected.intersect_range(start, start + len).into_iter().collect();
     }
     let count = blocks.count();
     let first = selected.lowest.saturating_sub(start) / stride;
@@ -377,7 +377,7 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
     if last - first < block {
         let of_block = |number: u64| {
             let begin = start + number * stride;
-            let run = selected.among(begin, begin + block.min(len - number * block))?;
+            let run = selected.intersect_range(begin, begin + block.min(len - number * block))?;
             Some(Interval { at: run.at + number * block, ..run })
         };
         return (first..=last).filter_map(of_block).collect();
@@ -419,7 +419,7 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
 }
 
 /// Maps a run of element numbers in `blocks` to runs of positions along the blocks' axis.
-pub(crate) fn through(blocks: &Blocks, run: Interval) -> Intervals {
+pub(crate) fn map_through_blocks(blocks: &Blocks, run: Interval) -> Intervals {
     let Blocks { start, stride, block, .. } = *blocks;
     if blocks.is_dense() {
         return smallvec![Interval { at: start + run.at, ..run }];
@@ -527,7 +527,7 @@ mod tests {
             let run = Interval { out: 7, out_step, at, at_step, len };
             let expected: Vec<(u64, u64)> =
                 (0..len).map(|i| (7 + i * out_step, numbers[(at + i * at_step) as usize])).collect();
-            prop_assert_eq!(told(&through(&blocks, run)), expected);
+            prop_assert_eq!(told(&map_through_blocks(&blocks, run)), expected);
         }
 
         #[test]
@@ -560,7 +560,7 @@ mod tests {
         assert_eq!(meet(&blocks, all).len(), 3);
         assert_eq!(meet(&blocks, Ascending { lowest: 7, step: 12345, len: 1 << 40 }).len(), 3);
         let dense = Interval { out: 0, out_step: 1, at: 0, at_step: 1, len: 3 << 40 };
-        assert_eq!(through(&blocks, dense).len(), 3);
+        assert_eq!(map_through_blocks(&blocks, dense).len(), 3);
     }
 
     #[test]

@@ -30,7 +30,7 @@ const KEPT: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct ChunkShapes {
     make: Arc<dyn MakeEncoding>,
-    kept: Arc<Mutex<HashMap<Dims, ChunkEncoding>>>,
+    encodings: Arc<Mutex<HashMap<Dims, ChunkEncoding>>>,
     /// The bytes of variable-length elements, for one request.
     heap: Option<Arc<Heap>>,
     /// Layouts of chunks, by shape. In all else they equal the one layout that owns this value.
@@ -40,15 +40,15 @@ pub(crate) struct ChunkShapes {
 /// A clone is for another layout: it shares the encodings and makes its own layouts of chunks.
 impl Clone for ChunkShapes {
     fn clone(&self) -> Self {
-        let ChunkShapes { make, kept, heap, .. } = self;
+        let ChunkShapes { make, encodings: kept, heap, .. } = self;
         let (make, kept, heap) = (make.clone(), kept.clone(), heap.clone());
-        ChunkShapes { make, kept, heap, layouts: Mutex::default() }
+        ChunkShapes { make, encodings: kept, heap, layouts: Mutex::default() }
     }
 }
 
 impl ChunkShapes {
     pub(crate) fn new(make: Arc<dyn MakeEncoding>) -> Self {
-        ChunkShapes { make, kept: Arc::default(), heap: None, layouts: Mutex::default() }
+        ChunkShapes { make, encodings: Arc::default(), heap: None, layouts: Mutex::default() }
     }
 
     /// Binds variable-length elements to `heap`, which holds their bytes.
@@ -87,12 +87,12 @@ impl ChunkShapes {
 
     /// Returns the encoding of chunks of a shape. Fails like [`MakeEncoding::make`].
     fn encoding(&self, shape: &[u64]) -> Result<ChunkEncoding, String> {
-        let found = self.kept.lock().get(shape).cloned();
+        let found = self.encodings.lock().get(shape).cloned();
         let encoding = match found {
             Some(encoding) => encoding,
             None => {
                 let made = self.make.make(shape)?;
-                let mut kept = self.kept.lock();
+                let mut kept = self.encodings.lock();
                 let mut replaced = None;
                 if kept.len() < KEPT {
                     replaced = kept.insert(shape.into(), made.clone());

@@ -298,7 +298,7 @@ impl ShardIndex {
     }
 
     /// All inner chunks that exist: number, offset, length.
-    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, u64, u64)> {
+    pub(crate) fn present_chunks(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         let present = |entry: &ByteRange| *entry != (ABSENT, ABSENT);
         self.entries
             .iter()

@@ -100,7 +100,7 @@ impl Sharding {
     ///
     /// `None`: use the first of [`Sharding::levels`]. Fails (with a message) if the index is too
     /// large for memory.
-    pub(crate) fn outermost(&self, place: &[u64]) -> Result<Option<Arc<ShardLevel>>, String> {
+    pub(crate) fn outermost_level(&self, place: &[u64]) -> Result<Option<Arc<ShardLevel>>, String> {
         let (Some(shapes), Some(largest)) = (&self.shapes, self.levels.first()) else { return Ok(None) };
         let shape = self.grid.shape_of(place);
         if let Some(level) = shapes.lock().get(&shape) {

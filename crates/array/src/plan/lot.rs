@@ -19,7 +19,7 @@ pub(crate) struct Lot<'s> {
     /// Chunks that are read one by one.
     pub(crate) alone: Vec<Alone>,
     /// Chunks that a cache holds in decoded form.
-    pub(crate) held: Vec<(FoundChunk, Arc<Memory>)>,
+    pub(crate) cached: Vec<(FoundChunk, Arc<Memory>)>,
     /// Numbers of tasks whose chunks are absent, and the object that would hold each.
     pub(crate) absent: Vec<(usize, usize)>,
     /// Bytes of indexes that were read to locate the chunks.
@@ -99,7 +99,7 @@ impl<'s> Lot<'s> {
         let mut step = |run: Run| each(if direct { Step::Direct(run.chunks) } else { Step::Run(run) });
         runs(&mut self.chunks, gap, longest, &mut step);
         (0..self.alone.len()).map(Step::Alone).for_each(&mut *each);
-        (0..self.held.len()).map(Step::Held).for_each(&mut *each);
+        (0..self.cached.len()).map(Step::Held).for_each(&mut *each);
         let absent = if fill { self.absent.len() } else { 0 };
         let fill = |start| Step::Fill(start..absent.min(start + costs::FILLED));
         (0..absent).step_by(costs::FILLED).map(fill).for_each(each);

@@ -1,8 +1,8 @@
 //! A selection cut along the chunk grid.
 
-pub(crate) mod ahead;
+pub(crate) mod announcer;
+pub(crate) mod axis_memory;
 pub(crate) mod lot;
-pub(crate) mod mapped;
 pub(crate) mod pick;
 pub(crate) mod point_plan;
 pub(crate) mod strategy;
@@ -10,7 +10,7 @@ pub(crate) mod task;
 
 use crate::costs;
 use crate::layout::ArrayLayout;
-use crate::layout::grid::{ChunkGrid, Run};
+use crate::layout::grid::{ChunkGrid, EqualChunks};
 use crate::plan::point_plan::{AllPlaces, MovedPoints, PointPlan};
 use crate::plan::task::Task;
 use crate::select::Selection;
@@ -110,7 +110,7 @@ struct Runs(Vec<Vec<RunPlan>>);
 impl RunPlan {
     /// The parts of an axis of a plan, one for each run with a selected element; and the number of
     /// their spans. `None` if there is no memory.
-    fn all(axis: &AxisPlan, runs: &[Run]) -> Option<(Vec<Self>, u64)> {
+    fn for_runs(axis: &AxisPlan, runs: &[EqualChunks]) -> Option<(Vec<Self>, u64)> {
         let (mut all, mut out, mut spans, mut rest) = (Vec::new(), 0, 0, runs);
         while out < axis.len {
             let element = axis.lowest + out * axis.step;
@@ -196,7 +196,7 @@ impl Plan {
         let mut all = Vec::new();
         self.count = 1;
         for (k, axis) in self.axes.iter_mut().enumerate() {
-            let (parts, spans) = RunPlan::all(axis, grid.runs(k)?)?;
+            let (parts, spans) = RunPlan::for_runs(axis, grid.runs(k)?)?;
             axis.spans = spans;
             self.count = self.count.saturating_mul(usize::try_from(spans).ok()?);
             all.push(parts);
@@ -243,14 +243,14 @@ impl Plan {
     ///
     /// `to` holds the bytes between the chunk's elements per axis of the array. Empty for a task
     /// without points. `None` if there is no memory.
-    pub(crate) fn moved(
+    pub(crate) fn move_points(
         &self,
         layout: &ArrayLayout,
         to: &[isize],
         task: &mut Task,
     ) -> Option<Vec<MovedPoints>> {
         let from = layout.encoding().strides();
-        task.picks.iter_mut().map(|pick| self.points.get(pick.plan)?.moved(pick, from, to)).collect()
+        task.picks.iter_mut().map(|pick| self.points.get(pick.plan)?.move_points(pick, from, to)).collect()
     }
 
     /// Cuts the only chunk of a plan into parts that are tasks, if it is large and has no codecs.

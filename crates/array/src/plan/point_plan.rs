@@ -120,7 +120,7 @@ impl PointPlan {
             cells,
         };
         let entries = plan.cut(points, &chunk, &strides)?;
-        let entries = plan.sorted(entries)?;
+        let entries = plan.sort_entries(entries)?;
         plan.spans = spans(&entries, size, plan.step)?;
         plan.entries = Arc::new(entries);
         Some(plan)
@@ -192,7 +192,7 @@ impl PointPlan {
 
     /// Sorts entries by place, and entries with equal places by their place in the result. `None`
     /// if there is no memory.
-    fn sorted(&self, mut entries: Vec<PlacedStretch>) -> Option<Vec<PlacedStretch>> {
+    fn sort_entries(&self, mut entries: Vec<PlacedStretch>) -> Option<Vec<PlacedStretch>> {
         let chunks = self.objects.iter().chain(&self.per_object).product::<u64>();
         if entries.is_sorted() {
             return Some(entries);
@@ -232,7 +232,7 @@ impl PointPlan {
         if let Some(last) = entries.last_mut()
             && last.place + last.len() * step == place
             && place % self.size >= step.max(1) // in the same chunk
-            && last.out() + last.len() == out
+            && last.result_index() + last.len() == out
             && last.len() + count <= LONGEST
         {
             last.out += count;
@@ -247,7 +247,7 @@ impl PointPlan {
     ///
     /// `from` and `to` are the bytes between elements per axis of the array: `from` in a chunk of
     /// the largest shape, `to` in this chunk. `None` if there is no memory.
-    pub(crate) fn moved(&self, pick: &mut Pick, from: &[isize], to: &[isize]) -> Option<MovedPoints> {
+    pub(crate) fn move_points(&self, pick: &mut Pick, from: &[isize], to: &[isize]) -> Option<MovedPoints> {
         // Divide by the longest stride first: the shorter strides together stay within it.
         let mut axes = self.axes.clone();
         axes.sort_unstable_by_key(|axis| std::cmp::Reverse(from[*axis]));
@@ -366,7 +366,7 @@ impl PointPlan {
                 }
                 if let (Some(first), Some(last)) = (self.axes.first(), self.axes.last()) {
                     task.count[*last] = entry.len();
-                    task.out[*first] = entry.out();
+                    task.out[*first] = entry.result_index();
                 }
             }
             _ => task.picks.push(Pick {

@@ -41,7 +41,7 @@ impl Task {
     pub(crate) fn covers(&self, grid: &ChunkGrid, shape: &[u64]) -> bool {
         let mut axes = self.chunk.iter().zip(&self.count).zip(shape).enumerate();
         self.picks.is_empty()
-            && axes.all(|(k, ((chunk, count), extent))| *count == grid.inside(k, *chunk, *extent))
+            && axes.all(|(k, ((chunk, count), extent))| *count == grid.len_inside(k, *chunk, *extent))
     }
 }
 

@@ -293,9 +293,9 @@ fn next_chunk(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::select::Index;
-    use crate::tests::generated::{index, spec};
     use crate::tests::model::{Spec, Watched, filled, get, on, select};
     use crate::tests::points::chosen;
+    use crate::tests::properties::{index, spec};
     use hyperslab_store::MemoryStore;
     use proptest::prelude::*;
     use std::collections::BTreeSet;

@@ -81,7 +81,7 @@ impl Cuts {
         }
         let (most, chunk) = (from.saturating_add(bounds.most), from.saturating_add(bounds.chunk));
         let free = self.free.as_deref().unwrap_or(&self.ends);
-        let before = last(free, from, wanted).or_else(|| first(free, wanted, most));
+        let before = last_between(free, from, wanted).or_else(|| first(free, wanted, most));
         let whole = || first(&self.ends, from, chunk).filter(|end| *end > wanted);
         // Points jump back and forth. Each smaller part would touch the same chunks: it would hold
         // as much, and decode it again.
@@ -126,7 +126,7 @@ impl Cuts {
 }
 
 /// The last number that is greater than `low` and not greater than `high`.
-fn last(ascending: &[u64], low: u64, high: u64) -> Option<u64> {
+fn last_between(ascending: &[u64], low: u64, high: u64) -> Option<u64> {
     let end = ascending.partition_point(|at| *at <= high);
     ascending[..end].last().copied().filter(|at| *at > low)
 }

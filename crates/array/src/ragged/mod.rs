@@ -1,8 +1,8 @@
 //! Values of variable length: the engine's second kind of output, and how it is made.
 
 pub(crate) mod batches;
+pub(crate) mod builder;
 pub(crate) mod cuts;
-pub(crate) mod growing;
 pub(crate) mod packed;
 pub(crate) mod parts;
 pub(crate) mod read;

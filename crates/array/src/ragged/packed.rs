@@ -24,8 +24,8 @@ const GUESS: usize = SHORT;
 /// Bytes that are copied at once for a short value.
 const SHORT: usize = 16;
 
-/// Passes the values of a range to [`Piece::push`].
-pub type Take<'t, E> = &'t (dyn Fn(Range<usize>, &mut Piece<'_>) -> Result<(), E> + Sync);
+/// Passes the values of a range to [`PackedPiece::push`].
+pub type TakeValues<'t, E> = &'t (dyn Fn(Range<usize>, &mut PackedPiece<'_>) -> Result<(), E> + Sync);
 
 /// Values of variable length for one array, as the engine writes them.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Packed {
     /// Takes values of `shape`, in C order, for the array of `layout`.
     ///
     /// Several threads call `take` at once, for ranges of the values. `take` passes each value of
-    /// its range to [`Piece::push`].
+    /// its range to [`PackedPiece::push`].
     ///
     /// Fails with the error of `take`. Fails with [`ArrayError::Layout`] if elements have a fixed
     /// size. Fails with [`ArrayError::Values`] if there are too few or too many values, if text is
@@ -48,7 +48,7 @@ impl Packed {
     pub fn take<E: From<ArrayError> + Send>(
         layout: &ArrayLayout,
         shape: &[u64],
-        take: Take<'_, E>,
+        take: TakeValues<'_, E>,
     ) -> Result<Packed, E> {
         let vlen = codec(layout)?;
         let none = |bytes| memory_error(layout, "the elements to be written", bytes);
@@ -61,7 +61,7 @@ impl Packed {
         let parts: Vec<_> = cells.chunks_mut(PIECE).collect();
         let pieces = each_part(parts, work, None, &|number, cells: &mut [[u8; Cell::SIZE]]| {
             let (first, len) = (number * PIECE, cells.len());
-            let mut piece = Piece {
+            let mut piece = PackedPiece {
                 buffer: u32::try_from(number + 1).unwrap_or(u32::MAX),
                 bytes: Memory::dirty(len * GUESS).ok_or_else(|| none((len * GUESS) as u64))?,
                 end: 0,
@@ -72,7 +72,7 @@ impl Packed {
                 wrong: None,
             };
             take(first..first + len, &mut piece)?;
-            let Piece { mut bytes, end, cells: left, surplus, wrong, .. } = piece;
+            let PackedPiece { mut bytes, end, cells: left, surplus, wrong, .. } = piece;
             let missing = left.len();
             bytes.resize(end);
             let refuse = |why: String| E::from(ArrayError::Values { array: layout.name().into(), why });
@@ -98,7 +98,7 @@ impl Packed {
 
 /// A run of values on its way to the engine.
 #[derive(Debug)]
-pub struct Piece<'a> {
+pub struct PackedPiece<'a> {
     buffer: u32,
     bytes: Memory,
     end: usize,
@@ -120,7 +120,7 @@ enum Wrong {
     NoMemory(usize),
 }
 
-impl Piece<'_> {
+impl PackedPiece<'_> {
     /// Takes the bytes of the next value.
     #[inline]
     pub fn push(&mut self, value: &[u8]) {
@@ -149,8 +149,8 @@ impl Piece<'_> {
         };
     }
 
-    /// As [`Piece::push`], for a value that is the first `len` of `bytes`. Most values are short,
-    /// and a copy of fixed length is faster.
+    /// As [`PackedPiece::push`], for a value that is the first `len` of `bytes`. Most values are
+    /// short, and a copy of fixed length is faster.
     #[inline]
     pub fn push_short(&mut self, bytes: &[u8; 16], len: usize) {
         let value = bytes.get(..len).unwrap_or(bytes);

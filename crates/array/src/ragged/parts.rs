@@ -35,7 +35,7 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
     };
     let pool = &POOL.get();
     let inline = if pool.is_awake() { costs::INLINE_WORK / 4 } else { costs::INLINE_WORK };
-    let threads = tasks::worthwhile(work, inline, parts.len(), tasks::limit(threads));
+    let threads = tasks::worthwhile_threads(work, inline, parts.len(), tasks::limit(threads));
     pool.run(parts.len(), threads, &|| 0, &task, &|| None)?;
     Ok(parts.into_iter().filter_map(|(_, made)| made.into_inner()).collect())
 }

@@ -161,7 +161,7 @@ impl RaggedOutput {
 
         let work = (values.len() as u64).saturating_add(costs::CELL_WORK * cells.len() as u64);
         let limit = tasks::limit(options.threads);
-        let threads = tasks::worthwhile(work, costs::INLINE_WORK, cells.len(), limit).max(1);
+        let threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, cells.len(), limit).max(1);
         let pieces = if threads == 1 { 1 } else { threads * costs::TURNS };
         let mut left = (cells, values);
         let mut jobs = Vec::with_capacity(pieces);

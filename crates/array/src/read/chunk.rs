@@ -36,7 +36,7 @@ pub(crate) struct ChunkReader<'a> {
     /// First byte of the region in the decoded chunk.
     pub(crate) offset: usize,
     /// The decoded chunk, if a cache holds it.
-    pub(crate) held: Option<Arc<Memory>>,
+    pub(crate) cached: Option<Arc<Memory>>,
     /// `true` if a cache will keep the decoded chunk.
     pub(crate) keep: bool,
     /// `true` if its stored bytes are read together with its neighbours.
@@ -75,8 +75,18 @@ impl<'a> ChunkReader<'a> {
         let keep = request.keep.is_some() && !layout.encoding().chain().stores_decoded();
         let dst = request.target.at(&task.out);
         let strategy = strategies::LAST;
-        let mut this =
-            ChunkReader { strategy, request, layout, dst, places, region, offset, held, keep, joined };
+        let mut this = ChunkReader {
+            strategy,
+            request,
+            layout,
+            dst,
+            places,
+            region,
+            offset,
+            cached: held,
+            keep,
+            joined,
+        };
         this.strategy = strategies::choose(&this, task);
         this
     }
@@ -88,7 +98,7 @@ impl<'a> ChunkReader<'a> {
 
     /// The length of the task if it is one row of bytes, both in the chunk and in the output.
     pub(crate) fn one_row(&self, task: &Task) -> Option<usize> {
-        if task.picks.is_empty() { self.region.contiguous() } else { None }
+        if task.picks.is_empty() { self.region.contiguous_len() } else { None }
     }
 
     /// Reads the task at hand. Returns `true` if the chunk exists.
@@ -111,7 +121,7 @@ impl<'a> ChunkReader<'a> {
     pub(crate) fn is_direct(&self) -> bool {
         self.places.is_empty()
             && self.layout.encoding().swap() == 1
-            && self.region.contiguous().or_else(|| self.region.direct_row()).is_some()
+            && self.region.contiguous_len().or_else(|| self.region.direct_row()).is_some()
     }
 
     /// Adds the ranges of a chunk that goes [straight](ChunkReader::is_direct) to the output.
@@ -127,7 +137,7 @@ impl<'a> ChunkReader<'a> {
                 buf,
             });
         };
-        match (self.region.contiguous(), self.region.direct_row()) {
+        match (self.region.contiguous_len(), self.region.direct_row()) {
             (Some(len), _) => push(len, 0, 0),
             (None, Some(len)) => self.region.for_each_row(&mut |dst, src| push(len, dst, src)),
             (None, None) => {}

@@ -22,7 +22,7 @@ use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
-use crate::plan::ahead::Ahead;
+use crate::plan::announcer::Announcer;
 use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
@@ -31,7 +31,7 @@ use crate::read::flight::Flight;
 use crate::read::lots::Lots;
 use crate::read::request::Request;
 use crate::shard::find::{Finder, ShardPlace};
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
 use hyperslab_store::{Key, Next, Opened, RangeRead};
 use smallvec::SmallVec;
@@ -71,7 +71,7 @@ impl<'a> Request<'a> {
                         let (mut lot, mut steps) = (Lot::default(), Vec::new());
                         self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
                         self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push((0, step)));
-                        let ahead = Ahead::new(layout, std::slice::from_ref(&lot), &steps);
+                        let ahead = Announcer::new(layout, std::slice::from_ref(&lot), &steps);
                         (steps.iter().enumerate()).try_for_each(|(n, (_, step))| {
                             ahead.announce_from(n);
                             self.execute(&lot, step, scratch)
@@ -85,7 +85,7 @@ impl<'a> Request<'a> {
             let chunks: usize = found.iter().map(Lot::to_read).sum();
             let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
             let work = tasks::work(layout, chunks, part);
-            let ahead = Ahead::new(layout, found, steps);
+            let ahead = Announcer::new(layout, found, steps);
             // Before several threads run: they would read ranges that are not announced yet.
             ahead.announce_from(0);
             tasks::run_tasks(layout, steps.len(), work, limits, interrupt, &|number, scratch, _| {
@@ -328,7 +328,7 @@ impl<'a> Request<'a> {
             if std::mem::replace(&mut at_hand, n) != n {
                 shards.shard(numbers.start + n, task);
             }
-            shards.touched(numbers.start + n, task).take(most)
+            shards.touched_chunks(numbers.start + n, task).take(most)
         };
         let of_place = |n: usize| touched(open[places[n].shard], task);
         Finder::new(&there, lot, self.dry).find(&places, of_place)?;
@@ -360,8 +360,8 @@ impl<'a> Request<'a> {
                 continue;
             };
             self.plan.task(self.layout, chunk.number, &mut scratch.task);
-            match self.held(self.layout, &scratch.task, key, location(&chunk), Some(*stamp))? {
-                Some(memory) => lot.held.push((chunk, memory)),
+            match self.cached_chunk(self.layout, &scratch.task, key, location(&chunk), Some(*stamp))? {
+                Some(memory) => lot.cached.push((chunk, memory)),
                 None => left.push(chunk),
             }
         }
@@ -445,14 +445,14 @@ impl<'a> Request<'a> {
         scratch: &mut Scratch,
         then: impl FnOnce(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
     ) -> Result<T, ArrayError> {
-        let some = self.layout.without(location);
+        let some = self.layout.without_skipped_codecs(location);
         let layout = some.as_deref().unwrap_or(self.layout);
         if !layout.grid().is_regular() {
             return self.decide_by_shape(location, scratch, then);
         }
         // Usually there is no cache to look in.
         let held = match self.cache {
-            Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
+            Some(_) => self.cached_chunk(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
         };
         then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch)
@@ -469,10 +469,10 @@ impl<'a> Request<'a> {
         let some = self.layout.of_chunk(&scratch.task.chunk)?;
         let layout = some.as_deref().unwrap_or(self.layout);
         let held = match self.cache {
-            Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
+            Some(_) => self.cached_chunk(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
         };
-        let moved = self.plan.moved(self.layout, layout.encoding().strides(), &mut scratch.task);
+        let moved = self.plan.move_points(self.layout, layout.encoding().strides(), &mut scratch.task);
         let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
         let places = moved.iter().map(|points| points.places(self.target.strides())).collect();
         then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)
@@ -500,7 +500,7 @@ impl<'a> Request<'a> {
                 let opened = lot.objects.get(alone.object).and_then(|object| object.opened.as_deref());
                 self.read_alone(Stored { location: alone.location, opened }, scratch)
             }),
-            Step::Held(n) => lot.held.get(*n).map_or(Ok(()), |(chunk, memory)| {
+            Step::Held(n) => lot.cached.get(*n).map_or(Ok(()), |(chunk, memory)| {
                 put_together(chunk.object, chunk.number, scratch);
                 let stored = Stored { location: location(chunk), opened: None };
                 let reader = ChunkReader::new(self, self.layout, &scratch.task, Some(memory.clone()), false);

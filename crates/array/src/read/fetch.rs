@@ -1,7 +1,7 @@
 //! Fetches the stored bytes of chunks from the store, and decodes whole chunks.
 
 use crate::error::ArrayError;
-use crate::execute::scratch::{Scratch, sized};
+use crate::execute::scratch::{Scratch, resize_slot};
 use crate::execute::tasks;
 use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
@@ -135,7 +135,7 @@ pub(crate) fn fetch(layout: &ArrayLayout, scratch: &mut Scratch) -> Result<bool,
 /// Returns a chunk's stored bytes if the store has them in memory. `None`: they must be read.
 ///
 /// With `stamped`, also returns the stamp under which they may be kept.
-pub(crate) fn lent(
+pub(crate) fn lend_stored(
     layout: &ArrayLayout,
     scratch: &Scratch,
     stored: Stored<'_>,
@@ -213,7 +213,7 @@ pub(crate) fn fetch_stamped(
 ///
 /// If the chunk [may end early](crate::ChunkEncoding::that_may_end_early), decodes at least the
 /// bytes that the task wants.
-pub(crate) fn decoded<'s>(
+pub(crate) fn decode_chunk<'s>(
     layout: &ArrayLayout,
     scratch: &'s mut Scratch,
     encoded: &'s [u8],
@@ -228,7 +228,7 @@ pub(crate) fn decoded<'s>(
         payload => payload,
     };
     let len = chain.decoded_size();
-    let out = sized(decoded, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
+    let out = resize_slot(decoded, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
     let done = match payload {
         Some(payload) => payload.map(|_| ()),
         None => chain.decode(encoded, out, codec, verify),

@@ -78,7 +78,7 @@ impl<'r, 'a> Flight<'r, 'a> {
             let begun = match chunk.begun {
                 Some(begun) if !begun.wait(waiting::EVERY) => {
                     if waiting::is_over() {
-                        return Err(tasks::interrupted(self.request.layout));
+                        return Err(tasks::interrupted_error(self.request.layout));
                     }
                     // Other chunks may have arrived meanwhile.
                     let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);

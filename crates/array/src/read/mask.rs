@@ -214,24 +214,24 @@ fn comparison(dtype: DataType) -> Option<Compare> {
         (Kind::Float, 4) => Some(|values, missing, mask| {
             let of = |bytes: [u8; 4]| f32::from_ne_bytes(bytes);
             match missing.try_into().map(of) {
-                Ok(missing) if missing.is_nan() => each(values, mask, |value| of(value).is_nan()),
-                Ok(missing) => each(values, mask, |value| of(value) == missing),
+                Ok(missing) if missing.is_nan() => mark_where(values, mask, |value| of(value).is_nan()),
+                Ok(missing) => mark_where(values, mask, |value| of(value) == missing),
                 Err(_) => {}
             }
         }),
         (Kind::Float, 8) => Some(|values, missing, mask| {
             let of = |bytes: [u8; 8]| f64::from_ne_bytes(bytes);
             match missing.try_into().map(of) {
-                Ok(missing) if missing.is_nan() => each(values, mask, |value| of(value).is_nan()),
-                Ok(missing) => each(values, mask, |value| of(value) == missing),
+                Ok(missing) if missing.is_nan() => mark_where(values, mask, |value| of(value).is_nan()),
+                Ok(missing) => mark_where(values, mask, |value| of(value) == missing),
                 Err(_) => {}
             }
         }),
         (Kind::Int | Kind::UInt | Kind::DateTime(_) | Kind::TimeDelta(_), size) => match size {
-            1 => Some(same::<1>),
-            2 => Some(same::<2>),
-            4 => Some(same::<4>),
-            8 => Some(same::<8>),
+            1 => Some(mark_equal::<1>),
+            2 => Some(mark_equal::<2>),
+            4 => Some(mark_equal::<4>),
+            8 => Some(mark_equal::<8>),
             _ => None,
         },
         _ => None,
@@ -239,14 +239,14 @@ fn comparison(dtype: DataType) -> Option<Compare> {
 }
 
 /// Compares bytes.
-fn same<const SIZE: usize>(values: &[u8], missing: &[u8], mask: &mut [u8]) {
+fn mark_equal<const SIZE: usize>(values: &[u8], missing: &[u8], mask: &mut [u8]) {
     if let Ok(missing) = <[u8; SIZE]>::try_from(missing) {
-        each(values, mask, |value| value == missing);
+        mark_where(values, mask, |value| value == missing);
     }
 }
 
 #[inline(always)]
-fn each<const SIZE: usize>(values: &[u8], mask: &mut [u8], is_missing: impl Fn([u8; SIZE]) -> bool) {
+fn mark_where<const SIZE: usize>(values: &[u8], mask: &mut [u8], is_missing: impl Fn([u8; SIZE]) -> bool) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2.

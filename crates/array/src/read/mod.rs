@@ -7,7 +7,7 @@ pub(crate) mod fetch;
 mod flight;
 pub(crate) mod lots;
 pub(crate) mod mask;
-pub(crate) mod missing;
+pub(crate) mod missing_objects;
 pub(crate) mod mosaic;
 pub(crate) mod one_array;
 pub(crate) mod options;
@@ -24,7 +24,7 @@ use crate::execute::tasks::{self, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::read::mask::{Comparing, Masking};
 use crate::read::mosaic::read::MosaicRequest;
 use crate::read::options::ReadOptions;
@@ -78,7 +78,7 @@ pub(crate) fn read_new(
     if options.fortran {
         target.reverse_axes();
     }
-    let bound = Mapped::target(layout, &target, selection)?;
+    let bound = AxisMemory::target(layout, &target, selection)?;
     // If the parts of the result are boxes, each is compared once it is read. Parts with short rows
     // are not, because they would be compared row by row.
     let boxes = selection.points().is_empty()
@@ -119,7 +119,7 @@ pub(crate) fn read_target(
     options: ReadOptions<'_>,
     nesting: Option<&mosaic::nesting::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
-    let bound = Mapped::target(layout, target, selection)?;
+    let bound = AxisMemory::target(layout, target, selection)?;
     if bound.is_uneven() {
         let memory = read(layout, selection, ReadOptions { fortran: false, ..options })?;
         target.copy_dense(memory.as_slice(), layout.dtype().size());
@@ -179,11 +179,11 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
         absent += opening.filter(gone).count();
     }
     let sparse = absent > SAMPLE / 2;
-    (sparse, if sparse { present(layout, plan.len()) } else { None })
+    (sparse, if sparse { list_present_objects(layout, plan.len()) } else { None })
 }
 
 /// The keys of all objects that exist, if listing them costs less than asking for each of `most`.
-pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
+pub(crate) fn list_present_objects(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
     let prefix = match layout.locator().folder()? {
         "" => None,
         folder => Some(Key::new(folder).ok()?),
@@ -197,7 +197,7 @@ fn execute_all(
     layout: &ArrayLayout,
     plan: Plan,
     selection: &Selection,
-    target: &Mapped<*mut u8>,
+    target: &AxisMemory<*mut u8>,
     absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,

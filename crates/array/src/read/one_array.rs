@@ -4,7 +4,7 @@
 
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
-use crate::layout::origin::Seen;
+use crate::layout::origin::OriginState;
 
 /// How often a read is tried before it gives up.
 const ATTEMPTS: usize = 16;
@@ -21,7 +21,7 @@ pub(crate) fn of_one_array<T>(
     let Some(origin) = layout.origin().filter(|_| count() > 1) else { return read(false) };
     let replaced = || ArrayError::Replaced { array: layout.name().into() };
     let look = || origin.look().map_err(|source| layout.format_error(&[], source));
-    if !origin.is_known() && look()? == Seen::Other {
+    if !origin.is_known() && look()? == OriginState::Other {
         return Err(replaced());
     }
     for attempt in 0..ATTEMPTS {
@@ -30,9 +30,9 @@ pub(crate) fn of_one_array<T>(
             return done;
         }
         match look()? {
-            Seen::Same => return done,
-            Seen::Alike => {}
-            Seen::Other => break,
+            OriginState::Same => return done,
+            OriginState::Alike => {}
+            OriginState::Other => break,
         }
     }
     Err(replaced())

@@ -6,7 +6,7 @@ use crate::execute::tasks;
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::read::cache::{ChunkCache, ChunkId};
 use crate::read::mask::Masking;
@@ -29,7 +29,7 @@ pub(crate) struct Absent<'a> {
 pub(crate) struct Request<'a> {
     pub(crate) layout: &'a ArrayLayout,
     pub(crate) plan: &'a Plan,
-    pub(crate) target: &'a Mapped<*mut u8>,
+    pub(crate) target: &'a AxisMemory<*mut u8>,
     pub(crate) absent: Absent<'a>,
     pub(crate) verify: bool,
     /// Cache to look up decoded chunks in.
@@ -46,7 +46,7 @@ impl<'a> Request<'a> {
     pub(crate) fn new(
         layout: &'a ArrayLayout,
         plan: &'a Plan,
-        target: &'a Mapped<*mut u8>,
+        target: &'a AxisMemory<*mut u8>,
         absent: Absent<'a>,
         verify: Option<bool>,
         cache: Option<&'a ChunkCache>,
@@ -65,7 +65,7 @@ impl<'a> Request<'a> {
     /// Returns the decoded chunk if a cache holds it.
     ///
     /// `stamp` is the current stamp of its object; `None`: ask the store.
-    pub(crate) fn held(
+    pub(crate) fn cached_chunk(
         &self,
         layout: &ArrayLayout,
         task: &Task,

@@ -26,7 +26,7 @@ use crate::copy::strided::Region;
 use crate::costs;
 use crate::dims::{Dims, c_strides, element_count};
 use crate::error::ArrayError;
-use crate::execute::tasks::{Interrupt, interrupted, memory_error};
+use crate::execute::tasks::{Interrupt, interrupted_error, memory_error};
 use crate::layout::ArrayLayout;
 use crate::read;
 use crate::read::options::ReadOptions;
@@ -358,7 +358,7 @@ impl Stream {
                     // The callback may wait for another thread, which may need the lock.
                     drop(state);
                     if ask() {
-                        return Err(interrupted(&shared.layout));
+                        return Err(interrupted_error(&shared.layout));
                     }
                     state = lock(&shared.state);
                 }
@@ -373,7 +373,7 @@ impl Stream {
         if self.process == std::process::id() {
             return;
         }
-        let fresh = self.shared.anew(self.delivered, self.current.as_ref().map_or(0, |block| block.bytes));
+        let fresh = self.shared.restart(self.delivered, self.current.as_ref().map_or(0, |block| block.bytes));
         // Never freed: its drop would depend on threads that do not exist.
         std::mem::forget(std::mem::replace(&mut self.shared, Arc::new(fresh)));
         self.process = std::process::id();
@@ -401,7 +401,7 @@ impl Drop for Stream {
 
 impl Shared {
     /// A copy with `begun` blocks done and only the handed-out block in flight.
-    fn anew(&self, begun: u64, bytes: u64) -> Self {
+    fn restart(&self, begun: u64, bytes: u64) -> Self {
         Shared {
             layout: self.layout.clone(),
             rows: self.rows.clone(),
@@ -481,7 +481,7 @@ impl Shared {
             state.called += 1;
             // One more than helpers: if several threads read a block, one of them may be the
             // consumer's, and asleep.
-            POOL.get().background(self.clone(), self.helpers + 1);
+            POOL.get().run_in_background(self.clone(), self.helpers + 1);
         }
     }
 

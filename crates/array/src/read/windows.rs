@@ -20,7 +20,7 @@ use crate::copy::row::Axis;
 use crate::copy::strided::Region;
 use crate::costs;
 use crate::error::ArrayError;
-use crate::execute::scratch::{Scratch, sized, with_ranges};
+use crate::execute::scratch::{Scratch, resize_slot, with_ranges};
 use crate::execute::tasks::memory_error;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{Stored, open, ranges_of};
@@ -81,7 +81,7 @@ impl<'p> Windows<'p> {
         };
         let mut direct = false;
         loop {
-            direct |= region.contiguous().is_some() && region.direct_row().is_some();
+            direct |= region.contiguous_len().is_some() && region.direct_row().is_some();
             let longest = (0..region.axes.len()).max_by_key(|k| region.axes[*k].src);
             match longest {
                 Some(k) if !direct && (region.axes[k].src > another || reach_of(&region) > costs::WINDOW) => {
@@ -134,7 +134,7 @@ impl<'p> Windows<'p> {
     }
 
     /// Calls `full` with windows of bites. The second argument is `true` if more may come.
-    fn each<E>(
+    fn for_each_window<E>(
         &self,
         offset: usize,
         full: &mut impl FnMut(&mut [Bite], bool) -> Result<(), E>,
@@ -174,7 +174,7 @@ impl<'p> Windows<'p> {
 pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize, another: u64) -> Vec<(u64, u64)> {
     let windows = Windows::new(region, places, another);
     let mut all = Vec::new();
-    let walked: Result<(), std::convert::Infallible> = windows.each(offset, &mut |window, _| {
+    let walked: Result<(), std::convert::Infallible> = windows.for_each_window(offset, &mut |window, _| {
         let direct = |bite: &mut Bite| (bite.chunk as u64, windows.len(*bite) as u64);
         let joined = |(start, end): (usize, usize)| (start as u64, (end - start) as u64);
         match windows.direct {
@@ -196,7 +196,7 @@ pub(crate) fn read(
     let windows = Windows::new(chunk.region.clone(), &chunk.places, chunk.layout.store().cost().range);
     let mut opened: Option<Option<Box<dyn Opened + '_>>> = None;
     let mut found = true;
-    windows.each(chunk.offset, &mut |window, more| {
+    windows.for_each_window(chunk.offset, &mut |window, more| {
         if more && opened.is_none() && stored.opened.is_none() {
             opened = Some(open(chunk.layout, &scratch.task, &scratch.key, stored.location)?);
             found = matches!(opened, Some(Some(_)));
@@ -235,7 +235,7 @@ fn read_window(
     let ranges = windows.ranges(window);
     let len = ranges.iter().map(|(start, end)| end - start).sum();
     let none = || memory_error(layout, "a part of a chunk", len as u64);
-    let buffer = sized(decoded, len).ok_or_else(none)?;
+    let buffer = resize_slot(decoded, len).ok_or_else(none)?;
     let found = with_ranges(list, |list| {
         let mut rest = &mut *buffer;
         for (start, end) in &ranges {

@@ -27,7 +27,7 @@ impl Memory {
     /// `None` if there is not enough.
     pub fn dirty(len: usize) -> Option<Self> {
         if len < costs::PAGES_FROM {
-            return Some(Memory { block: Backing::Small(small(len)), len });
+            return Some(Memory { block: Backing::Small(small_buffer(len)), len });
         }
         let class = recycler::class_of(len)?;
         let pages = match RECYCLER.get().take(class) {
@@ -41,7 +41,7 @@ impl Memory {
     /// first use. `None` if there is not enough.
     pub fn zeroed(len: usize) -> Option<Self> {
         if len < costs::PAGES_FROM {
-            return Some(Memory { block: Backing::Small(small(len)), len });
+            return Some(Memory { block: Backing::Small(small_buffer(len)), len });
         }
         let pages = fresh(recycler::class_of(len)?, false)?;
         Some(Memory { block: Backing::Pages(Some(pages)), len })
@@ -86,7 +86,7 @@ impl Memory {
         match (&mut self.block, recycler::class_of(self.len)) {
             (Backing::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
             (Backing::Pages(_), _) if self.len < costs::PAGES_FROM => {
-                let mut words = small(self.len);
+                let mut words = small_buffer(self.len);
                 bytemuck::cast_slice_mut(&mut words)[..self.len].copy_from_slice(self.as_slice());
                 *self = Memory { block: Backing::Small(words), len: self.len };
             }
@@ -156,7 +156,7 @@ impl Memory {
     }
 }
 
-fn small(len: usize) -> Vec<u128> {
+fn small_buffer(len: usize) -> Vec<u128> {
     vec![0; len.div_ceil(size_of::<u128>())]
 }
 

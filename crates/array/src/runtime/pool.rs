@@ -331,7 +331,7 @@ impl Pool {
 
     /// Has one worker do `work` in the background: now, later, or never if the system gives no
     /// threads. First starts workers until there are `workers`.
-    pub(crate) fn background(&self, work: Arc<dyn Background>, workers: usize) {
+    pub(crate) fn run_in_background(&self, work: Arc<dyn Background>, workers: usize) {
         let mut queue = lock(&self.0.queue);
         queue.background.push_back(work);
         self.grow(&mut queue, workers);

@@ -74,14 +74,14 @@ impl Selection {
     /// messages.
     pub fn new(array: &str, shape: &[u64], indices: &[Index<'_>]) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
-        let left = unnamed(&refuse, shape.len(), indices)?;
+        let left = count_ellipsis_axes(&refuse, shape.len(), indices)?;
         let mut selection = Selection { axes: SmallVec::new(), points: Vec::new() };
         let axes = &mut selection.axes;
         for index in indices {
             let axis = axes.len();
             match *index {
                 Index::Ellipsis => all(axes, shape, axis + left),
-                Index::At(at) => axes.push(one(&refuse, axis, shape[axis], at)?),
+                Index::At(at) => axes.push(select_item(&refuse, axis, shape[axis], at)?),
                 Index::Slice { start, stop, step } => {
                     axes.push(range(&refuse, shape[axis], start, stop, step)?);
                 }
@@ -128,7 +128,7 @@ impl Selection {
         dims: &[u64],
     ) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
-        let left = unnamed(&refuse, shape.len(), indices)?;
+        let left = count_ellipsis_axes(&refuse, shape.len(), indices)?;
         let mut axes: SmallVec<[AxisSelection; 8]> = SmallVec::new();
         let (mut on, mut extent, mut lists) = (Axes::new(), Dims::new(), Vec::new());
         // Position of the points' axes: at the first list or integer, or at the front if a slice or
@@ -144,7 +144,7 @@ impl Selection {
             }
             match *index {
                 Index::Ellipsis => all(&mut axes, shape, axis + left),
-                Index::At(at) => axes.push(one(&refuse, axis, shape[axis], at)?),
+                Index::At(at) => axes.push(select_item(&refuse, axis, shape[axis], at)?),
                 Index::Slice { start, stop, step } => {
                     axes.push(range(&refuse, shape[axis], start, stop, step)?);
                 }
@@ -304,7 +304,7 @@ fn all(axes: &mut SmallVec<[AxisSelection; 8]>, shape: &[u64], end: usize) {
 }
 
 /// Number of axes that an ellipsis stands for. Fails on two ellipses, or on more items than axes.
-fn unnamed(
+fn count_ellipsis_axes(
     refuse: &dyn Fn(String) -> ArrayError,
     rank: usize,
     indices: &[Index<'_>],
@@ -319,7 +319,7 @@ fn unnamed(
 }
 
 #[inline]
-fn one(
+fn select_item(
     refuse: &dyn Fn(String) -> ArrayError,
     axis: usize,
     len: u64,

@@ -69,7 +69,8 @@ impl Points {
             return Err(refuse(format!("axes {axes:?} have more elements than points can be counted among")));
         }
         for n in 0..count.unwrap_or(0) as usize {
-            let at = lists.iter().zip(&extent).fold(0, |at, (list, len)| at * len + wrapped(list[n], *len));
+            let at =
+                lists.iter().zip(&extent).fold(0, |at, (list, len)| at * len + wrap_index(list[n], *len));
             runs.push(at, 1).ok_or_else(|| refuse(NO_MEMORY.into()))?;
         }
         Ok(Points { axes, extent, shape, before: 0, runs: runs.0, reach })
@@ -94,11 +95,11 @@ impl Points {
         let bytes: &[u8] = bytemuck::cast_slice(mask);
         let mut at = 0;
         loop {
-            at += same(&bytes[at..], 0);
+            at += count_equal_bytes(&bytes[at..], 0);
             if at == bytes.len() {
                 break;
             }
-            let len = same(&bytes[at..], 1);
+            let len = count_equal_bytes(&bytes[at..], 1);
             runs.push(at as u64, len as u64).ok_or_else(|| refuse(NO_MEMORY.into()))?;
             (at, count) = (at + len, count + len as u64);
         }
@@ -155,7 +156,7 @@ impl Stretches {
 }
 
 /// The index that `at` stands for on an axis of `len` elements.
-fn wrapped(at: i64, len: u64) -> u64 {
+fn wrap_index(at: i64, len: u64) -> u64 {
     if at < 0 { len.wrapping_add_signed(at) } else { at as u64 }
 }
 
@@ -177,7 +178,7 @@ fn check(refuse: Refuse<'_>, list: &[i64], len: u64, axis: usize) -> Result<u64,
 }
 
 /// Number of bytes at the start of `bytes` that are `value`. All bytes are 0 or 1.
-fn same(bytes: &[u8], value: u8) -> usize {
+fn count_equal_bytes(bytes: &[u8], value: u8) -> usize {
     let pattern = u64::from_le_bytes([value; 8]);
     let (words, rest) = bytes.as_chunks::<8>();
     for (n, word) in words.iter().enumerate() {

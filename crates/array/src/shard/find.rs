@@ -8,7 +8,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "shards and objects have the numbers under which they came")]
 
-use super::one::{IndexNeed, Shard};
+use super::open_shard::{IndexNeed, Shard};
 use crate::costs;
 use crate::error::ArrayError;
 use crate::layout::shard_index::ShardIndex;
@@ -95,7 +95,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
                     false => self.descend(depth + 1, level, *place, index, touched(n), &mut inner)?,
                 };
                 if self.others && !self.lot.objects[place.object].in_memory {
-                    let all = index.present().fold(0, |all: u64, (_, _, len)| all.saturating_add(len));
+                    let all = index.present_chunks().fold(0, |all: u64, (_, _, len)| all.saturating_add(len));
                     self.lot.others = self.lot.others.saturating_add(all.saturating_sub(found));
                 }
                 n += 1;
@@ -117,10 +117,10 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         let chain = shard.layout.encoding().chain();
         let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
         for Touched { number, at } in touched {
-            match index.get(level.number(&at)).map_err(|why| shard.wrong(Some(number), why))? {
+            match index.get(level.number(&at)).map_err(|why| shard.error(Some(number), why))? {
                 Some((_, len)) if chain.stores_decoded() && len != size => {
                     let why = format!("it has {len} bytes; a chunk without codecs has {size}");
-                    return Err(shard.wrong(Some(number), why));
+                    return Err(shard.error(Some(number), why));
                 }
                 Some((offset, len)) => {
                     shard.check_len(Some(number), len, most)?;
@@ -146,18 +146,18 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         let (shard, mut bytes) = (&self.shards[place.shard], 0u64);
         for (n, touched) in level.group(shard.layout.grid().chunk_shape(), touched) {
             let number = touched.first().map(|touched| touched.number);
-            let Some((offset, len)) = index.get(n).map_err(|why| shard.wrong(number, why))? else {
+            let Some((offset, len)) = index.get(n).map_err(|why| shard.error(number, why))? else {
                 self.lot.absent.extend(touched.iter().map(|touched| (touched.number, place.object)));
                 continue;
             };
             bytes = bytes.saturating_add(len);
             let mut found = ShardPlace { range: (place.range.0 + offset, len), ..place };
-            if let Some(decoded) = shard.decoded(depth, self.opened(found)?, found.range, number)? {
+            if let Some(decoded) = shard.read_decoded(depth, self.opened(found)?, found.range, number)? {
                 if !self.lot.objects[found.object].in_memory {
                     self.lot.index_bytes += len;
                 }
                 (found.object, found.range) = (self.lot.objects.len(), (0, decoded.size()));
-                self.lot.objects.push(shard.found(Box::new(decoded), true));
+                self.lot.objects.push(shard.object(Box::new(decoded), true));
             }
             inner.places.push(found);
             inner.touched.push(touched);
@@ -223,6 +223,6 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
     /// looked up.
     fn opened(&self, place: ShardPlace) -> Result<&dyn Opened, ArrayError> {
         let opened = self.lot.objects[place.object].opened.as_deref();
-        opened.ok_or_else(|| self.shards[place.shard].wrong(None, "it is not open".into()))
+        opened.ok_or_else(|| self.shards[place.shard].error(None, "it is not open".into()))
     }
 }

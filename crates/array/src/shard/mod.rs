@@ -9,12 +9,12 @@
 //!
 //! Shards may have different shapes (a rectilinear grid of objects). Inner chunks divide each of
 //! them, so all inner chunks have one shape and lie in a regular grid. Only the number of inner
-//! chunks in the outermost level depends on the shape of the shard ([`one::Shard::level`]).
+//! chunks in the outermost level depends on the shape of the shard ([`open_shard::Shard::level`]).
 //!
 //! Source: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 
 pub(crate) mod cache;
 pub(crate) mod find;
 pub(crate) mod memory;
-pub(crate) mod one;
+pub(crate) mod open_shard;
 pub(crate) mod plan;

@@ -64,7 +64,11 @@ impl<'a> ShardPlan<'a> {
     }
 
     /// The chunks touched in shard `number`, whose task is `shard`.
-    pub(crate) fn touched(&self, number: usize, shard: &Task) -> impl Iterator<Item = Touched> + use<'_, 'a> {
+    pub(crate) fn touched_chunks(
+        &self,
+        number: usize,
+        shard: &Task,
+    ) -> impl Iterator<Item = Touched> + use<'_, 'a> {
         let ranges = self.ranges(number, shard);
         let mut next: Option<Dims> = Some(ranges.iter().map(|range| range.start).collect());
         // The first chunk of the shard. Inner chunks divide shards, so they lie in a regular grid.

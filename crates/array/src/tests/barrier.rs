@@ -60,7 +60,7 @@ fn what_was_queued_is_stored_before_the_shape_changes() {
         }
         std::thread::sleep(Duration::from_millis(20));
         store.delete_prefix(None).unwrap();
-        settled.resized(smaller.shape());
+        settled.note_resize(smaller.shape());
         drop(settled);
         let (outside, inside) = late.join().unwrap();
         let error = outside.unwrap_err();
@@ -73,7 +73,7 @@ fn what_was_queued_is_stored_before_the_shape_changes() {
     let keys = store.list(None).unwrap();
     assert_eq!(keys.len(), 2, "{keys:?}");
     // The array grows again, so the old shape is right again.
-    settle(&smaller, None).unwrap().resized(layout.shape());
+    settle(&smaller, None).unwrap().note_resize(layout.shape());
     write(&writer, &layout, 30).unwrap();
     writer.flush(None).unwrap();
     assert_eq!(store.list(None).unwrap().len(), 3);

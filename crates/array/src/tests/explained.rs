@@ -1,9 +1,9 @@
 //! `explain` says exactly what the store and the codecs are asked for, byte for byte.
 
 use super::counting::Counting;
-use super::generated::case;
 use super::model::{Packed, PerChunk, Spec, elements, filled, put_repeated, select};
 use super::mosaics::given;
+use super::properties::case;
 use super::shards::{Level, level, sharding};
 use crate::*;
 use hyperslab_codec::{Blosc, Codec, CodecError, Racing, Reach, Scratch};

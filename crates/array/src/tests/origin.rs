@@ -4,7 +4,7 @@ use super::model::{Spec, Watched, select};
 use crate::error::ArrayError;
 use crate::error::LocateError;
 use crate::layout::ArrayLayout;
-use crate::layout::origin::{Origin, Seen};
+use crate::layout::origin::{Origin, OriginState};
 use crate::read;
 use crate::read::options::ReadOptions;
 use crate::read::read_into;
@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 #[derive(Debug, Default)]
 struct Script {
     known: AtomicBool,
-    answers: Mutex<Vec<Seen>>,
+    answers: Mutex<Vec<OriginState>>,
     looks: AtomicUsize,
 }
 
 impl Script {
-    fn new(known: bool, answers: &[Seen]) -> Arc<Self> {
+    fn new(known: bool, answers: &[OriginState]) -> Arc<Self> {
         let answers = Mutex::new(answers.iter().rev().copied().collect());
         Arc::new(Script { known: known.into(), answers, looks: 0.into() })
     }
@@ -35,10 +35,10 @@ impl Origin for Script {
         self.known.load(Relaxed)
     }
 
-    fn look(&self) -> Result<Seen, LocateError> {
+    fn look(&self) -> Result<OriginState, LocateError> {
         self.known.store(true, Relaxed);
         self.looks.fetch_add(1, Relaxed);
-        Ok(self.answers.lock().unwrap().pop().unwrap_or(Seen::Same))
+        Ok(self.answers.lock().unwrap().pop().unwrap_or(OriginState::Same))
     }
 }
 
@@ -90,7 +90,8 @@ fn read_again_where_an_array_that_is_alike_took_the_place() {
     let mixed = rows(&swapped(Script::new(true, &[]), 4), &[]).unwrap();
     assert!(mixed.contains(&1) && mixed.contains(&2), "{mixed:?}");
     for known in [true, false] {
-        let first = if known { &[Seen::Alike][..] } else { &[Seen::Alike, Seen::Alike][..] };
+        let first =
+            if known { &[OriginState::Alike][..] } else { &[OriginState::Alike, OriginState::Alike][..] };
         let origin = Script::new(known, first);
         assert_eq!(rows(&swapped(origin.clone(), 4), &[]).unwrap(), [2; 4]);
         assert_eq!(origin.looks.load(Relaxed), first.len() + 1);
@@ -98,7 +99,7 @@ fn read_again_where_an_array_that_is_alike_took_the_place() {
         assert_eq!(rows(&swapped(Script::new(known, first), 1), &[]).unwrap(), [2, 0, 0, 0]);
     }
     // The same, into the caller's memory.
-    let layout = swapped(Script::new(true, &[Seen::Alike]), 4);
+    let layout = swapped(Script::new(true, &[OriginState::Alike]), 4);
     let mut memory = [0u8; 160];
     let selection = select(layout.shape(), &[]);
     let mut target = Target::dense(&mut memory, &selection.shape(), 4).unwrap();
@@ -108,7 +109,9 @@ fn read_again_where_an_array_that_is_alike_took_the_place() {
 
 #[test]
 fn refused_where_another_array_took_the_place() {
-    for answers in [&[Seen::Other][..], &[Seen::Alike, Seen::Other], &[Seen::Alike; 100]] {
+    for answers in
+        [&[OriginState::Other][..], &[OriginState::Alike, OriginState::Other], &[OriginState::Alike; 100]]
+    {
         for known in [true, false] {
             let error = rows(&swapped(Script::new(known, answers), 4), &[]).unwrap_err();
             assert!(matches!(error, ArrayError::Replaced { .. }), "{error}");
@@ -118,7 +121,7 @@ fn refused_where_another_array_took_the_place() {
 
 #[test]
 fn one_object_is_never_a_mixture() {
-    let origin = Script::new(false, &[Seen::Other]);
+    let origin = Script::new(false, &[OriginState::Other]);
     let layout = swapped(origin.clone(), 4);
     assert_eq!(rows(&layout, &[Index::At(1), Index::At(3)]).unwrap(), [1]);
     assert_eq!(origin.looks.load(Relaxed), 0);

@@ -2,8 +2,8 @@
 //!
 //! For all parts and shards, the array holds the written elements, and each shard was put once.
 
-use super::generated::spec;
 use super::model::{Model, Spec, get, select};
+use super::properties::spec;
 use super::shards::{Level, layout, level};
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};

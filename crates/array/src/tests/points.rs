@@ -1,8 +1,8 @@
 //! Lists, masks and coordinates: generated requests on generated arrays, with and without shards.
 
 use super::counting::Counting;
-use super::generated::{check_elision, index, spec, values};
 use super::model::{Model, PerChunk, Spec, elements, filled, get, numbers, put, select};
+use super::properties::{check_elision, index, spec, values};
 use super::shards::{Level, layout as sharded, level};
 use crate::plan::strategy::Strategy;
 use crate::*;

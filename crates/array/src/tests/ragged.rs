@@ -2,8 +2,8 @@
 //!
 //! Compared with a list of byte strings.
 
-use super::generated::{index, spec};
 use super::model::{PerChunk, Spec, get, on, put, select, stored};
+use super::properties::{index, spec};
 use super::shards::{Level, level, sharding};
 use crate::*;
 use hyperslab_codec::{Blosc, Cell, ChunkCodecs, Codec, DataType, Vlen, VlenKind};

@@ -1,9 +1,9 @@
 //! Arrays of chunks of different shapes, against an array in plain memory.
 
 use super::counting::Counting;
-use super::generated::{index, spec, values};
 use super::model::{Model, PerChunk, Spec, elements, get, on, select};
 use super::points::{Chosen, chosen};
+use super::properties::{index, spec, values};
 use super::shards::{self, Level, level};
 use crate::*;
 use hyperslab_codec::{Codec, DataType};

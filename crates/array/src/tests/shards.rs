@@ -1,8 +1,8 @@
 //! Chunks in shards of any kind: generated arrays and generated requests.
 
 use super::counting::Counting;
-use super::generated::{case, values};
 use super::model::{Model, Spec, elements, filled, get, on, put, put_repeated, select, stored};
+use super::properties::{case, values};
 use crate::shard::plan::ShardPlan;
 use crate::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, Zstd};

@@ -3,8 +3,8 @@
 //! Elements that others have written past the end they know must stay.
 
 use super::counting::Counting;
-use super::generated::values;
 use super::model::{Model, Spec, get, put, select};
+use super::properties::values;
 use super::shards::{Level, layout, level};
 use crate::select::{Index, Selection};
 use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};

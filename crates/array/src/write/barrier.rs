@@ -7,8 +7,8 @@
 //! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job. Then it
 //!    waits until all queues are empty.
 //! 2. The shape changes.
-//! 3. [`Settled::resized`] tells the writers. A later write with a layout of the former shape is
-//!    refused if it does not lie in the new shape: the caller chose it before the array shrank.
+//! 3. [`Settled::note_resize`] tells the writers. A later write with a layout of the former shape
+//!    is refused if it does not lie in the new shape: the caller chose it before the array shrank.
 //!
 //! When an array is replaced or deleted ([`settle_below`]), only steps 1 and 2 are needed.
 //!
@@ -38,7 +38,7 @@ pub(crate) trait Queue: Debug + Send + Sync {
     fn finish_abandoned(self: Arc<Self>, ask: Option<Interrupt<'_>>) -> Result<(), ArrayError>;
 
     /// Tells the queue that the shape of the array changed from `before` to `shape`.
-    fn resized(&self, before: &[u64], shape: &[u64]);
+    fn note_resize(&self, before: &[u64], shape: &[u64]);
 }
 
 /// The writers of this process.
@@ -169,7 +169,7 @@ impl Settled {
     ///
     /// A later write with a layout of the shape before is refused with [`ArrayError::Index`] if it
     /// does not lie in the new shape.
-    pub fn resized(&self, shape: &[u64]) {
-        self.writers.iter().for_each(|writer| writer.resized(&self.before, shape));
+    pub fn note_resize(&self, shape: &[u64]) {
+        self.writers.iter().for_each(|writer| writer.note_resize(&self.before, shape));
     }
 }

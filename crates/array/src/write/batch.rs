@@ -36,7 +36,7 @@ pub(crate) struct Work {
 }
 
 /// One write, or several that continue each other along an axis.
-pub(crate) type Batch = SmallVec<[Work; 1]>;
+pub(crate) type JoinedWrites = SmallVec<[Work; 1]>;
 
 /// Executes a batch.
 pub(crate) fn execute(
@@ -46,7 +46,7 @@ pub(crate) fn execute(
 ) -> Result<(), ArrayError> {
     let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt, still: None };
     if let [first, .., last] = batch {
-        let (selection, values) = joined(batch, first, last)?;
+        let (selection, values) = join_writes(batch, first, last)?;
         let (layout, shape) = (&first.layout, selection.shape());
         let Some(source) = Source::dense(values.as_slice(), &shape, layout.dtype().size()) else {
             return Err(memory_error(layout, "joined writes", values.len() as u64));
@@ -84,7 +84,7 @@ impl Work {
 }
 
 /// Joins the writes of a batch: their selection, and the elements, dense in C order.
-fn joined(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memory), ArrayError> {
+fn join_writes(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memory), ArrayError> {
     let layout = &first.layout;
     let element = layout.dtype().size();
     let axes = first.selection.axes();

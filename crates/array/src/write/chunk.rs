@@ -13,7 +13,7 @@ use crate::copy::strided::Region;
 use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::gate::Gate;
-use crate::execute::scratch::{Scratch, sized};
+use crate::execute::scratch::{Scratch, resize_slot};
 use crate::execute::tasks;
 use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
@@ -171,7 +171,7 @@ impl ChunkWriter<'_> {
         let done = loop {
             let done = self.modify_once(&key, tries >= costs::PATIENCE, scratch, region, offset, ask);
             match tasks::or_again(done, &mut changes) {
-                Ok(false) if ask() => break Err(tasks::interrupted(self.layout)),
+                Ok(false) if ask() => break Err(tasks::interrupted_error(self.layout)),
                 Ok(false) => tries += 1,
                 Ok(true) => break Ok(()),
                 Err(error) => break Err(error),
@@ -227,7 +227,7 @@ impl ChunkWriter<'_> {
                 Some(opened) => Expected::Same(opened),
             };
             if self.still.is_some_and(|still| !still()) {
-                return Err(tasks::interrupted(layout));
+                return Err(tasks::interrupted_error(layout));
             }
             self.put(scratch, produced, expected, Some(ask))
         };
@@ -273,7 +273,9 @@ impl ChunkWriter<'_> {
     /// Never true for a chunk that reaches past the array's end: it needs padding.
     pub(crate) fn is_one_row(&self, task: &Task, region: &Region) -> bool {
         let encoding = self.layout.encoding();
-        task.picks.is_empty() && region.contiguous() == Some(encoding.decoded_size()) && encoding.swap() == 1
+        task.picks.is_empty()
+            && region.contiguous_len() == Some(encoding.decoded_size())
+            && encoding.swap() == 1
     }
 
     /// The source as one row of bytes.
@@ -336,14 +338,15 @@ impl ChunkWriter<'_> {
     pub(crate) fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
         let layout = self.layout;
         let Scratch { decoded, codec, task, key, .. } = scratch;
-        let chunk = sized(decoded, layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())?;
+        let chunk = resize_slot(decoded, layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())?;
         let outcome = layout.encoding().chain().decode(encoded, chunk, codec, true);
         outcome.map_err(|source| codec_error(layout, task, key, source))
     }
 
     /// The chunk buffer. Its contents are stale unless [`ChunkWriter::load`] ran.
     pub(crate) fn buffer<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], ArrayError> {
-        sized(&mut scratch.decoded, self.layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())
+        resize_slot(&mut scratch.decoded, self.layout.encoding().decoded_size())
+            .ok_or_else(|| self.no_memory())
     }
 
     pub(crate) fn no_memory(&self) -> ArrayError {
@@ -351,7 +354,7 @@ impl ChunkWriter<'_> {
     }
 
     /// Fills a chunk with fill value.
-    pub(crate) fn blank(&self, chunk: &mut [u8]) {
+    pub(crate) fn write_fill_value(&self, chunk: &mut [u8]) {
         let Some(elements) = chunk.len().checked_div(self.fill.len()) else { return };
         // SAFETY: the chunk is that many elements, one after the other.
         unsafe {

@@ -12,8 +12,8 @@ use crate::plan::Plan;
 use crate::plan::lot::FoundObject;
 use crate::plan::task::Task;
 use crate::select::Selection;
-use crate::shard::one::Shard;
-use crate::write::shard::former;
+use crate::shard::open_shard::Shard;
+use crate::write::shard::read_old_shard;
 use crate::write::shard_output::{Sink, begin, finish};
 use hyperslab_store::Expected;
 
@@ -58,10 +58,10 @@ pub fn compact_asking(
     let Some(level) = shard.level(0) else { return Ok(0) };
     let Some(FoundObject { opened: Some(opened), stamp, .. }) = shard.open()? else { return Ok(0) };
     let opened = &*opened;
-    let former = former(&shard, 0, opened, stamp, (0, opened.size()))?;
-    let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
+    let former = read_old_shard(&shard, 0, opened, stamp, (0, opened.size()))?;
+    let live: u64 = former.index.present_chunks().map(|(_, _, len)| len).sum();
     // If the store cannot check and delete in one step, an empty shard is written instead.
-    let empty = former.index.present().next().is_none() && store.facts().swaps_out;
+    let empty = former.index.present_chunks().next().is_none() && store.facts().swaps_out;
     // A shard that holds nothing needs no index either.
     let needed = if empty { 0 } else { live.saturating_add(level.index().size() as u64) };
     let dead = opened.size().saturating_sub(needed);

@@ -17,9 +17,9 @@ use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::point_plan::AllPlaces;
-use crate::read::present;
+use crate::read::list_present_objects;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
@@ -64,7 +64,7 @@ pub fn write(
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
     layout.check_writable()?;
-    let bound = Mapped::source(layout, source, selection)?;
+    let bound = AxisMemory::source(layout, source, selection)?;
     if bound.is_uneven() {
         let (shape, element) = (selection.shape(), layout.dtype().size());
         let none = || memory_error(layout, "the elements to be written", u64::MAX);
@@ -98,7 +98,7 @@ pub fn write(
     // If everything becomes fill value, chunks are deleted. A listing tells which ones exist.
     let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().prefers_one_listing();
     let deletes = may_delete && source.is_all(layout.fill().bytes());
-    let present = if deletes { present(layout, plan.len()) } else { None };
+    let present = if deletes { list_present_objects(layout, plan.len()) } else { None };
     let present = present.as_ref();
     let still = options.still;
     tasks::run(layout, &plan, bytes, limits, options.interrupt, &|scratch, ask| {
@@ -122,7 +122,7 @@ pub fn write(
         let array = layout;
         let own = array.of_chunk(&scratch.task.chunk)?;
         let layout = own.as_deref().unwrap_or(array);
-        let moved = plan.moved(array, layout.encoding().strides(), &mut scratch.task);
+        let moved = plan.move_points(array, layout.encoding().strides(), &mut scratch.task);
         let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
         ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present, gate, still }

@@ -32,11 +32,11 @@ use crate::layout::locate::Location;
 use crate::layout::sharding::Touched;
 use crate::layout::sharding::{ShardLevel, Sharding};
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::runtime::settings;
 use crate::shard::memory::InMemory;
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
 use crate::write::chunk::{ChunkWriter, Old};
 use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
@@ -50,7 +50,7 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) sharding: &'a Sharding,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
-    pub(crate) source: &'a Mapped<*const u8>,
+    pub(crate) source: &'a AxisMemory<*const u8>,
     /// The fill value in the stored byte order.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
@@ -144,7 +144,7 @@ impl WriteRequest<'_> {
         let limit = threads;
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
-                return Err(tasks::interrupted(self.layout));
+                return Err(tasks::interrupted_error(self.layout));
             }
             let work = work / shards.len() as u64;
             let never = || false;
@@ -209,7 +209,7 @@ impl WriteRequest<'_> {
         };
         let stamp = object.as_ref().and_then(|object| object.stamp);
         let former = match was {
-            Some(was) => match former(&shard, 0, was, stamp, (0, was.size())) {
+            Some(was) => match read_old_shard(&shard, 0, was, stamp, (0, was.size())) {
                 // As above.
                 Err(error) if covers && error.is_damage() => None,
                 former => Some(former?),
@@ -222,9 +222,9 @@ impl WriteRequest<'_> {
             [] => Sink::object(store, checked),
             _ => Sink::Memory(Vec::new()),
         };
-        let units = self.units(level, shards.touched(number, &task));
+        let units = self.units(level, shards.touched_chunks(number, &task));
         if let (Some(former), true) = (&former, store.cost().prefers_rounds()) {
-            former.opened.announce(&self.modified(former, &units), store.cost().at_once);
+            former.opened.announce(&self.modified_ranges(former, &units), store.cost().at_once);
         }
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let absent = level.index().absent().map_err(coded)?;
@@ -235,12 +235,12 @@ impl WriteRequest<'_> {
         // If the store cannot check and delete in one step, deleting might undo another writer.
         // Write an empty shard instead.
         let stays = was.is_some() && !store.facts().swaps_out;
-        let empty = !stays && index.present().next().is_none();
+        let empty = !stays && index.present_chunks().next().is_none();
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
         if self.still.is_some_and(|still| !still()) {
-            return Err(tasks::interrupted(layout));
+            return Err(tasks::interrupted_error(layout));
         }
         let put = match sink {
             // It is not known yet whether the shard exists.
@@ -249,7 +249,7 @@ impl WriteRequest<'_> {
             _ if empty && !replaces && was.is_none() => return Ok(true),
             _ if empty => store.swap_out(checked, expected, Some(ask)),
             Sink::Memory(bytes) => {
-                let mut bytes = encoded(layout, level, bytes).map_err(coded)?;
+                let mut bytes = apply_shard_codecs(layout, level, bytes).map_err(coded)?;
                 store.swap_owned(checked, expected, &mut bytes, Some(ask))
             }
             object => object.commit(expected, Some(ask)),
@@ -297,7 +297,7 @@ impl WriteRequest<'_> {
                 tasks::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)
             }
             Workers::This(scratch) => (0..units.len()).try_for_each(|turn| match ask() {
-                true => Err(tasks::interrupted(layout)),
+                true => Err(tasks::interrupted_error(layout)),
                 false => each(turn, scratch, ask),
             }),
         }
@@ -316,7 +316,7 @@ impl WriteRequest<'_> {
 
     /// Offsets and lengths of the inner chunks that are written in part. Empty for shards within
     /// shards.
-    fn modified(&self, former: &Former<'_>, units: &[Unit]) -> Vec<(u64, u64)> {
+    fn modified_ranges(&self, former: &Former<'_>, units: &[Unit]) -> Vec<(u64, u64)> {
         let mut task = Task::default();
         let place = |unit: &Unit| {
             let number = unit.touched.first().filter(|_| self.sharding.levels().len() == 1)?.number;
@@ -394,10 +394,10 @@ impl WriteRequest<'_> {
         let mut inner = None;
         let decoded: Option<InMemory>;
         if let Some((opened, range)) = range {
-            decoded = shard.decoded(depth, opened, range, number)?;
+            decoded = shard.read_decoded(depth, opened, range, number)?;
             inner = Some(match &decoded {
-                Some(bytes) => former(shard, depth, bytes, None, (0, bytes.size()))?,
-                None => former(shard, depth, opened, None, range)?,
+                Some(bytes) => read_old_shard(shard, depth, bytes, None, (0, bytes.size()))?,
+                None => read_old_shard(shard, depth, opened, None, range)?,
             });
         }
         // Errors name it by the first chunk in it.
@@ -421,12 +421,12 @@ impl WriteRequest<'_> {
         }
         drop(inner);
         let (mut sink, index) = output.end();
-        if index.present().next().is_none() {
+        if index.present_chunks().next().is_none() {
             return give(None);
         }
         finish(self.layout, &task, &key, level, &mut sink, &index)?;
         let Sink::Memory(bytes) = sink else { return Ok(()) };
-        give(Some(&encoded(self.layout, level, bytes).map_err(coded)?))
+        give(Some(&apply_shard_codecs(self.layout, level, bytes).map_err(coded)?))
     }
 }
 
@@ -453,7 +453,7 @@ fn until_done(mut write: impl FnMut(bool) -> Result<bool, ArrayError>) -> Result
 /// The old shard of depth `depth`, at `range` of `opened`.
 ///
 /// Fails if anything in its index cannot be right: copying by it would lose data for good.
-pub(crate) fn former<'o>(
+pub(crate) fn read_old_shard<'o>(
     shard: &Shard<'_, '_>,
     depth: usize,
     opened: &'o dyn Opened,
@@ -461,19 +461,19 @@ pub(crate) fn former<'o>(
     range: (u64, u64),
 ) -> Result<Former<'o>, ArrayError> {
     let Some(level) = shard.level(depth) else {
-        return Err(shard.wrong(None, "it has no level".into()));
+        return Err(shard.error(None, "it has no level".into()));
     };
     let index = shard.index(level, opened, stamp, range)?;
     if let Some((n, why)) = index.fault() {
         return Err(
-            shard.wrong(None, format!("inner chunk number {n} of its index: {why}; nothing was written"))
+            shard.error(None, format!("inner chunk number {n} of its index: {why}; nothing was written"))
         );
     }
     Ok(Former { opened, range, index })
 }
 
 /// Encodes a shard with the codecs that it goes through as a whole.
-pub(crate) fn encoded(
+pub(crate) fn apply_shard_codecs(
     layout: &ArrayLayout,
     level: &ShardLevel,
     bytes: Vec<u8>,

@@ -99,7 +99,7 @@ impl<'s> Sink<'s> {
         }
     }
 
-    fn interrupted(&self) -> StoreError {
+    fn interrupted_error(&self) -> StoreError {
         let (key, url) = match self {
             Sink::Object(object) => (object.key.as_str().to_owned(), object.store.url()),
             Sink::Memory(_) => Default::default(),
@@ -152,7 +152,7 @@ pub(crate) fn begin(
     if let Some(former) = former {
         stays = former
             .index
-            .present()
+            .present_chunks()
             .filter(|(n, ..)| !replaced(*n))
             .map(|(n, offset, len)| (offset, len, n))
             .collect();
@@ -184,7 +184,7 @@ pub(crate) fn begin(
             let (mut at, end) = (former.range.0 + first.0, former.range.0 + first.0 + len);
             while at < end {
                 if at > former.range.0 + first.0 && ask() {
-                    return Err(sink.interrupted());
+                    return Err(sink.interrupted_error());
                 }
                 let part = (end - at).min(costs::COPIED_AT_ONCE);
                 sink.copy(former.opened, (at, part))?;
@@ -344,11 +344,11 @@ mod tests {
         let wanted: Vec<u8> =
             (0..100u8).filter(|n| n % 7 > 0).flat_map(|n| vec![n; n as usize % 5]).collect();
         assert_eq!(bytes, wanted);
-        for (n, offset, len) in index.present() {
+        for (n, offset, len) in index.present_chunks() {
             let turn = 99 - n;
             assert_eq!(bytes[offset as usize..(offset + len) as usize], vec![turn as u8; turn % 5]);
         }
-        assert_eq!(index.present().count(), (0..100).filter(|n| n % 7 > 0).count());
+        assert_eq!(index.present_chunks().count(), (0..100).filter(|n| n % 7 > 0).count());
     }
 
     #[test]
@@ -394,7 +394,7 @@ mod tests {
             let Sink::Memory(bytes) = sink else { panic!() };
             let start = if at_start { 64 } else { 0 };
             assert_eq!(bytes[start as usize..], [0, 0, 0, 3, 3, 3]);
-            assert_eq!(index.present().collect::<Vec<_>>(), [(0, start, 3), (3, start + 3, 3)]);
+            assert_eq!(index.present_chunks().collect::<Vec<_>>(), [(0, start, 3), (3, start + 3, 3)]);
         }
     }
 }

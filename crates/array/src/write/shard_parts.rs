@@ -16,16 +16,16 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::layout::shard_index::ShardIndex;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::ragged::Ragged;
 use crate::ragged::write::write_ragged_with;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
-use crate::shard::one::Shard;
+use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
-use crate::write::shard::{Workers, WriteRequest, encoded};
+use crate::write::shard::{Workers, WriteRequest, apply_shard_codecs};
 use crate::write::shard_output::{ShardOutput, Sink, begin, finish};
 use crate::write::{WriteOptions, stored_fill};
 use hyperslab_store::{Expected, Key};
@@ -99,7 +99,7 @@ impl<'s> ShardParts<'s> {
     ) -> Result<R, ArrayError> {
         let refuse = |why: String| ArrayError::Layout { array: layout.name().into(), why };
         let sharding = layout.sharding().ok_or_else(|| refuse("it has no shards".into()))?;
-        let own = sharding.outermost(&self.task.chunk).map_err(refuse)?;
+        let own = sharding.outermost_level(&self.task.chunk).map_err(refuse)?;
         let level = own.as_deref().or(sharding.levels().first());
         each(level.ok_or_else(|| refuse("it has no shards".into()))?)
     }
@@ -140,8 +140,8 @@ impl<'s> ShardParts<'s> {
         source: &Source<'_>,
         options: WriteOptions<'_>,
     ) -> Result<(), ArrayError> {
-        let Some(sharding) = layout.sharding() else { return Err(self.wrong(None, "it has no shards")) };
-        let bound = Mapped::source(layout, source, selection)?;
+        let Some(sharding) = layout.sharding() else { return Err(self.error(None, "it has no shards")) };
+        let bound = AxisMemory::source(layout, source, selection)?;
         let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         if plan.is_empty() {
             return Ok(());
@@ -165,16 +165,16 @@ impl<'s> ShardParts<'s> {
         let mut task = Task::default();
         shards.shard(0, &mut task);
         if shards.len() > 1 || task.chunk != self.task.chunk {
-            return Err(self.wrong(None, "a part of it reaches into another shard"));
+            return Err(self.error(None, "a part of it reaches into another shard"));
         }
         let shard = Shard::new(layout, sharding, &plan, self.key, task.chunk.clone(), true)?;
         let Some(level) = shard.level(0) else { return Ok(()) };
-        let units = request.units(level, shards.touched(0, &task));
+        let units = request.units(level, shards.touched_chunks(0, &task));
         let Some((sink, index)) = self.so_far.take() else {
-            return Err(self.wrong(None, "an earlier part of it failed"));
+            return Err(self.error(None, "an earlier part of it failed"));
         };
         if let Some(unit) = units.iter().find(|unit| !matches!(index.get(unit.n), Ok(None))) {
-            return Err(self.wrong(Some(unit.n), "two parts of it hold the same inner chunk"));
+            return Err(self.error(Some(unit.n), "two parts of it hold the same inner chunk"));
         }
         let limit = tasks::write_limits(layout, options.threads).0.min(settings::decodes_in_flight());
         let work = tasks::work(layout, plan.len(), bytes);
@@ -188,13 +188,13 @@ impl<'s> ShardParts<'s> {
 
     fn commit(mut self, interrupt: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
         let Some((mut sink, index)) = self.so_far.take() else {
-            return Err(self.wrong(None, "an earlier part of it failed"));
+            return Err(self.error(None, "an earlier part of it failed"));
         };
         let (layout, key) = (self.layout, self.key);
         let store = &**layout.store();
         let fail = |source| store_error(layout, &self.task, source);
         let _turn = tasks::take(layout, &self.task, key, interrupt)?;
-        if index.present().next().is_none() {
+        if index.present_chunks().next().is_none() {
             return store.delete_all(&[key], None).map_err(fail);
         }
         self.with_level(layout, |level| {
@@ -202,7 +202,7 @@ impl<'s> ShardParts<'s> {
             let put = match sink {
                 Sink::Memory(bytes) => {
                     let coded = |source| codec_error(layout, &self.task, key.as_str(), source);
-                    let mut bytes = encoded(layout, level, bytes).map_err(coded)?;
+                    let mut bytes = apply_shard_codecs(layout, level, bytes).map_err(coded)?;
                     store.swap_owned(key, Expected::Any, &mut bytes, interrupt)
                 }
                 object => object.commit(Expected::Any, interrupt),
@@ -211,7 +211,7 @@ impl<'s> ShardParts<'s> {
         })
     }
 
-    fn wrong(&self, inner: Option<usize>, why: &str) -> ArrayError {
+    fn error(&self, inner: Option<usize>, why: &str) -> ArrayError {
         let why = match inner {
             Some(n) => format!("{why}, number {n} of its index"),
             None => why.to_owned(),

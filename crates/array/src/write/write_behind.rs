@@ -29,7 +29,7 @@ use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::read::stream::{ASK, default_bound, lock};
 use crate::runtime::memory::Memory;
@@ -42,7 +42,7 @@ use crate::write;
 use crate::write::WriteOptions;
 use crate::write::barrier::{self, Queue};
 use crate::write::batch;
-use crate::write::batch::{Batch, Work};
+use crate::write::batch::{JoinedWrites, Work};
 use hyperslab_store::StoreError;
 use hyperslab_store::ending::Wait;
 use std::collections::VecDeque;
@@ -203,7 +203,7 @@ impl Writer {
                 WriteOptions { threads, write_empty_chunks, interrupt, still: None },
             )
         };
-        let bound = Mapped::source(layout, source, selection)?;
+        let bound = AxisMemory::source(layout, source, selection)?;
         // A forked child must not use its parent's queue, whose lock may be held for ever.
         if self.process != std::process::id() {
             return direct();
@@ -301,7 +301,7 @@ impl Queue for Shared {
         if abandoned { self.report() } else { Ok(()) }
     }
 
-    fn resized(&self, before: &[u64], after: &[u64]) {
+    fn note_resize(&self, before: &[u64], after: &[u64]) {
         let smaller = before.iter().zip(after).any(|(before, after)| after < before);
         lock(&self.state).shrunk = smaller.then(|| (before.into(), after.into()));
     }
@@ -380,7 +380,7 @@ impl Shared {
                     wait = Wait::default();
                     if stopped {
                         drop(state);
-                        return Err(tasks::interrupted(layout));
+                        return Err(tasks::interrupted_error(layout));
                     }
                 }
                 None => {
@@ -407,7 +407,7 @@ impl Shared {
                 // Asking may wait for another thread, which may need the lock.
                 drop(state);
                 if ask() {
-                    return Err(tasks::interrupted(layout));
+                    return Err(tasks::interrupted_error(layout));
                 }
                 state = lock(&self.state);
             }
@@ -428,7 +428,7 @@ impl Shared {
     fn call(self: &Arc<Self>, state: &mut WriterState) {
         if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
             state.called += 1;
-            POOL.get().background(self.clone(), self.helpers);
+            POOL.get().run_in_background(self.clone(), self.helpers);
         }
     }
 
@@ -438,7 +438,7 @@ impl Shared {
         self: &'s Arc<Self>,
         state: MutexGuard<'s, WriterState>,
         number: u64,
-        batch: Batch,
+        batch: JoinedWrites,
         interrupt: Option<Interrupt<'_>>,
     ) -> (MutexGuard<'s, WriterState>, bool) {
         drop(state);
@@ -496,14 +496,14 @@ impl WriterState {
 
     /// The first job that may start, and the jobs joined with it. The number is the first job's;
     /// the others follow it.
-    fn take(&mut self) -> Option<(u64, Batch)> {
+    fn take(&mut self) -> Option<(u64, JoinedWrites)> {
         let free = |at: &usize| {
             let job = &self.jobs[*at];
             job.work.is_some() && self.jobs.range(..*at).all(|earlier| !earlier.chunks.meet(&job.chunks))
         };
         let at = (0..self.jobs.len().min(costs::LOOK_AT)).find(free)?;
         let number = self.jobs[at].number;
-        let mut batch: Batch = self.jobs[at].work.take().into_iter().collect();
+        let mut batch: JoinedWrites = self.jobs[at].work.take().into_iter().collect();
         // The jobs follow each other directly, so they overtake nothing. They are in the same
         // chunks, so all of them may start.
         let mut along = None;
@@ -557,7 +557,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn new(layout: &ArrayLayout, selection: &Selection, bound: &Mapped<*const u8>) -> Self {
+    fn new(layout: &ArrayLayout, selection: &Selection, bound: &AxisMemory<*const u8>) -> Self {
         let axes = selection.axes().iter().zip(bound.strides());
         let counts: Dims = axes.map(|(axis, stride)| if *stride == 0 { 1 } else { axis.len }).collect();
         let bytes = element_count(&counts).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
@@ -570,7 +570,7 @@ impl Copied {
         &self,
         layout: &ArrayLayout,
         selection: &Selection,
-        bound: &Mapped<*const u8>,
+        bound: &AxisMemory<*const u8>,
     ) -> Result<(Memory, Strides), ArrayError> {
         let none = || memory_error(layout, "the elements to be written", self.bytes);
         let element = layout.dtype().size();

@@ -11,7 +11,7 @@
 //!
 //! Decoders in c-blosc 1.21 and later need a literal at the end.
 
-use crate::low::{low8, low32};
+use crate::low_bits::{low8, low32};
 
 /// Shorter distances are near: a short match takes two bytes.
 const FAR: usize = 8192;
@@ -223,7 +223,7 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
             continue;
         }
         out.literals(&src[literals..start])?;
-        out.matched(distance, len)?;
+        out.copy_match(distance, len)?;
         at = start + len;
         literals = at;
         misses = 0;
@@ -281,7 +281,7 @@ impl Output<'_> {
         Some(())
     }
 
-    fn matched(&mut self, distance: usize, len: usize) -> Option<()> {
+    fn copy_match(&mut self, distance: usize, len: usize) -> Option<()> {
         // A far match stores `o` and `low` of distance `FAR`, one more than the largest near
         // distance.
         let near = distance.min(FAR) - 1;

@@ -1,7 +1,7 @@
 //! Decodes a blosc buffer.
 
-use crate::low::low8;
-use crate::scratch::sized;
+use crate::low_bits::low8;
+use crate::scratch::resize_buffer;
 use crate::{Result, front};
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ pub(super) fn decode(
         match header.filter(out.len()) {
             Filter::None => decode(out)?,
             filter => {
-                let shuffled = sized(block, out.len(), "blosc")?;
+                let shuffled = resize_buffer(block, out.len(), "blosc")?;
                 decode(shuffled)?;
                 match filter {
                     Filter::Bit => bitunshuffle(header.typesize, shuffled, out),

@@ -2,8 +2,8 @@
 //!
 //! Block sizes, splits and levels are chosen as by c-blosc 1.21, whose ratio and speed users know.
 
-use crate::low::low32;
-use crate::scratch::sized;
+use crate::low_bits::low32;
+use crate::scratch::resize_buffer;
 use crate::{CodecError, Result, room};
 
 use super::bitshuffle::bitshuffle;
@@ -80,13 +80,13 @@ fn encode_blocks(
         let filtered = match header.filter(bytes.len()) {
             // libdeflate cannot bear changing input, and others may share this memory.
             Filter::None if codec.compressor == BloscCompressor::Zlib => {
-                let own = sized(block, bytes.len(), "blosc").ok()?;
+                let own = resize_buffer(block, bytes.len(), "blosc").ok()?;
                 own.copy_from_slice(bytes);
                 own
             }
             Filter::None => bytes,
             filter => {
-                let out = sized(block, bytes.len(), "blosc").ok()?;
+                let out = resize_buffer(block, bytes.len(), "blosc").ok()?;
                 match filter {
                     Filter::Bit => bitshuffle(header.typesize, bytes, out),
                     _ => shuffle(header.typesize, bytes, out),
@@ -97,7 +97,7 @@ fn encode_blocks(
         // Whole blocks are multiples of the type size, so no bytes are left over.
         for part in filtered.chunks_exact(bytes.len() / header.splits(bytes.len())) {
             let room = limit.checked_sub(dst.len() + 4)?.min(part.len() - 1);
-            let encoded = sized(stream, part.len(), "blosc").ok()?;
+            let encoded = resize_buffer(stream, part.len(), "blosc").ok()?;
             let len =
                 encoders.encode(codec.compressor, codec.nearest_level(), part, encoded.get_mut(..room)?);
             // Decoders take a stream of full length as stored uncompressed.

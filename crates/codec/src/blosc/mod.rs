@@ -117,11 +117,11 @@ impl Blosc {
     ) -> Result<Blosc> {
         let blosc = Blosc { compressor, level: level.into(), shuffle, typesize, blocksize };
         blosc.check_level()?;
-        blosc.checked()
+        blosc.validate()
     }
 
     /// Checks the fields that decoding needs too: all but the level.
-    fn checked(self) -> Result<Blosc> {
+    fn validate(self) -> Result<Blosc> {
         if self.typesize == 0 {
             return Err(config("typesize is 0 where 1 or more is expected"));
         }
@@ -182,7 +182,7 @@ impl Blosc {
             typesize: read.typesize.unwrap_or(element_size.max(1)),
             blocksize: read.blocksize.unwrap_or(0),
         };
-        blosc.checked()
+        blosc.validate()
     }
 }
 

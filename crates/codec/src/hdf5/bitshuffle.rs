@@ -13,7 +13,7 @@
 use super::{framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{Codec, CodecError, Reach, Result, Scratch, chain, front};
 use std::ops::Range;
 
@@ -103,7 +103,7 @@ impl Codec for Bitshuffle {
             if unwanted {
                 continue;
             }
-            let bits = sized(&mut scratch.blosc.block, out.len(), NAME)?;
+            let bits = resize_buffer(&mut scratch.blosc.block, out.len(), NAME)?;
             let failed =
                 |why| CodecError::corrupt(NAME, format!("block {index}, {} bytes: {why}", block.len()));
             scratch.blosc.decoders.decode(format, block, bits).map_err(failed)?;

@@ -18,8 +18,8 @@
 //! data ask for full width, there is no header either.
 
 use super::bits::Bits;
-use super::{byte_order, exactly};
-use crate::low::low32;
+use super::{byte_order, exact_client_data};
+use crate::low_bits::low32;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "scaleoffset";
@@ -52,7 +52,7 @@ enum Kind {
 impl ScaleOffset {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let &[method, scale, elements, class, size, sign, order, has_fill, low, high, ..] =
-            exactly::<20>(NAME, client_data)?;
+            exact_client_data::<20>(NAME, client_data)?;
         let (scale, size) = (scale as i32, size as usize);
         let kind = match (method, class, size) {
             (0, 1, 4) => Kind::Single(10f32.powf(scale as f32)),

@@ -13,9 +13,9 @@
 //! unchanged. Its end is padded to whole blocks.
 
 use super::aec::{self, Samples};
-use super::exactly;
+use super::exact_client_data;
 use crate::blosc::shuffle::unshuffle;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
 
 const NAME: &str = "szip";
@@ -35,7 +35,7 @@ pub(super) struct Szip {
 
 impl Szip {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
-        let &[options, block, bits, scanline] = exactly(NAME, client_data)?;
+        let &[options, block, bits, scanline] = exact_client_data(NAME, client_data)?;
         if !(2..=aec::MAX_BLOCK).contains(&(block as usize)) || block % 2 != 0 {
             return Err(CodecError::config(NAME, format!("{block} pixels per block")));
         }
@@ -79,7 +79,7 @@ impl Codec for Szip {
         if self.shuffled == 1 {
             self.samples.decode(coded, dst).map_err(corrupt)?;
         } else {
-            let bytes = sized(&mut scratch.blosc.block, size, NAME)?;
+            let bytes = resize_buffer(&mut scratch.blosc.block, size, NAME)?;
             self.samples.decode(coded, bytes).map_err(corrupt)?;
             unshuffle(self.shuffled, bytes, dst);
         }

@@ -114,7 +114,12 @@ fn object_header(sizes: Sizes) -> usize {
 ///
 /// The collection must be in memory, with sizes of 8 bytes and only [`ShortExtent`]s. `None`: it is
 /// not, or it is damaged.
-pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<ShortExtent>) -> Option<()> {
+pub(super) fn usual_directory(
+    head: &Head,
+    bytes: &[u8],
+    sizes: Sizes,
+    places: &mut Vec<ShortExtent>,
+) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;
     let mut at = usize::try_from(head.first).ok()?;
@@ -168,7 +173,7 @@ fn directory(
 ) -> Result<()> {
     let corrupt = |at: u64, why: String| {
         let at = head.address.saturating_add(at);
-        source.wrong(STRUCTURE, head.address, ParseError::Corrupt { at, why })
+        source.structure_error(STRUCTURE, head.address, ParseError::Corrupt { at, why })
     };
     let size = object_header(source.sizes()) as u64;
     objects.clear();

@@ -12,7 +12,7 @@
 //! object.) Their directory is read from object to object. Each object is read when it is needed,
 //! straight to its destination.
 
-use super::directory::{Directory, ShortExtent, UNIT, usual};
+use super::directory::{Directory, ShortExtent, UNIT, usual_directory};
 use crate::cursor::to_usize;
 use crate::{ParseError, Result, Source};
 use hyperslab_array::Memory;
@@ -106,11 +106,11 @@ impl Collection {
                 return Err(source.corrupt(STRUCTURE, a.address, why));
             }
         }
-        complete(source, &mut found)?;
+        complete_collections(source, &mut found)?;
         let (mut places, mut objects) = (Vec::new(), Vec::new());
         let taken_apart = |(head, part): (Head, SharedBytes)| {
             let (address, len) = (head.address, head.len);
-            let objects = match usual(&head, part.bytes(), source.sizes(), &mut places) {
+            let objects = match usual_directory(&head, part.bytes(), source.sizes(), &mut places) {
                 Some(()) => Directory::Usual(places.as_slice().into()),
                 None => Directory::read(source, &head, part.bytes(), &mut objects)?,
             };
@@ -256,7 +256,7 @@ impl Head {
             };
             Err(ParseError::Corrupt { at: address, why })
         };
-        parse().map_err(|why| source.wrong(STRUCTURE, address, why))
+        parse().map_err(|why| source.structure_error(STRUCTURE, address, why))
     }
 }
 
@@ -301,7 +301,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
 }
 
 /// Fetches the rest of collections that are only partly in memory.
-fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<()> {
+fn complete_collections(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<()> {
     let mut grown = Vec::new();
     for (head, part) in found {
         let len = to_usize(head.len.min(WHOLE));
@@ -359,7 +359,7 @@ mod tests {
                 let Ok(bytes) = source.read(STRUCTURE, 0, source.size()) else { return };
                 let Ok(head) = Head::parse(source, 0, &bytes) else { return };
                 let mut places = Vec::new();
-                if usual(&head, &bytes, SIZES, &mut places).is_some() {
+                if usual_directory(&head, &bytes, SIZES, &mut places).is_some() {
                     let found = Directory::read(source, &head, &bytes, &mut Vec::new()).unwrap();
                     let Directory::Usual(found) = found else { panic!("not usual") };
                     assert_eq!(*found, *places);

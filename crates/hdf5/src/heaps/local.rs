@@ -20,7 +20,7 @@ fn prefix(cursor: &mut Cursor<'_>) -> Parsed<(u64, u64)> {
     cursor.length()?;
     // An empty segment may have no address.
     let address =
-        if len == 0 { cursor.offset()?.unwrap_or(0) } else { cursor.defined("the data segment")? };
+        if len == 0 { cursor.offset()?.unwrap_or(0) } else { cursor.defined_address("the data segment")? };
     Ok((len, address))
 }
 

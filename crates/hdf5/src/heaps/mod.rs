@@ -13,4 +13,4 @@ pub use global::{Collection, Object};
 pub(crate) use global::{LINE, Open, SMALLEST, WHOLE};
 pub use local::LocalHeap;
 pub(crate) use numbers::{Numbers, Ranked};
-pub(crate) use object_error::{ObjectError, named};
+pub(crate) use object_error::{ObjectError, heap_error};

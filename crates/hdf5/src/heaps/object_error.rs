@@ -30,11 +30,11 @@ impl ObjectError {
             ObjectError::Read(Hdf5Error::Parse { why, .. }) => why.to_string(),
             ObjectError::Read(error) => return error,
         };
-        named(file, cell, address, why)
+        heap_error(file, cell, address, why)
     }
 }
 
-pub(crate) fn named(file: &File, cell: usize, address: u64, why: String) -> Hdf5Error {
+pub(crate) fn heap_error(file: &File, cell: usize, address: u64, why: String) -> Hdf5Error {
     let (of, within) = (String::new(), String::new());
     let file = file.source().name();
     Hdf5Error::Heap(Box::new(HeapError { file, object: None, of, element: cell, within, address, why }))

@@ -21,7 +21,7 @@ pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut R
     let width = tree.entry(request.source.sizes());
     tree.walk(request.source, address, &mut |entries| {
         let mut at = entries.address();
-        for entry in entries.rest().chunks_exact(width) {
+        for entry in entries.take_rest().chunks_exact(width) {
             let corrupt = |why: String| ParseError::Corrupt { at, why };
             let parts = entry.split_at_checked(8).and_then(|(head, rest)| {
                 let (size, mask) = head.split_at_checked(4)?;
@@ -64,7 +64,7 @@ pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut R
     btree2::records(request.source, address, kind, &mut |record| {
         let at = record.address();
         let corrupt = |why: &str| ParseError::Corrupt { at, why: why.into() };
-        let bytes = record.rest();
+        let bytes = record.take_rest();
         let parts = bytes.split_at_checked(offset_len).and_then(|(child, rest)| {
             let (filtered, places) = rest.split_at_checked(rest.len().checked_sub(places_len)?)?;
             Some((child, filtered, places.as_chunks().0))
@@ -72,7 +72,9 @@ pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut R
         let (child, filtered, places) =
             parts.ok_or_else(|| corrupt("records are too short for the rank of the dataset"))?;
         let (size, skipped) = match request.filtered {
-            true => sized(filtered).ok_or_else(|| corrupt("the size of a chunk has no width"))?,
+            true => {
+                split_size_and_mask(filtered).ok_or_else(|| corrupt("the size of a chunk has no width"))?
+            }
             false if filtered.is_empty() => (records.chunk_bytes, 0),
             false => return Err(corrupt("records are too long for the rank of the dataset")),
         };
@@ -95,7 +97,7 @@ pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut R
 /// Splits a stored size and filter mask. `None`: there are too few or too many bytes.
 ///
 /// The size takes all bytes before the mask. Its width depends on chunk and version.
-pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
+pub(super) fn split_size_and_mask(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))
 }

@@ -3,7 +3,7 @@
 //! Each chunk has a slot, and the array's element in that slot describes the chunk.
 
 use super::IndexRequest;
-use super::btrees::sized;
+use super::btrees::split_size_and_mask;
 use super::records::{Grid, Records, strides};
 use crate::cursor::address as address_of;
 use crate::{Cursor, ParseError, Parsed, Result, Source};
@@ -113,7 +113,7 @@ impl<'a> Elements<'a> {
         cursor.signature(signature)?;
         cursor.version(structure, &[0])?;
         let at = cursor.clone();
-        let (client, owner) = (cursor.u8()?, cursor.defined("the header")?);
+        let (client, owner) = (cursor.u8()?, cursor.defined_address("the header")?);
         match (client, Some(owner)) == (self.filtered.into(), self.array) {
             true => Ok(()),
             false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
@@ -128,7 +128,7 @@ impl<'a> Elements<'a> {
     /// Parses elements. The first one belongs to slot `first`.
     pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Parsed<()> {
         let mut at = elements.address();
-        for (bytes, slot) in elements.rest().chunks_exact(self.width).zip(first..) {
+        for (bytes, slot) in elements.take_rest().chunks_exact(self.width).zip(first..) {
             let corrupt =
                 || ParseError::Corrupt { at, why: "the element of a chunk is too large a number".into() };
             let (child, filtered) = bytes.split_at_checked(self.offset_len).unwrap_or_default();
@@ -136,7 +136,7 @@ impl<'a> Elements<'a> {
                 && let Some(number) = self.slots.number(slot)
             {
                 let (size, skipped) = match self.filtered {
-                    true => sized(filtered).ok_or_else(corrupt)?,
+                    true => split_size_and_mask(filtered).ok_or_else(corrupt)?,
                     false => (self.records.chunk_bytes, 0),
                 };
                 self.records.add(at, number, child, size, skipped)?;

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
-    use crate::testing::{SIZES, fails, mutations, says, source, structure, summed};
+    use crate::testing::{SIZES, append_checksum, fails, mutations, says, source, structure};
 
     const NONE: [u8; 8] = [0xff; 8];
 
@@ -234,7 +234,8 @@ mod tests {
         let nothing = structure!(NONE, vec![0; elements[0].len() - 8]);
         let class = dataset.class();
         let header_len = 12 + 6 * 8 + 8 + 4;
-        let bytes = summed(structure!(b"EAHD\0", class, [10, 3, 2, 2, 3], [0; 48], header_len as u64));
+        let bytes =
+            append_checksum(structure!(b"EAHD\0", class, [10, 3, 2, 2, 3], [0; 48], header_len as u64));
         assert_eq!(bytes.len(), header_len);
 
         // The index block has super blocks 0 (one block of 2) and 1 (one block of 4).
@@ -268,14 +269,14 @@ mod tests {
                 if block.pages == 0 {
                     data.extend(elements.concat());
                 }
-                let mut data = summed(data);
+                let mut data = append_checksum(data);
                 if block.pages > 0 {
                     for (page, elements) in elements.chunks(8).enumerate() {
                         let bit = number * block.pages as usize + page;
                         let written = !is_empty(elements);
                         bitmap[bit / 8] |= u8::from(written) << (7 - bit % 8);
                         let page = elements.concat();
-                        data.extend(if written { summed(page) } else { vec![0x77; page.len() + 4] });
+                        data.extend(if written { append_checksum(page) } else { vec![0x77; page.len() + 4] });
                     }
                 }
                 pointers.extend(append(data).to_le_bytes());
@@ -287,10 +288,10 @@ mod tests {
             } else {
                 let first = (block.first - 3) as u16;
                 let secondary = structure!(head(b"EASB", class[0]), first, bitmap, pointers);
-                index.extend(append(summed(secondary)).to_le_bytes());
+                index.extend(append(append_checksum(secondary)).to_le_bytes());
             }
         }
-        let index = summed(index);
+        let index = append_checksum(index);
         assert_eq!(index.len(), index_len);
         [bytes, index, later].concat()
     }

@@ -80,17 +80,17 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
 mod tests {
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
-    use crate::testing::{SIZES, mutations, says, source, structure, summed};
+    use crate::testing::{SIZES, append_checksum, mutations, says, source, structure};
 
     /// An array with pages of 2^`page_bits` elements. Pages without a chunk hold garbage.
     fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
         let elements = dataset.elements(0);
         let header = structure!(b"FAHD\0", dataset.class(), page_bits, elements.len() as u64, 28u64);
-        let bytes = summed(header);
+        let bytes = append_checksum(header);
         let block = head(b"FADB", dataset.class()[0]);
         let page = 1 << page_bits;
         if elements.len() <= page {
-            return structure!(bytes, summed(structure!(block, elements.concat())));
+            return structure!(bytes, append_checksum(structure!(block, elements.concat())));
         }
         let pages: Vec<_> = elements.chunks(page).collect();
         let is_empty = |page: &&[Vec<u8>]| page.iter().all(|element| element[..8] == [0xff; 8]);
@@ -100,10 +100,10 @@ mod tests {
             let written = !is_empty(page);
             bitmap[number / 8] |= u8::from(written) << (7 - number % 8);
             let concat = page.concat();
-            data.extend(if written { summed(concat) } else { vec![0x77; concat.len() + 4] });
+            data.extend(if written { append_checksum(concat) } else { vec![0x77; concat.len() + 4] });
         }
         assert!(pages.iter().any(is_empty));
-        structure!(bytes, summed(structure!(block, bitmap)), data)
+        structure!(bytes, append_checksum(structure!(block, bitmap)), data)
     }
 
     fn dataset(shape: &[u64], max_shape: &[u64], filtered: bool) -> Dataset {

@@ -41,10 +41,10 @@ impl Chunks {
     /// Returns the index of all chunks, read once per open file. After a failure the next call
     /// tries again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>> {
-        self.ready().cloned()
+        self.loaded_index().cloned()
     }
 
-    fn ready(&self) -> Result<&Arc<ChunkIndex>> {
+    fn loaded_index(&self) -> Result<&Arc<ChunkIndex>> {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
@@ -79,7 +79,7 @@ impl Chunks {
 
     /// Returns the skipped filters as bits of the codec chain. `None`: the chain is longer than a
     /// mask.
-    fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
+    fn skipped_codecs(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
         // Bits beyond the filters are meaningless. Some writers set them all.
@@ -89,7 +89,7 @@ impl Chunks {
 
 impl ChunkLocator for Chunks {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
-        let index = self.ready().map_err(|error| match error {
+        let index = self.loaded_index().map_err(|error| match error {
             // Keep store errors: the engine handles these.
             Hdf5Error::Store(error) => LocateError::from(error),
             error => error.into(),
@@ -109,7 +109,7 @@ impl ChunkLocator for Chunks {
                 found.chunk(Location::Absent);
                 continue;
             };
-            let skipped = self.skipped(chunk, record.skipped);
+            let skipped = self.skipped_codecs(chunk, record.skipped);
             let skipped =
                 skipped.ok_or_else(|| source.invalid("a chunk left out a filter behind the 32nd codec"))?;
             let offset = source.base().saturating_add(record.address);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::FileOptions;
     use crate::data_layout::ChunkIndexKind;
-    use crate::testing::{SIZES, bare, fails, store, structure, summed};
+    use crate::testing::{SIZES, append_checksum, bare, fails, store, structure};
 
     /// A file that begins with a superblock of version 2, followed by `body`.
     fn file(body: &[u8]) -> File {
@@ -139,9 +139,9 @@ mod tests {
     fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
         let element = |n: u64| structure!(n * 5 + 100, 5_u16, n as u32 | 0xff00_0000);
         let array = structure!(b"FADB\0\x01", 60u64, (0..6).flat_map(element).collect::<Vec<u8>>());
-        let mut body = structure!([0; 12], summed(structure!(b"FAHD\0\x01\x0e\x0a", 6u64, 100u64)));
+        let mut body = structure!([0; 12], append_checksum(structure!(b"FAHD\0\x01\x0e\x0a", 6u64, 100u64)));
         body.resize(52, 0);
-        body.extend(summed(array));
+        body.extend(append_checksum(array));
         let layout = ChunkedLayout {
             chunk: vec![2, 3],
             element_size: 1,

@@ -64,8 +64,10 @@ impl ChunkIndex {
         match &request.layout.index {
             ChunkIndexKind::BTree1 => btrees::version1(request, address, &mut records)?,
             ChunkIndexKind::BTree2 { .. } => btrees::version2(request, address, &mut records)?,
-            ChunkIndexKind::Single { filtered } => single(request, address, *filtered, &mut records)?,
-            ChunkIndexKind::Implicit => implicit(request, address, &mut records)?,
+            ChunkIndexKind::Single { filtered } => {
+                add_single_chunk(request, address, *filtered, &mut records)?
+            }
+            ChunkIndexKind::Implicit => add_implicit_chunks(request, address, &mut records)?,
             ChunkIndexKind::FixedArray { .. } => fixed_array::read(request, address, &mut records)?,
             ChunkIndexKind::ExtensibleArray { .. } => {
                 extensible_array::read(request, address, &mut records)?;
@@ -89,7 +91,7 @@ impl ChunkIndex {
 }
 
 /// Adds the only chunk.
-fn single(
+fn add_single_chunk(
     request: &IndexRequest<'_>,
     address: u64,
     filtered: Option<(u64, u32)>,
@@ -107,14 +109,14 @@ fn single(
         0 => Ok(()),
         1 => {
             let added = records.add(address, 0, address, size, skipped);
-            added.map_err(|why| source.wrong("single chunk", address, why))
+            added.map_err(|why| source.structure_error("single chunk", address, why))
         }
         total => Err(source.invalid(format!("the layout is one of a single chunk, the shape takes {total}"))),
     }
 }
 
 /// Adds all chunks, which are stored one after the other.
-fn implicit(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
+fn add_implicit_chunks(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let source = request.source;
     if request.filtered {
         return Err(source.invalid("chunks that are not indexed have one size, but filters make many"));
@@ -132,7 +134,7 @@ fn implicit(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> 
         if let Some(number) = slots.number(slot) {
             let at = address.saturating_add(slot.saturating_mul(records.chunk_bytes));
             let added = records.add(at, number, at, records.chunk_bytes, 0);
-            added.map_err(|why| source.wrong("chunk", at, why))?;
+            added.map_err(|why| source.structure_error("chunk", at, why))?;
         }
     }
     Ok(())

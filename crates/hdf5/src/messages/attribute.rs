@@ -41,12 +41,12 @@ impl<'a> AttributeParts<'a> {
         };
         let (mut name, datatype, dataspace) = (part(name)?, part(datatype)?, part(dataspace)?);
         Ok(AttributeParts {
-            name: lossless(name.rest().split(|byte| *byte == 0).next().unwrap_or_default()),
+            name: lossless(name.take_rest().split(|byte| *byte == 0).next().unwrap_or_default()),
             datatype,
             datatype_shared: flags & 1 != 0,
             dataspace,
             dataspace_shared: flags & 2 != 0,
-            data: cursor.position()..cursor.position() + cursor.left(),
+            data: cursor.position()..cursor.position() + cursor.remaining_len(),
         })
     }
 }
@@ -106,7 +106,8 @@ mod tests {
 
     fn parsed(bytes: &[u8]) -> Parsed<Parts> {
         let mut parts = AttributeParts::parse(&mut Cursor::whole(bytes, 0, SIZES))?;
-        let (datatype, dataspace) = (parts.datatype.rest().to_vec(), parts.dataspace.rest().to_vec());
+        let (datatype, dataspace) =
+            (parts.datatype.take_rest().to_vec(), parts.dataspace.take_rest().to_vec());
         let data = bytes[parts.data].to_vec();
         Ok((parts.name, [datatype, dataspace, data], [parts.datatype_shared, parts.dataspace_shared]))
     }

@@ -123,7 +123,7 @@ impl DataLayout {
             CHUNKED => {
                 ChunkedLayout::new(axes, ChunkIndexKind::BTree1, address, &at).map(DataLayout::Chunked)
             }
-            _ => Err(unknown(class)),
+            _ => Err(unknown_class(class)),
         }
     }
 
@@ -148,7 +148,7 @@ impl DataLayout {
                 let collection = cursor.offset()?.filter(|address| *address != 0);
                 Ok(DataLayout::Virtual { collection, index: cursor.u32()? })
             }
-            class => Err(unknown(class)),
+            class => Err(unknown_class(class)),
         }
     }
 }
@@ -160,7 +160,7 @@ fn compact(cursor: &mut Cursor<'_>, size: u64) -> Parsed<DataLayout> {
     Ok(DataLayout::Compact { address, size })
 }
 
-fn unknown(class: u8) -> ParseError {
+fn unknown_class(class: u8) -> ParseError {
     ParseError::Unsupported(format!("the data layout of class {class}"))
 }
 

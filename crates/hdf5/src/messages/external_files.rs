@@ -21,7 +21,7 @@ impl ExternalFiles {
         // Reserved bytes, then the number of allocated slots.
         cursor.skip(3 + 2)?;
         let count = cursor.u16()?;
-        let heap = cursor.defined("the names of external files")?;
+        let heap = cursor.defined_address("the names of external files")?;
         let unlimited = u64::MAX >> (64 - 8 * u32::from(cursor.sizes().length.clamp(1, 8)));
         let mut slots = Vec::new();
         for _ in 0..count {

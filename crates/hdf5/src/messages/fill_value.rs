@@ -36,17 +36,17 @@ impl FillValue {
             let why = format!("the fill value is written at the time {time}; 0 to 2 are known");
             return Err(at.corrupt(why));
         }
-        let value = if stored { sized(cursor)? } else { None };
+        let value = if stored { sized_bytes(cursor)? } else { None };
         Ok(FillValue { never: time == 1, value })
     }
 
     pub fn parse_old(cursor: &mut Cursor<'_>) -> Parsed<FillValue> {
-        Ok(FillValue { never: false, value: sized(cursor)? })
+        Ok(FillValue { never: false, value: sized_bytes(cursor)? })
     }
 }
 
 /// Reads a length and as many bytes.
-fn sized(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<u8>>> {
+fn sized_bytes(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<u8>>> {
     let len = cursor.u32()?;
     // -1 means undefined (HDF5 1.6). 0 means the default, zero.
     if len == 0 || len == u32::MAX {

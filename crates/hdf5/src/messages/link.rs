@@ -30,12 +30,12 @@ impl Link {
             return Err(cursor.corrupt("a link without a name"));
         }
         let target = match kind {
-            0 => LinkTarget::Hard(cursor.defined("the object that a link leads to")?),
+            0 => LinkTarget::Hard(cursor.defined_address("the object that a link leads to")?),
             1 => {
                 let len = usize::from(cursor.u16()?);
                 LinkTarget::Soft(lossless(cursor.take(len)?))
             }
-            EXTERNAL => external(cursor)?,
+            EXTERNAL => external_target(cursor)?,
             65.. => LinkTarget::UserDefined(kind),
             _ => return Err(ParseError::Unsupported(format!("the link type {kind}"))),
         };
@@ -44,13 +44,13 @@ impl Link {
 }
 
 /// Parses the name of a file and a path in that file. A NUL ends each.
-fn external(cursor: &mut Cursor<'_>) -> Parsed<LinkTarget> {
+fn external_target(cursor: &mut Cursor<'_>) -> Parsed<LinkTarget> {
     let len = usize::from(cursor.u16()?);
     let mut value = cursor.part(len)?;
     // Version and flags share one byte.
     value.version("external link", &[0])?;
     let at = value.clone();
-    match value.rest().split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
+    match value.take_rest().split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
         [file, path, ..] => Ok(LinkTarget::External { file: lossless(file), path: lossless(path) }),
         _ => Err(at.corrupt("an external link without a path")),
     }
@@ -86,8 +86,8 @@ pub struct SymbolTable {
 
 impl SymbolTable {
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<SymbolTable> {
-        let btree = cursor.defined("the B-tree of links")?;
-        Ok(SymbolTable { btree, heap: cursor.defined("the heap of names")? })
+        let btree = cursor.defined_address("the B-tree of links")?;
+        Ok(SymbolTable { btree, heap: cursor.defined_address("the heap of names")? })
     }
 }
 

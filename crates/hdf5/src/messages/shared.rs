@@ -33,7 +33,7 @@ impl Shared {
         match (version, kind) {
             (3, 1) => Ok(Shared::Heap(cursor.take(8)?.to_vec())),
             // Before version 3 the kind was not always written.
-            (1 | 2, _) | (3, 2) => Ok(Shared::Header(cursor.defined("a shared message")?)),
+            (1 | 2, _) | (3, 2) => Ok(Shared::Header(cursor.defined_address("a shared message")?)),
             _ => {
                 Err(cursor
                     .corrupt(format!("a shared message is in a place of kind {kind}; 1 and 2 are known")))
@@ -46,7 +46,7 @@ impl Shared {
 /// indexes.
 pub fn table_place(cursor: &mut Cursor<'_>) -> Parsed<(u64, u8)> {
     cursor.version("shared message table message", &[0])?;
-    Ok((cursor.defined("the shared message table")?, cursor.u8()?))
+    Ok((cursor.defined_address("the shared message table")?, cursor.u8()?))
 }
 
 /// The heaps of shared messages.
@@ -85,7 +85,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::Sizes;
-    use crate::testing::{changes, needs_all, structure, summed};
+    use crate::testing::{append_checksum, changes, needs_all, structure};
 
     const SIZES: Sizes = Sizes { offset: 4, length: 8 };
 
@@ -114,7 +114,7 @@ mod tests {
         for (kinds, heap) in [(0x0002_u16, 0x1234_u32), (0x1008, u32::MAX)] {
             bytes.extend(structure!([0, 0], kinds, [0; 10], 5_u32, heap));
         }
-        let bytes = summed(bytes);
+        let bytes = append_checksum(bytes);
         let parse = |bytes: &[u8]| Table::parse(&mut Cursor::whole(bytes, 0, SIZES), 2);
         let table = parse(&bytes).unwrap();
         let heaps: Vec<_> = [0, 1, 3, 12, 16, 900].iter().map(|kind| table.heap(*kind)).collect();

@@ -21,7 +21,7 @@ impl Extended {
             (Extended::Wide(from), Extended::Wide(to)) => store(load(src, stored_order(from)), to, dst),
             (Extended::Plain(from), Extended::Wide(to)) => store(widened(from, src), to, dst),
             (Extended::Wide(from), Extended::Plain(to)) => {
-                narrowed(load(src, stored_order(from)), from, to, dst)
+                narrow(load(src, stored_order(from)), from, to, dst)
             }
             (Extended::Plain(from), Extended::Plain(to)) => {
                 convert_elements(from, src, to, dst);
@@ -44,7 +44,7 @@ fn widened(from: DataType, src: &[u8]) -> u128 {
 }
 
 /// Narrows an 80-bit float to a number that may be less precise.
-fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
+fn narrow(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
     let value = extended_value(bits);
     if to.kind() == Kind::Float {
         // Avoid double rounding: the lowest bit of the double tells whether bits were lost.

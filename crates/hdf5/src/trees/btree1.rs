@@ -73,8 +73,8 @@ impl Tree {
                     return leaf(&mut node.entries);
                 }
                 let width = self.entry(sizes);
-                most = most.max((node.entries.left() / width) as u64);
-                for entry in node.entries.rest().chunks_exact(width) {
+                most = most.max((node.entries.remaining_len() / width) as u64);
+                for entry in node.entries.take_rest().chunks_exact(width) {
                     children.push((child(start, entry, self.key)?, 0));
                 }
                 Ok(())
@@ -104,7 +104,7 @@ impl Tree {
                 check_level(at, node.level, level)?;
                 let Some(chosen) = choose(&node)? else { return Ok(None) };
                 let mut entries = node.entries;
-                let entry = entries.rest().chunks_exact(self.entry(sizes)).nth(chosen);
+                let entry = entries.take_rest().chunks_exact(self.entry(sizes)).nth(chosen);
                 Ok(Some((child(at, entry.unwrap_or_default(), self.key)?, node.level)))
             })?;
             match found {
@@ -193,7 +193,7 @@ pub(crate) mod tests {
     #[test]
     fn descends_to_one() {
         // Choose the last entry of each node.
-        let last = |node: &Node<'_>| Ok((node.entries.left() / 16).checked_sub(1));
+        let last = |node: &Node<'_>| Ok((node.entries.remaining_len() / 16).checked_sub(1));
         assert_eq!(TREE.descend(&source(&tree()), 0, &mut { last }).unwrap(), Some(6));
         assert_eq!(TREE.descend(&source(&tree()), 0, &mut |_| Ok(None)).unwrap(), None);
     }

@@ -124,7 +124,7 @@ impl Tree {
         let mut children = Vec::new();
         if let Some(below) = node.depth.checked_sub(1) {
             for _ in 0..=count {
-                let address = cursor.defined("a child")?;
+                let address = cursor.defined_address("a child")?;
                 let count = cursor.uint(self.count_width)?;
                 cursor.skip(self.total_widths.get(usize::from(below)).copied().unwrap_or_default())?;
                 children.push(Child { address, depth: below, count });
@@ -169,7 +169,7 @@ pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Resul
             visited.meet(node.address, cursor.position() as u64)?;
             next.extend(old.by_ref().take_while(|part| matches!(part, Stretch::Records(_))));
             let mut start = bytes.len();
-            bytes.extend_from_slice(records.rest());
+            bytes.extend_from_slice(records.take_rest());
             if children.is_empty() {
                 next.push(Stretch::Records(start..bytes.len()));
             }
@@ -190,7 +190,7 @@ pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Resul
         let Stretch::Records(range) = part else { continue };
         for bytes in bytes.get(range).unwrap_or_default().chunks_exact(record) {
             each(&mut source.cursor(bytes, address))
-                .map_err(|why| source.wrong("version 2 B-tree", address, why))?;
+                .map_err(|why| source.structure_error("version 2 B-tree", address, why))?;
         }
     }
     Ok(())
@@ -217,7 +217,7 @@ pub fn find(
                 let record = records.part(tree.record.into())?;
                 match compare(&mut record.clone())? {
                     Ordering::Less => before += 1,
-                    Ordering::Equal => equal.extend_from_slice(record.clone().rest()),
+                    Ordering::Equal => equal.extend_from_slice(record.clone().take_rest()),
                     Ordering::Greater => break,
                 }
             }
@@ -226,7 +226,7 @@ pub fn find(
             let children: Vec<Child> = children.into_iter().skip(before).take(count).collect();
             Ok((equal, children, cursor.position() as u64))
         })?;
-        let wrong = |why| source.wrong(NODE, node.address, why);
+        let wrong = |why| source.structure_error(NODE, node.address, why);
         visited.meet(node.address, len).map_err(wrong)?;
         for record in equal.chunks_exact(tree.record.into()) {
             each(&mut source.cursor(record, node.address)).map_err(wrong)?;
@@ -239,7 +239,7 @@ pub fn find(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{SIZES, mutations, says, source, structure, summed};
+    use crate::testing::{SIZES, append_checksum, mutations, says, source, structure};
 
     /// A tree of sorted `records` in full nodes of `node` bytes. The header is at `at`.
     pub(crate) fn tree(kind: u8, node: u32, records: &[Vec<u8>], at: u64) -> Vec<u8> {
@@ -255,7 +255,7 @@ pub(crate) mod tests {
         let mut nodes = Vec::new();
         let root = build(&plan, depth, records, at + header, &mut nodes);
         let head = structure!(b"BTHD\0", kind, node, record, depth, [100, 40]);
-        let mut bytes = summed(structure!(head, root.0, root.1 as u16, records.len() as u64));
+        let mut bytes = append_checksum(structure!(head, root.0, root.1 as u16, records.len() as u64));
         assert_eq!(bytes.len() as u64, header);
         bytes.extend(nodes);
         bytes
@@ -280,7 +280,7 @@ pub(crate) mod tests {
                 rest = later;
             }
         }
-        let mut bytes = summed(structure!(signature, plan.kind, own.concat(), pointers));
+        let mut bytes = append_checksum(structure!(signature, plan.kind, own.concat(), pointers));
         assert!(bytes.len() <= plan.node as usize);
         bytes.resize(plan.node as usize, 0);
         let address = at + out.len() as u64;

@@ -16,12 +16,12 @@ use std::collections::HashSet;
 pub(crate) struct Visited {
     nodes: HashSet<u64>,
     /// Bytes of the file outside the visited nodes. This detects nodes that overlap.
-    left: u64,
+    unvisited: u64,
 }
 
 impl Visited {
     pub(crate) fn new(source: &Source) -> Self {
-        Visited { nodes: HashSet::new(), left: source.end() }
+        Visited { nodes: HashSet::new(), unvisited: source.end() }
     }
 
     /// Visits the node of `len` bytes at an address.
@@ -30,8 +30,8 @@ impl Visited {
         if !self.nodes.insert(address) {
             return wrong("this was met before: it has two parents, or is its own");
         }
-        match self.left.checked_sub(len) {
-            Some(left) => self.left = left,
+        match self.unvisited.checked_sub(len) {
+            Some(left) => self.unvisited = left,
             None => return wrong("all nodes together are larger than the file"),
         }
         Ok(())

@@ -37,7 +37,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
             Ok((found, cursor.position() as u64))
         });
         let (found, len) = found?;
-        visited.meet(address, len).map_err(|why| source.wrong(STRUCTURE, address, why))?;
+        visited.meet(address, len).map_err(|why| source.structure_error(STRUCTURE, address, why))?;
         links.extend(found);
     }
     Ok(links)
@@ -49,7 +49,7 @@ fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64)>> {
     tree.walk(source, btree, &mut |entries| {
         while !entries.is_empty() {
             entries.skip(tree.key)?;
-            nodes.push((entries.defined(STRUCTURE)?, GUESS));
+            nodes.push((entries.defined_address(STRUCTURE)?, GUESS));
         }
         Ok(())
     })?;
@@ -93,7 +93,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
 fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Parsed<Option<usize>> {
     let mut entries = node.entries.clone();
     let width = tree(entries.sizes()).entry(entries.sizes());
-    let all = entries.rest();
+    let all = entries.take_rest();
     let key = |number: usize| {
         let key = all.chunks_exact(width).nth(number).unwrap_or(node.last);
         let mut key = Cursor::whole(key, node.entries.address(), node.entries.sizes());

@@ -5,10 +5,10 @@
 
 use super::any_order::Fetches;
 use super::ids::{Id, taken_apart};
-use super::look::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
+use super::inspect::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
 use super::{Items, cut};
 use crate::cursor::to_usize;
-use crate::heaps::{Collection, ObjectError, Open, named};
+use crate::heaps::{Collection, ObjectError, Open, heap_error};
 use crate::{File, Hdf5Error, Result};
 use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
@@ -20,7 +20,7 @@ const AHEAD: usize = 64;
 
 /// Shared by all sections of a batch.
 #[derive(Clone, Copy)]
-pub(super) struct Batch<'a> {
+pub(super) struct IdBatch<'a> {
     pub(super) file: &'a File,
     pub(super) items: &'a Items,
     pub(super) ids: &'a [Id],
@@ -44,7 +44,7 @@ pub(super) struct Share<'p> {
     pub(super) values: &'p mut [u8],
 }
 
-impl Batch<'_> {
+impl IdBatch<'_> {
     /// Resolves all sections. Returns the number of items left, because strings may end early.
     ///
     /// `values` receives the items, `ends` the ends of elements, counted from `start`.
@@ -230,7 +230,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Like [`Batch::copy`], for any object. Not inlined, to keep registers free there.
+    /// Like [`IdBatch::copy`], for any object. Not inlined, to keep registers free there.
     #[cold]
     #[inline(never)]
     fn copy_any(
@@ -273,20 +273,20 @@ impl Batch<'_> {
     fn of_first(&self, error: Hdf5Error) -> Hdf5Error {
         let Hdf5Error::Parse { address, why, .. } = error else { return error };
         let cell = self.first_of(|(len, at, _)| len > 0 && at == address);
-        named(self.file, cell, address, why.to_string())
+        heap_error(self.file, cell, address, why.to_string())
     }
 
     /// Turns an error into one about the first element with this id.
-    pub(super) fn about(&self, id: (u32, u64, u32), error: ObjectError) -> Hdf5Error {
+    pub(super) fn element_error(&self, id: (u32, u64, u32), error: ObjectError) -> Hdf5Error {
         error.of(self.file, self.first_of(|other| other == id), id.1)
     }
 
-    /// Like [`Batch::about`]. Not inlined: a whole id would take registers that the usual case
-    /// needs.
+    /// Like [`IdBatch::element_error`]. Not inlined: a whole id would take registers that the
+    /// usual case needs.
     #[cold]
     #[inline(never)]
     fn about_this(&self, id: &Id, error: ObjectError) -> Hdf5Error {
-        self.about(taken_apart(id).unwrap_or_default(), error)
+        self.element_error(taken_apart(id).unwrap_or_default(), error)
     }
 
     /// Returns the number of the first element whose id matches.

@@ -59,9 +59,9 @@ impl Access {
     }
 
     /// Grid cells touched along an axis; the average over all positions for a movable block.
-    pub(super) fn touched(&self, axis: usize, cell: u64, extent: u64) -> f64 {
+    pub(super) fn touched_cells(&self, axis: usize, cell: u64, extent: u64) -> f64 {
         match self.axes.get(axis) {
-            Some(span) => span.touched(cell.max(1), extent),
+            Some(span) => span.touched_cells(cell.max(1), extent),
             None => 1.0,
         }
     }
@@ -80,7 +80,7 @@ impl Span {
         }
     }
 
-    fn touched(self, cell: u64, extent: u64) -> f64 {
+    fn touched_cells(self, cell: u64, extent: u64) -> f64 {
         match self {
             Span::At { count: 0, .. } | Span::Anywhere(0) => 0.0,
             Span::At { count, step, .. } if step > cell => count as f64,
@@ -157,7 +157,7 @@ mod tests {
             let places = extent - count + 1;
             let all: u64 = (0..places).map(|at| (at + count - 1) / cell - at / cell + 1).sum();
             let expected = all as f64 / places as f64;
-            let found = Span::Anywhere(count).touched(cell, extent);
+            let found = Span::Anywhere(count).touched_cells(cell, extent);
             assert!((found - expected).abs() < 1e-12, "{extent} {count} {cell}: {found} {expected}");
         }
     }
@@ -166,10 +166,10 @@ mod tests {
     fn selections_are_counted() {
         let shape = [100, 50];
         let of = |text: &str| Access::parse(text, &shape, None).unwrap();
-        assert_eq!(of("[10:31, 5]").touched(0, 10, 100), 3.0);
-        assert_eq!(of("[::20]").touched(0, 10, 100), 5.0);
-        assert_eq!(of("[::3]").touched(0, 10, 100), 10.0);
-        assert_eq!(of("[..., -1]").touched(1, 10, 50), 1.0);
+        assert_eq!(of("[10:31, 5]").touched_cells(0, 10, 100), 3.0);
+        assert_eq!(of("[::20]").touched_cells(0, 10, 100), 5.0);
+        assert_eq!(of("[::3]").touched_cells(0, 10, 100), 10.0);
+        assert_eq!(of("[..., -1]").touched_cells(1, 10, 50), 1.0);
         assert_eq!(
             (of("time series").elements(), of("map").elements(), of("all").elements()),
             (100.0, 50.0, 5000.0)

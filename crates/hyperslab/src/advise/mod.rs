@@ -103,12 +103,12 @@ pub fn advise_new(subject: Subject, access: Vec<Access>, far: bool) -> Advice {
     let mut advice = Advice { subject, access, layouts: Vec::new() };
     let reach = if far { OBJECTS } else { DISK };
     let plain: Vec<Layout> = advice.candidates(CHUNK_BYTES);
-    if let Some(best) = advice.best(plain, &reach).into_iter().next() {
+    if let Some(best) = advice.sort_best_first(plain, &reach).into_iter().next() {
         advice.layouts.push(advice.with("chunks", best));
     }
-    let inner = advice.best(advice.candidates(INNER_BYTES), &reach);
+    let inner = advice.sort_best_first(advice.candidates(INNER_BYTES), &reach);
     let sharded = inner.into_iter().take(SHARDED).flat_map(|layout| advice.shards_of(layout)).collect();
-    if let Some(best) = advice.best(sharded, &reach).into_iter().next() {
+    if let Some(best) = advice.sort_best_first(sharded, &reach).into_iter().next() {
         advice.layouts.push(advice.with("shards", best));
     }
     advice
@@ -191,7 +191,7 @@ impl Advice {
     }
 
     /// Sorts layouts, best first.
-    fn best(&self, layouts: Vec<Layout>, reach: &Reach) -> Vec<Layout> {
+    fn sort_best_first(&self, layouts: Vec<Layout>, reach: &Reach) -> Vec<Layout> {
         let times: Vec<Vec<f64>> = layouts
             .iter()
             .map(|layout| {
@@ -243,7 +243,7 @@ impl Subject {
         };
         let touched = |axis: usize, cell: u64| {
             let extent = self.shape.get(axis).copied().unwrap_or(1);
-            access.touched(axis, cell, extent)
+            access.touched_cells(axis, cell, extent)
         };
         let chunks: f64 = chunk.iter().enumerate().map(|(axis, n)| touched(axis, *n)).product();
         let in_memory = bytes(chunk, self.element) as f64;

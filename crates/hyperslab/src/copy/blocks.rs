@@ -78,7 +78,7 @@ impl Blocks {
             let spans: Option<Spans> = (0..self.shape.len())
                 .map(|axis| {
                     let at = index[axis];
-                    let inside = if at < counts[axis] { grid.inside(axis, at, ends[axis]) } else { 0 };
+                    let inside = if at < counts[axis] { grid.len_inside(axis, at, ends[axis]) } else { 0 };
                     let first = grid.start(axis, at);
                     let last = first.saturating_add(inside.checked_sub(1)?).checked_sub(start[axis])?;
                     let first = first.saturating_sub(start[axis]);
@@ -86,7 +86,7 @@ impl Blocks {
                 })
                 .collect();
             let Some(spans) = spans else { continue };
-            for at in all(spans) {
+            for at in all_indices(spans) {
                 left = left.checked_sub(1)?;
                 found.entry(at).or_default().push(number);
             }
@@ -96,7 +96,7 @@ impl Blocks {
 
     /// The objects that blocks are parts of, in C order; all blocks if they are not parts.
     pub(super) fn objects(&self) -> impl Iterator<Item = Dims> {
-        all(self.object_counts().map(|count| (0, count.saturating_sub(1))).collect())
+        all_indices(self.object_counts().map(|count| (0, count.saturating_sub(1))).collect())
             .filter(|_| self.counts().all(|count| count > 0))
     }
 
@@ -128,7 +128,7 @@ impl Blocks {
             let first = at.saturating_mul(*parts);
             (first, first.saturating_add(*parts).min(count).saturating_sub(1))
         };
-        all(axes.map(span).collect())
+        all_indices(axes.map(span).collect())
     }
 
     /// The first block that is a part of an object.
@@ -154,7 +154,7 @@ impl Blocks {
 pub(super) type Spans = Vec<(u64, u64)>;
 
 /// All indices within spans, in C order.
-pub(crate) fn all(spans: Spans) -> impl Iterator<Item = Dims> {
+pub(crate) fn all_indices(spans: Spans) -> impl Iterator<Item = Dims> {
     let first = spans.iter().map(|(first, _)| *first).collect();
     std::iter::successors(Some(first), move |at: &Dims| {
         let mut at = at.clone();
@@ -186,7 +186,7 @@ impl Block {
     }
 
     /// The same box, moved by `start`.
-    pub(super) fn shifted(&self, start: &[u64]) -> Block {
+    pub(super) fn shift(&self, start: &[u64]) -> Block {
         Block { first: self.first.iter().zip(start).map(|(at, by)| at + by).collect(), len: self.len.clone() }
     }
 

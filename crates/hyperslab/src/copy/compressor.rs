@@ -45,7 +45,7 @@ impl FromStr for Compressors {
                 one => vec![one],
             }
         } else {
-            short(text)?
+            parse_short_form(text)?
         };
         let compressors = Compressors(list);
         // Report errors here, and not in the middle of a copy. Only blosc depends on the element
@@ -67,7 +67,7 @@ fn refuse(why: String) -> Error {
 }
 
 /// Converts a short form to v2 metadata.
-fn short(text: &str) -> Result<Vec<Json>> {
+fn parse_short_form(text: &str) -> Result<Vec<Json>> {
     let refuse_part = |part: &str, why: &str| refuse(format!("in {text:?}, {part:?} is {why}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();

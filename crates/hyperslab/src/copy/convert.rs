@@ -1,6 +1,6 @@
 //! Describes the copy of an array: the source's metadata in the destination's format.
 
-use super::placed::Placed;
+use super::codec_slots::CodecSlots;
 use super::region::Window;
 use super::structures::{self, Repack};
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
@@ -102,7 +102,7 @@ pub(super) fn convert(
 ) -> Result<ArraySpec> {
     let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
-    let facts = array.node().copied(copying)?;
+    let facts = array.node().collect_copied(copying)?;
     let (dtype, stored) = (array.dtype(), facts.order);
 
     let vlen = ragged::kind(facts.vlen, name, format)?;
@@ -225,13 +225,13 @@ pub(super) fn convert(
     }
 
     let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
-        let mut placed = Placed::new(&codecs, format)
+        let mut slots = CodecSlots::new(&codecs, format)
             .map_err(|codec| copying.refuse(format!("{format} has no codec {:?}{hint}", codec.name())))?;
-        if format == Format::ZarrV3 && !placed.are_of_elements(dtype) {
+        if format == Format::ZarrV3 && !slots.are_of_elements(dtype) {
             copying.note(NO_FILTERS);
-            placed = placed.without_filters();
+            slots = slots.without_filters();
         }
-        placed.put(&mut spec, format, stored);
+        slots.put(&mut spec, format, stored);
         Ok::<_, Error>(())
     };
     const HINT: &str = "; choose another compressor";
@@ -285,7 +285,8 @@ fn set_shards(
     match &options.shards {
         Shards::Shape(shards) if shards.len() == array.shape().len() => {
             let axes = shards.iter().zip(&spec.shape).zip(&chunks);
-            let shards: Dims = axes.map(|((size, n), chunk)| size.unwrap_or(whole(*n, *chunk))).collect();
+            let shards: Dims =
+                axes.map(|((size, n), chunk)| size.unwrap_or(round_up_to_chunk(*n, *chunk))).collect();
             if v2 {
                 return Err(copying.refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
             }
@@ -337,7 +338,8 @@ fn set_shards(
                 copying.note(SHARDS_OF_ONE_SHAPE);
             }
             let old = sharding.grid().chunk_shape();
-            let shards: Dims = old.iter().zip(&chunks).map(|(shard, chunk)| whole(*shard, *chunk)).collect();
+            let shards: Dims =
+                old.iter().zip(&chunks).map(|(shard, chunk)| round_up_to_chunk(*shard, *chunk)).collect();
             if shards.as_slice() != old {
                 copying.note(LARGER_SHARDS);
             }
@@ -348,7 +350,7 @@ fn set_shards(
 }
 
 /// The least multiple of `chunk` that is at least `n`; at least one chunk.
-fn whole(n: u64, chunk: u64) -> u64 {
+fn round_up_to_chunk(n: u64, chunk: u64) -> u64 {
     n.div_ceil(chunk).max(1).saturating_mul(chunk)
 }
 

@@ -54,7 +54,7 @@ pub(super) use writers;
 
 #[cfg(test)]
 mod tests {
-    use super::super::{fence, summed::Summed};
+    use super::super::{checksum_store::ChecksumStore, fence};
     use crate::Store;
     use hyperslab_store::{Facts, LocalOptions, LocalStore, MemoryStore};
     use std::sync::Arc;
@@ -67,7 +67,7 @@ mod tests {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
         for store in [&local, &memory] {
             let fenced = fence::fenced(store, None, "journal", b"claim").unwrap();
-            let summed: Arc<dyn Store> = Arc::new(Summed::new(store.clone()));
+            let summed: Arc<dyn Store> = Arc::new(ChecksumStore::new(store.clone()));
             for wrapper in [fenced, summed] {
                 assert_eq!((wrapper.facts(), wrapper.cost()), (store.facts(), store.cost()));
                 assert_eq!(wrapper.many().is_some(), store.many().is_some());

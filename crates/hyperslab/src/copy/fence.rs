@@ -60,7 +60,7 @@ pub fn fenced(
     }
     Key::new(journal)?;
     let (inner, journal, claim) = (store.clone(), journal.to_owned(), claim.to_vec());
-    Ok(Arc::new(Fenced { inner, journal, claim, seen: Mutex::default() }))
+    Ok(Arc::new(Fenced { inner, journal, claim, last_look: Mutex::default() }))
 }
 
 /// A store behind a fence; see the module documentation.
@@ -69,7 +69,7 @@ struct Fenced {
     journal: String,
     claim: Vec<u8>,
     /// When the last look that found the claim began.
-    seen: Mutex<Option<Instant>>,
+    last_look: Mutex<Option<Instant>>,
 }
 
 impl Debug for Fenced {
@@ -87,7 +87,7 @@ impl Fenced {
             Look::New => now,
             Look::Recent => now.checked_sub(RECENT).unwrap_or(now),
         };
-        let is_known = || self.seen.lock().is_some_and(|begun| begun >= since);
+        let is_known = || self.last_look.lock().is_some_and(|begun| begun >= since);
         if is_known() {
             return Ok(());
         }
@@ -101,12 +101,12 @@ impl Fenced {
         if !self.inner.read_all(journal, &mut found, LONGEST)? || found != self.claim {
             return Err(StoreError::superseded(&*self.inner, operation, key.as_str()));
         }
-        *self.seen.lock() = Some(begun);
+        *self.last_look.lock() = Some(begun);
         Ok(())
     }
 
     /// Joins the parts of an object into one buffer.
-    fn joined(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
+    fn join_parts(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let no_room =
             |_| StoreError::io(&*self.inner, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
@@ -126,7 +126,7 @@ impl Store for Fenced {
     reads!();
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
-        self.swap_owned(key, Expected::Any, &mut self.joined(key, parts)?, None).map(|_| ())
+        self.swap_owned(key, Expected::Any, &mut self.join_parts(key, parts)?, None).map(|_| ())
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
@@ -217,7 +217,7 @@ impl Writers for Fenced {
         ask: Option<Ask<'_>>,
     ) -> store::Result<bool> {
         if matches!(expected, Expected::Any) {
-            return self.swap_owned(key, expected, &mut self.joined(key, parts)?, ask);
+            return self.swap_owned(key, expected, &mut self.join_parts(key, parts)?, ask);
         }
         self.check_write(expected, key)?;
         self.inner.swap_marked(key, expected, mark, parts, ask)
@@ -249,7 +249,7 @@ mod tests {
             inner: inner.clone(),
             journal: "j/id".into(),
             claim: b"mine".to_vec(),
-            seen: Mutex::default(),
+            last_look: Mutex::default(),
         }
     }
 
@@ -304,8 +304,8 @@ mod tests {
         inner.delete(key("j/id")).unwrap();
         assert!(is_superseded(fence.check(Look::New, Operation::Write, key("a"))));
         fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
-        let seen = fence.seen.lock().unwrap();
-        *fence.seen.lock() = seen.checked_sub(RECENT);
+        let seen = fence.last_look.lock().unwrap();
+        *fence.last_look.lock() = seen.checked_sub(RECENT);
         assert!(is_superseded(fence.check(Look::Recent, Operation::Write, key("a"))));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::plan::{ENOUGH, Geometry, Reach, Side};
 use super::transfer::{Job, Means};
-use super::{ragged, stored::objects};
+use super::{ragged, stored_blocks::objects};
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::settings;
 use hyperslab_store::Ask;
@@ -50,7 +50,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
 
 /// The least memory that the copy needs; `None`: the given memory is enough.
 fn least_memory(geometry: &Geometry) -> Option<u64> {
-    let needed = |memory| Geometry { memory, ..geometry.clone() }.direct().memory();
+    let needed = |memory| Geometry { memory, ..geometry.clone() }.one_pass_plan().memory();
     let mut least = needed(geometry.memory);
     if least <= geometry.memory || geometry.shape.contains(&0) {
         return None;

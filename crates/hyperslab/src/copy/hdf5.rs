@@ -28,7 +28,7 @@ const BITSHUFFLE: u16 = 32008;
 
 /// Collects what the copy takes from a dataset.
 /// Fails with [`Error::Copy`] if Zarr cannot express such an array.
-pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Copied> {
+pub(crate) fn collect_copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Copied> {
     let dataset = array.dataset();
     if let Some(problem) = array.problem() {
         return Err(copying.refuse(problem));
@@ -122,7 +122,7 @@ pub(crate) fn read(
     let shape = selection.shape();
     let count = element_count(&shape).and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     let found = reference::resolve(file, element, memory.as_slice(), 0, element.size, count)
-        .map_err(|error| error.within(dataset.path()))?;
+        .map_err(|error| error.with_object_path(dataset.path()))?;
     for reference in found.iter().flatten() {
         if let Entry::Vacant(path) = paths.entry(reference.address) {
             path.insert(reference.path(file)?.unwrap_or_default());

@@ -18,47 +18,48 @@
 //! A copy contains what the format defines: groups, attributes, arrays. Other files in the source's
 //! directory are not copied.
 
-mod above;
+mod beyond_source;
 mod blocks;
+mod checksum_store;
+mod codec_slots;
 mod compressor;
 mod convert;
 mod delegated;
+mod enclosing_groups;
 mod fence;
 mod geometry;
 pub(crate) mod hdf5;
+mod inventory;
 mod mover;
 mod outline;
 mod parts;
 mod place;
-mod placed;
 mod plan;
 mod ragged;
 mod region;
-mod rest;
-mod stored;
+mod stored_blocks;
 mod structures;
-mod summed;
 mod temporary;
 mod transfer;
-mod walked;
 
-pub use above::groups_above;
-pub(crate) use blocks::all;
+pub(crate) use blocks::all_indices;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
+pub use enclosing_groups::groups_above;
 pub use fence::fenced;
 pub(crate) use hdf5::Paths;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
 pub use region::{Bounds, Region};
-pub(crate) use stored::fill_in;
+pub(crate) use stored_blocks::fill_in;
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Error, Format, Node, Result, Variable, settings};
 use convert::convert;
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Choice, Creation};
+use inventory::{Inventory, Member};
 pub use place::is_node as is_replaceable;
 use place::{Destination, Room};
 use region::Window;
@@ -68,7 +69,6 @@ use std::time::{Duration, Instant};
 use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
-use walked::{Member, Walked};
 
 /// The order in which the elements of a chunk are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         // The store of an archive or of memory has nothing above it.
         let above = match is_on_server(&store) {
             true => groups_above(destination, "", options.fsync, &[])?,
-            false => zarr::Above::default(),
+            false => zarr::EnclosingGroups::default(),
         };
         let ask: &dyn Fn() -> bool = &|| options.stops();
         above.forget(Some(ask))?;
@@ -257,14 +257,14 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     };
     refuse_file_name(&target)?;
     let origin = origin(source);
-    let walked = Walked::new(source, Some(Room::of(&target)), options)?;
+    let inventory = Inventory::new(source, Some(Room::of(&target)), options)?;
     let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let beside = Beside::new(&target)?;
-    let report = walked.copy(&staged.store(), "", true, Some(beside))?;
+    let report = inventory.copy(&staged.store(), "", true, Some(beside))?;
     options.check()?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
-    let above = above::of_directory(&target, options.fsync)?;
+    let above = enclosing_groups::of_directory(&target, options.fsync)?;
     above.forget(Some(ask))?;
     let placed = place.commit(staged, Some(ask));
     above.renew(Some(ask))?;
@@ -277,14 +277,14 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
     let beside = target.as_deref().map(Beside::new).transpose()?;
-    let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
+    let inventory = Inventory::new(source, target.as_deref().map(Room::of), options)?;
     // The copies are created in memory, only for their layouts.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window, .. }| {
+    let jobs = inventory.arrays.iter().map(|Member { path, array, spec, window, .. }| {
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
-        let (_, stored) = stored(array, Some(&|| options.stops()))?;
+        let (_, stored) = count_stored_objects(array, Some(&|| options.stops()))?;
         Ok(Job::planned(path, array, copied.into(), stored, window))
     });
     let jobs = jobs.collect::<Result<Vec<Job>>>()?;
@@ -296,7 +296,7 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 /// A key in a node that stands for the node's place; the object need not exist.
 const DOCUMENT: &str = "zarr.json";
 
-fn below(path: &str, rest: &str) -> String {
+fn join_path(path: &str, rest: &str) -> String {
     [path, rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
@@ -308,7 +308,7 @@ fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &st
     let Some(own) = number(store, key) else { return false };
     let whole = format!("{}/{key}", store.url());
     let ends = whole.match_indices('/').filter_map(|(at, _)| whole.get(at + 1..));
-    ends.filter(|end| !end.is_empty()).any(|end| number(outer, &below(path, end)) == Some(own))
+    ends.filter(|end| !end.is_empty()).any(|end| number(outer, &join_path(path, end)) == Some(own))
 }
 
 /// The path of the source, if it is on a local disk.
@@ -345,11 +345,11 @@ pub fn copy_to_store(
 ) -> Result<CopyReport> {
     let path = zarr::normalize_path(path)?;
     let file = source.file().map(|file| file.key().to_owned());
-    let document = file.unwrap_or_else(|| below(source.path(), DOCUMENT));
+    let document = file.unwrap_or_else(|| join_path(source.path(), DOCUMENT));
     let (from, to) = (&**source.store(), &**store);
     // The copy may be beside a file, but not inside a group.
     let is_inside =
-        || source.file().is_none() && lies_within((to, &below(&path, DOCUMENT)), (from, source.path()));
+        || source.file().is_none() && lies_within((to, &join_path(&path, DOCUMENT)), (from, source.path()));
     if lies_within((from, &document), (to, &path)) || is_inside() {
         return Err(Error::Copy {
             array: format!("/{path}"),
@@ -368,7 +368,7 @@ pub fn copy_to_store(
             }
         }
     }
-    let walked = Walked::new(source, None, options)?;
+    let inventory = Inventory::new(source, None, options)?;
     if in_place {
         let occupied = || Error::Copy {
             array: store.url(),
@@ -379,7 +379,7 @@ pub fn copy_to_store(
         }
         // Documents are written last, so that nothing half-written opens.
         let staged = store.stage(None)?;
-        let report = walked.copy(&staged.store(), "", true, None)?;
+        let report = inventory.copy(&staged.store(), "", true, None)?;
         options.check()?;
         let ask: &dyn Fn() -> bool = &|| options.stops();
         if replaces {
@@ -391,10 +391,10 @@ pub fn copy_to_store(
     }
     let key = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
     let beside = store.local_path(key).map(|path| Beside::new(&path)).transpose()?;
-    let above = zarr::Above::in_store(store, &path)?;
+    let above = zarr::EnclosingGroups::in_store(store, &path)?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     above.forget(Some(ask))?;
-    let report = walked.copy(store, &path, false, beside).inspect_err(|_| {
+    let report = inventory.copy(store, &path, false, beside).inspect_err(|_| {
         // Report the first error, not one of the cleanup.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {
@@ -420,10 +420,10 @@ pub fn copy_into(
     options: &CopyOptions<'_>,
 ) -> Result<CopyReport> {
     let start = Instant::now();
-    let key = |array: &Array| below(array.path(), DOCUMENT);
+    let key = |array: &Array| join_path(array.path(), DOCUMENT);
     let (from, to) = (&**source.store(), &**target.store());
     if lies_within((from, &key(source)), (to, target.path())) {
-        return Err(Error::Copy { array: shown(target.path()), why: "it is the source".into() });
+        return Err(Error::Copy { array: path_text(target.path()), why: "it is the source".into() });
     }
     let job = outline::job_into(source, target, target_region, options)?;
     let key = Some(target.path()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
@@ -445,7 +445,7 @@ pub fn copy_into(
 }
 
 /// Describes an array of a file as Zarr, in chunks of this shape and without codecs.
-pub(crate) fn specified(
+pub(crate) fn zarr_spec(
     name: &str,
     array: &Array,
     variable: &Variable,
@@ -477,15 +477,15 @@ pub(crate) fn copy_values(
     let options = CopyOptions::default();
     let transfer = Transfer::new(&jobs, options.means(None))?;
     transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))?;
-    jobs.iter().try_for_each(|job| rest::write_all(job, ask))
+    jobs.iter().try_for_each(|job| beyond_source::write_all(job, ask))
 }
 
 /// Number of stored objects of an array, and their bytes; zero if the store cannot list.
-fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
+fn count_stored_objects(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
     if array.store().facts().lists { array.chunks_stored(ask) } else { Ok((0, 0)) }
 }
 
 /// A path relative to the source, for messages.
-fn shown(path: &str) -> String {
+fn path_text(path: &str) -> String {
     format!("/{path}")
 }

@@ -1,7 +1,7 @@
 //! Moves the elements of one block, and compares them.
 
 use super::blocks::{Block, Blocks};
-use super::stored::{self, Sizes, StoredObjects, Wanted};
+use super::stored_blocks::{self, Sizes, StoredObjects, Wanted};
 use super::transfer::{Job, wrong_size};
 use super::{Paths, Phase, ragged};
 use crate::element::swap_bytes;
@@ -56,15 +56,15 @@ impl<'a> Mover<'a> {
     /// The place in the target's grid of the object that blocks are parts of.
     pub(super) fn object(&self, blocks: &Blocks, object: &[u64]) -> Dims {
         let grid = self.to.layout().object_grid();
-        let first = blocks.first_of(object).shifted(&self.starts[1]).first;
+        let first = blocks.first_of(object).shift(&self.starts[1]).first;
         first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect()
     }
 
     /// Lists the stored objects of the source, and of the copy if they matter.
-    pub(super) fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
+    pub(super) fn list_stored_objects(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
         let (source, target) = (self.from, self.to);
         // Absent source chunks must be written, too: visit every block.
-        if source.node().copies_absent() || !self.job.is_new || stored::fills_differ(self.job)? {
+        if source.node().copies_absent() || !self.job.is_new || stored_blocks::fills_differ(self.job)? {
             return Ok([None, None]);
         }
         let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));
@@ -74,7 +74,7 @@ impl<'a> Mover<'a> {
     }
 
     /// The blocks that are not entirely fill value.
-    pub(super) fn wanted<'b>(
+    pub(super) fn blocks_to_visit<'b>(
         &self,
         sizes: &'b Sizes,
         stored: &[StoredObjects; 2],
@@ -83,9 +83,9 @@ impl<'a> Mover<'a> {
         let (source, target) = (self.from, self.to);
         let [start, to] = &self.starts;
         match (phase, stored) {
-            (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list, start)]),
+            (Phase::Copy, [Some(list), _]) => stored_blocks::wanted(sizes, &[(source, list, start)]),
             (Phase::Verify, [Some(list), Some(copied)]) => {
-                stored::wanted(sizes, &[(source, list, start), (target, copied, to)])
+                stored_blocks::wanted(sizes, &[(source, list, start), (target, copied, to)])
             }
             _ => Wanted { blocks: &sizes.large, places: None, sparse: false },
         }
@@ -100,7 +100,7 @@ impl<'a> Mover<'a> {
         shard: Shard<'_, '_>,
     ) -> Result<()> {
         let bytes = front(buffer, len)?;
-        let [start, place] = [0, 1].map(|side| block.shifted(&self.starts[side]));
+        let [start, place] = [0, 1].map(|side| block.shift(&self.starts[side]));
         self.read(self.from, &start, part, bytes)?;
         let len = if self.is_temporary { len } else { self.to_target_type(bytes) };
         let (bytes, target) = (front(buffer, len)?, self.to);
@@ -114,7 +114,7 @@ impl<'a> Mover<'a> {
 
     fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged> {
         let source = &self.job.source;
-        let block = block.shifted(&self.starts[0]);
+        let block = block.shift(&self.starts[0]);
         source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
     }
 
@@ -128,11 +128,11 @@ impl<'a> Mover<'a> {
     ) -> Result<u64> {
         let values = self.read_source_ragged(block, paths)?;
         if kind == VlenKind::Text && !self.job.source.node().checks_text() {
-            ragged::check_text(&values, &block.shifted(&self.starts[0]), &self.job.name)?;
+            ragged::check_text(&values, &block.shift(&self.starts[0]), &self.job.name)?;
         }
         let bytes = values.values.len() as u64;
         let target = &self.job.target;
-        let place = block.shifted(&self.starts[1]);
+        let place = block.shift(&self.starts[1]);
         let (selection, values) = (target.select(&place.index())?, Arc::new(values));
         match shard {
             None => target.write_ragged(&selection, &values, self.write_options())?,
@@ -144,7 +144,7 @@ impl<'a> Mover<'a> {
     pub(super) fn compare_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<()> {
         let expected = self.read_source_ragged(block, paths)?;
         let target = &self.job.target;
-        let place = block.shifted(&self.starts[1]);
+        let place = block.shift(&self.starts[1]);
         let found = target.read_ragged(&target.select(&place.index())?, self.read_options())?;
         match ragged::difference(&expected, &found, kind.item_size()) {
             None => Ok(()),
@@ -155,7 +155,7 @@ impl<'a> Mover<'a> {
     fn mismatch(&self, block: &Block, number: u64, expected: &[u8], found: &[u8]) -> Error {
         Error::Mismatch {
             array: self.job.name.clone(),
-            index: block.shifted(&self.job.window.from).position(number),
+            index: block.shift(&self.job.window.from).position(number),
             expected: hex(expected),
             found: hex(found),
         }
@@ -169,7 +169,7 @@ impl<'a> Mover<'a> {
         len: usize,
     ) -> Result<()> {
         let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
-        let [start, place] = [0, 1].map(|side| block.shifted(&self.starts[side]));
+        let [start, place] = [0, 1].map(|side| block.shift(&self.starts[side]));
         self.read(&self.job.source, &start, part, expected)?;
         let len = self.to_target_type(expected);
         let (expected, found) = (front(expected, len)?, front(rest, len)?);
@@ -188,7 +188,7 @@ impl<'a> Mover<'a> {
     fn read(&self, array: &Array, block: &Block, part: Option<Listed<'_>>, bytes: &mut [u8]) -> Result<()> {
         if let Some(Listed { numbers, all }) = part {
             let places = numbers.iter().filter_map(|number| all.get(*number));
-            return stored::read(array, block, places, bytes, self.read_options());
+            return stored_blocks::read(array, block, places, bytes, self.read_options());
         }
         let selection = array.select(&block.index())?;
         let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;

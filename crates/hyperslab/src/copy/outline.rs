@@ -2,16 +2,16 @@
 //!
 //! Writes nothing: the documents are part of the outline.
 
+use super::beyond_source;
 use super::blocks::Blocks;
 use super::geometry::geometry;
 use super::place::Room;
 use super::plan::{Geometry, Pass};
 use super::region::{Region, Window, aligned};
-use super::rest;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::Job;
-use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
+use super::{CopyOptions, CopyPlan, Inventory, Member, count_stored_objects, path_text};
 use crate::meaning::Meaning;
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
 use hyperslab_codec::ByteOrder;
@@ -92,13 +92,13 @@ pub fn outline(
     crew: Crew,
     options: &CopyOptions<'_>,
 ) -> Result<Outline> {
-    let walked = Walked::new(source, directory.map(Room::of), options)?;
+    let inventory = Inventory::new(source, directory.map(Room::of), options)?;
     let means = options.means(directory.map(Beside::new).transpose()?);
     let ask: &dyn Fn() -> bool = &|| options.stops();
     // For documents and layouts only.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let format = walked.format()?;
-    for (path, attributes) in &walked.groups {
+    let format = inventory.format()?;
+    for (path, attributes) in &inventory.groups {
         zarr::Group::create_with(
             nowhere.clone(),
             path,
@@ -109,29 +109,30 @@ pub fn outline(
         )?;
     }
     let (mut arrays, mut differs) = (Vec::new(), Vec::new());
-    let meaning = Meaning::of_copy(walked.arrays.iter().map(|member| &member.variable));
+    let meaning = Meaning::of_copy(inventory.arrays.iter().map(|member| &member.variable));
     // The temporary arrays of all arrays may be on the disk at the same time.
     let mut taken = 0u64;
-    for Member { path, array, variable, spec, window } in &walked.arrays {
+    for Member { path, array, variable, spec, window } in &inventory.arrays {
         options.check()?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
         let target = target.into();
         let found = meaning.variable(&target)?;
         if let Some(differing) = found.and_then(|found| variable.difference(array, &found, &target)) {
-            differs.push(format!("array '{}': {differing}", shown(path)));
+            differs.push(format!("array '{}': {differing}", path_text(path)));
         }
-        let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
+        let stored =
+            if objects(array) <= MOST_COUNTED { count_stored_objects(array, Some(ask))?.1 } else { 0 };
         let repack = target.structure().map(|structure| Repack::new(array, structure)).transpose();
-        let repack = repack.map_err(|why| Error::Copy { array: shown(path), why })?.flatten();
+        let repack = repack.map_err(|why| Error::Copy { array: path_text(path), why })?.flatten();
         let job = Job { repack, ..Job::planned(path, array, target, stored, window) };
         let mut geometry = geometry(&job, &means, Some(ask))?;
         geometry.temporary = geometry.temporary.map(|(reach, room)| (reach, room.saturating_sub(taken)));
-        let outlined = crew.outlined(path, &job, geometry)?;
+        let outlined = crew.outline_array(path, &job, geometry)?;
         taken = taken.saturating_add(outlined.plan.temporary_bytes());
         arrays.push(outlined);
     }
-    if walked.consolidated {
+    if inventory.consolidated {
         zarr::Group::open(&nowhere, "", Some(format), Consolidation::Ignore)?.consolidate(Some(ask))?;
     }
     let mut keys = nowhere.list(None)?;
@@ -146,7 +147,7 @@ pub fn outline(
         let text = String::from_utf8(text);
         documents.push((key, text.map_err(|_| Error::Options("a document is no text".into()))?));
     }
-    let report = walked.report;
+    let report = inventory.report;
     let (groups, notes, skipped) = (report.groups, report.notes, report.skipped);
     Ok(Outline { groups, documents, arrays, notes, skipped, differs })
 }
@@ -166,11 +167,11 @@ pub fn outline_into(
     options: &CopyOptions<'_>,
 ) -> Result<Outline> {
     let ask: &dyn Fn() -> bool = &|| options.stops();
-    let stored = if objects(source) <= MOST_COUNTED { stored(source, Some(ask))?.1 } else { 0 };
+    let stored = if objects(source) <= MOST_COUNTED { count_stored_objects(source, Some(ask))?.1 } else { 0 };
     let job = job_into(source, target, target_region, options)?;
     let job = Job { stored, ..job };
     let means = options.means(beside.map(Beside::new).transpose()?);
-    let outlined = crew.outlined("", &job, geometry(&job, &means, Some(ask))?)?;
+    let outlined = crew.outline_array("", &job, geometry(&job, &means, Some(ask))?)?;
     let zarr = target.as_zarr().ok_or_else(|| Error::Options("the target is no array of Zarr".into()))?;
     let name = if zarr.format() == zarr::Format::V2 { ".zarray" } else { "zarr.json" };
     let documents = vec![(name.to_owned(), zarr.to_json().to_text(None))];
@@ -190,7 +191,7 @@ pub(super) fn job_into(
     let window = Window::of(source, options.region.as_ref())?;
     for (region, array) in [(options.region.as_ref(), source), (Some(target_region), target)] {
         let names = std::iter::once(array.dimension_names()?);
-        if let Some(unknown) = region.map(|region| region.unknown(names)).transpose()?
+        if let Some(unknown) = region.map(|region| region.unknown_names(names)).transpose()?
             && let [name, ..] = unknown[..]
         {
             return Err(Error::Options(format!("region: the array has no dimension named {name:?}")));
@@ -227,7 +228,7 @@ pub(super) fn job_into(
         None => None,
         Some(structure) => Repack::new(source, structure).map_err(refuse)?,
     };
-    let (name, source, target) = (shown(target.path()), source.clone(), target.clone());
+    let (name, source, target) = (path_text(target.path()), source.clone(), target.clone());
     Ok(Job { name, source, target, stored: 0, repack, window, is_new: false })
 }
 
@@ -239,7 +240,7 @@ fn ranges_text(ranges: &[Range<u64>]) -> String {
 
 impl Crew {
     /// Plans an array and cuts the plan into units.
-    fn outlined(self, path: &str, job: &Job, mut geometry: Geometry) -> Result<OutlinedArray> {
+    fn outline_array(self, path: &str, job: &Job, mut geometry: Geometry) -> Result<OutlinedArray> {
         geometry.enough = geometry.enough.min(self.size);
         let window = &job.window;
         let plan = self.plan(&geometry, &window.shape);
@@ -259,7 +260,7 @@ impl Crew {
         // A source without elements has no units, but its copy needs one unit if elements beyond
         // the end of the source must be written.
         if let Some(units) = all.last_mut().filter(|units| units.count == 0) {
-            units.count = u64::from(rest::written(job)?.is_some());
+            units.count = u64::from(beyond_source::value_beyond_source(job)?.is_some());
         }
         let compare = geometry.comparing().pass(&geometry.source, &geometry.target);
         let compare_units = units(&compare, true);

@@ -8,15 +8,15 @@
 //! 4. On request, parts are compared with the source ([`compare_part`]).
 //! 5. When all parts are done, the caller writes the documents, so that nothing half-written opens.
 
+use super::beyond_source;
 use super::blocks::Blocks;
+use super::checksum_store::ChecksumStore;
 use super::mover::Mover;
 use super::region::Window;
-use super::rest;
 use super::structures::Repack;
-use super::summed::Summed;
 use super::temporary;
 use super::transfer::{Job, Transfer};
-use super::{Phase, Progress, shown};
+use super::{Phase, Progress, path_text};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
 use hyperslab_store::Ask;
 use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
@@ -75,23 +75,23 @@ pub fn copy_part(
     part: &Part,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
-    let summed = Arc::new(Summed::new(store.clone()));
-    let writing: Arc<dyn Store> = summed.clone();
+    let checksums = Arc::new(ChecksumStore::new(store.clone()));
+    let writing: Arc<dyn Store> = checksums.clone();
     let open = Opened::new(source, &writing, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let from = open.from.as_ref().unwrap_or(&open.job.source);
-    let mover = Mover::new(&open.job, (from, open.written()), part.threads, cancelled);
+    let mover = Mover::new(&open.job, (from, open.target_array()), part.threads, cancelled);
     if !open.job.window.shape.contains(&0) {
         Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
     }
     open.write_rest(part, Some(cancelled))?;
-    open.stamp(store, part, Some(&summed))
+    open.stamp(store, part, Some(&checksums))
 }
 
 /// Computes the stamp of a finished part. `contents`: also read all objects for checksums.
 pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part, contents: bool) -> Result<PartStamp> {
-    let summed = contents.then(|| Summed::new(store.clone()));
-    Opened::new(source, store, part)?.stamp(store, part, summed.as_ref())
+    let checksums = contents.then(|| ChecksumStore::new(store.clone()));
+    Opened::new(source, store, part)?.stamp(store, part, checksums.as_ref())
 }
 
 /// Compares a part of the copy with the source. Fails with [`Error::Mismatch`] if a value differs.
@@ -119,7 +119,7 @@ struct Opened {
 
 impl Opened {
     fn new(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<Opened> {
-        let name = shown(&part.path);
+        let name = path_text(&part.path);
         let refuse = |why: &str| Error::Copy { array: name.clone(), why: why.into() };
         let (format, text) = (part.format.zarr()?, part.document.as_bytes());
         let target: Array = zarr::Array::of_document(store.clone(), &part.path, format, text)?.into();
@@ -150,7 +150,7 @@ impl Opened {
         let is_new = part.is_new;
         let job =
             Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
-        let rest = if to.is_none() { rest::written(&job)? } else { None };
+        let rest = if to.is_none() { beyond_source::value_beyond_source(&job)? } else { None };
         if part.units.end > blocks.object_count().max(u64::from(rest.is_some())) {
             return Err(refuse("the part lies outside the array"));
         }
@@ -161,21 +161,26 @@ impl Opened {
         let Some(value) = &self.rest else { return Ok(()) };
         part.units.clone().try_for_each(|number| {
             let block = self.blocks.block(&self.blocks.object(number));
-            rest::write(&self.job, &block, value, ask)
+            beyond_source::write(&self.job, &block, value, ask)
         })
     }
 
-    fn written(&self) -> &Array {
+    fn target_array(&self) -> &Array {
         self.to.as_ref().unwrap_or(&self.job.target)
     }
 
-    /// Computes the stamp. `summed`: the store that knows checksums, if they are requested.
-    fn stamp(&self, store: &Arc<dyn Store>, part: &Part, summed: Option<&Summed>) -> Result<PartStamp> {
+    /// Computes the stamp. `checksums`: the store that knows checksums, if they are requested.
+    fn stamp(
+        &self,
+        store: &Arc<dyn Store>,
+        part: &Part,
+        checksums: Option<&ChecksumStore>,
+    ) -> Result<PartStamp> {
         let keys = self.keys(part)?;
-        let look = |key: &String| -> Result<Option<Seen>> {
-            let Some(numbers) = found(store, key)? else { return Ok(None) };
-            let sum = summed.map(|summed| summed.sum(Key::new(key)?)).transpose()?;
-            Ok(Some(Seen { numbers, sum: sum.unwrap_or(0) }))
+        let look = |key: &String| -> Result<Option<ObjectState>> {
+            let Some(numbers) = change_numbers(store, key)? else { return Ok(None) };
+            let sum = checksums.map(|checksums| checksums.sum(Key::new(key)?)).transpose()?;
+            Ok(Some(ObjectState { numbers, sum: sum.unwrap_or(0) }))
         };
         let mut all = Vec::with_capacity(keys.len());
         if store.cost().prefers_rounds() {
@@ -196,7 +201,7 @@ impl Opened {
         let mut stamp = PartStamp { objects: 0, hash: EMPTY, contents: EMPTY };
         for (key, seen) in keys.iter().zip(&all) {
             stamp.objects += u64::from(seen.is_some());
-            let Seen { numbers, sum } = seen.unwrap_or_default();
+            let ObjectState { numbers, sum } = seen.unwrap_or_default();
             let mut hash = fnv1a(stamp.hash, key.as_bytes());
             for number in numbers {
                 hash = fnv1a(hash, &number.to_le_bytes());
@@ -205,7 +210,7 @@ impl Opened {
             let exists = [u8::from(seen.is_some())];
             stamp.contents = fnv1a(fnv1a(fnv1a(stamp.contents, key.as_bytes()), &exists), &sum.to_le_bytes());
         }
-        if summed.is_none() {
+        if checksums.is_none() {
             stamp.contents = 0;
         }
         Ok(stamp)
@@ -213,7 +218,7 @@ impl Opened {
 
     /// The keys of all objects of the units, stored or not.
     fn keys(&self, part: &Part) -> Result<Vec<String>> {
-        let array = self.written();
+        let array = self.target_array();
         let zarr = array.as_zarr().ok_or_else(|| Error::Options("the copy is no array of Zarr".into()))?;
         let grid = array.layout().object_grid();
         let zeros = Dims::from_elem(0, self.job.window.shape.len());
@@ -227,7 +232,7 @@ impl Opened {
         for number in part.units.clone() {
             let unit = self.blocks.object(number);
             if self.blocks.are_parts() {
-                let first = self.blocks.first_of(&unit).shifted(start).first;
+                let first = self.blocks.first_of(&unit).shift(start).first;
                 let place: Dims =
                     first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect();
                 push(&place)?;
@@ -235,14 +240,14 @@ impl Opened {
             }
             let mut block = self.blocks.block(&unit);
             if self.rest.is_some() {
-                block = rest::extended(&self.job, &block);
+                block = beyond_source::extend_block(&self.job, &block);
             }
-            let block = block.shifted(start);
+            let block = block.shift(start);
             let spans = (0..unit.len()).map(|axis| {
                 let last = block.first[axis] + block.len[axis].saturating_sub(1);
                 (grid.index_of(axis, block.first[axis]), grid.index_of(axis, last))
             });
-            super::blocks::all(spans.collect()).try_for_each(|place: Dims| push(&place))?;
+            super::blocks::all_indices(spans.collect()).try_for_each(|place: Dims| push(&place))?;
         }
         Ok(keys)
     }
@@ -250,13 +255,13 @@ impl Opened {
 
 /// A stored object: the numbers that show whether it has changed, and its checksum.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct ObjectState {
     numbers: [u64; 4],
     sum: u64,
 }
 
 /// The numbers that show whether an object has changed; `None`: it is not stored.
-fn found(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
+fn change_numbers(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
     let key = Key::new(key)?;
     Ok(match store.stamp(key)? {
         Some(stamp) => Some(stamp.everywhere()),

@@ -94,7 +94,7 @@ impl Destination {
             return Err(refuse("it is not the name of a new directory"));
         };
         if let Some(source) = source {
-            let (source, target) = (resolved(source), resolved(&destination));
+            let (source, target) = (resolve_links(source), resolve_links(&destination));
             if source == target {
                 return Err(refuse("it is the source"));
             } else if target.starts_with(&source) {
@@ -159,7 +159,7 @@ pub fn is_node(path: &Path) -> bool {
 }
 
 /// The path with links resolved, as far as it exists.
-pub(super) fn resolved(path: &Path) -> PathBuf {
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
         if let (Ok(real), Ok(below)) = (above.canonicalize(), absolute.strip_prefix(above)) {

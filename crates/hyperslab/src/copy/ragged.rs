@@ -44,7 +44,7 @@ pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> 
     let grid = array.layout().object_grid();
     let object = grid.chunk_shape();
     let stored = array.node().stored_objects(ask)?;
-    let (objects, bytes) = super::stored(array, ask)?;
+    let (objects, bytes) = super::count_stored_objects(array, ask)?;
     let per_object = element_count(object).unwrap_or(u64::MAX).max(1);
     let as_stored = bytes.checked_div(objects).unwrap_or(0) / per_object;
     let at = match &stored {

@@ -56,7 +56,7 @@ impl Region {
     }
 
     /// The names in the region that no array has; `arrays`: the axis names of each array.
-    pub(super) fn unknown(&self, arrays: impl Iterator<Item = AxisNames>) -> Result<Vec<&str>> {
+    pub(super) fn unknown_names(&self, arrays: impl Iterator<Item = AxisNames>) -> Result<Vec<&str>> {
         let Region::Named(given) = self else { return Ok(Vec::new()) };
         let mut unknown: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
         for names in arrays {

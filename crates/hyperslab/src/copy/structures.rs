@@ -62,17 +62,17 @@ pub(super) fn order(structure: &Structure) -> ByteOrder {
 
 /// Bytes of an element that have one type.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct PlainField {
     offset: usize,
     len: usize,
     dtype: DataType,
 }
 
-fn of_structure(structure: &Structure, at: usize, parts: &mut Vec<Part>) {
+fn of_structure(structure: &Structure, at: usize, parts: &mut Vec<PlainField>) {
     for field in structure.fields() {
         let offset = at + field.offset;
         match &field.kind {
-            FieldKind::Plain(dtype) => parts.push(Part { offset, len: field.size, dtype: *dtype }),
+            FieldKind::Plain(dtype) => parts.push(PlainField { offset, len: field.size, dtype: *dtype }),
             FieldKind::Structure(inner) => {
                 for number in 0..field.size.checked_div(inner.size()).unwrap_or(0) {
                     if parts.len() > MOST_MOVES {
@@ -85,7 +85,7 @@ fn of_structure(structure: &Structure, at: usize, parts: &mut Vec<Part>) {
     }
 }
 
-fn of_element(element: &Element, at: usize, parts: &mut Vec<Part>) {
+fn of_element(element: &Element, at: usize, parts: &mut Vec<PlainField>) {
     match &element.kind {
         ElementKind::Struct(fields) => {
             fields.iter().for_each(|field| of_element(&field.element, at + field.offset, parts));
@@ -109,7 +109,7 @@ fn of_element(element: &Element, at: usize, parts: &mut Vec<Part>) {
         _ => {
             let raw = DataType::new(Kind::Raw, element.size, ByteOrder::NATIVE).unwrap_or(DataType::CELL);
             let dtype = element.engine_type().unwrap_or(raw);
-            parts.push(Part { offset: at, len: element.size, dtype });
+            parts.push(PlainField { offset: at, len: element.size, dtype });
         }
     }
 }
@@ -153,7 +153,9 @@ impl Repack {
         if from.len() > MOST_MOVES || to.len() > MOST_MOVES {
             return Err(format!("structures of more than {MOST_MOVES} parts are not supported"));
         }
-        let same = |(from, to): (&Part, &Part)| from.len == to.len && from.dtype.kind() == to.dtype.kind();
+        let same = |(from, to): (&PlainField, &PlainField)| {
+            from.len == to.len && from.dtype.kind() == to.dtype.kind()
+        };
         let (from_size, to_size) = (array.dtype().size(), structure.size());
         if from.len() != to.len() || !from.iter().zip(&to).all(same) || to_size > from_size {
             return Err("its elements are of another type than those of the copy".into());

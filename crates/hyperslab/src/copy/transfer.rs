@@ -5,10 +5,10 @@ use super::geometry::geometry;
 use super::mover::{InBlock, Listed, Mover, Shard};
 use super::plan::{CopyPlan, Geometry, Pass};
 use super::region::Window;
-use super::stored::{Sizes, StoredObjects, is_sparse, little_is_stored};
+use super::stored_blocks::{Sizes, StoredObjects, is_sparse, little_is_stored};
 use super::structures::Repack;
 use super::temporary::{Beside, Temporary};
-use super::{Paths, Phase, Progress, shown};
+use super::{Paths, Phase, Progress, path_text};
 use crate::error::check;
 use crate::info::array_bytes;
 use crate::{Array, Dims, Error, Result};
@@ -40,7 +40,7 @@ pub(super) struct Job {
 impl Job {
     /// A job for planning only.
     pub(super) fn planned(path: &str, source: &Array, target: Array, stored: u64, window: &Window) -> Job {
-        let (name, source, window) = (shown(path), source.clone(), window.clone());
+        let (name, source, window) = (path_text(path), source.clone(), window.clone());
         Job { name, source, target, stored, repack: None, window, is_new: true }
     }
 
@@ -107,7 +107,8 @@ impl<'a> Transfer<'a> {
         for job in jobs {
             check(Some(ask))?;
             let geometry = geometry(job, &means, Some(ask))?;
-            let plans = Plans { copy: geometry.plan(), compare: geometry.comparing().direct(), geometry };
+            let plans =
+                Plans { copy: geometry.plan(), compare: geometry.comparing().one_pass_plan(), geometry };
             if job.target.vlen().is_none() {
                 for plan in [&plans.copy, &plans.compare] {
                     for pass in &plan.passes {
@@ -176,15 +177,15 @@ impl<'a> Transfer<'a> {
     /// Copies or compares one array. `rest`: bytes that are not done yet.
     fn run_job(&self, phase: Phase, number: usize, job: &Job, rest: &mut u64) -> Result<()> {
         let Some(plans) = self.plans.get(number) else { return Err(wrong_size()) };
-        let cancelled: Ask<'_> = &|| self.cancelled();
-        let found = Mover::new(job, (&job.source, &job.target), 1, cancelled).stored(phase)?;
+        let cancelled: Ask<'_> = &|| self.is_cancelled();
+        let found = Mover::new(job, (&job.source, &job.target), 1, cancelled).list_stored_objects(phase)?;
         let direct;
         let plan = match (phase, &found) {
             (Phase::Verify, _) => &plans.compare,
             (Phase::Copy, [Some(list), _])
                 if plans.copy.passes.len() > 1 && little_is_stored(&job.source, list) =>
             {
-                direct = plans.geometry.direct();
+                direct = plans.geometry.one_pass_plan();
                 &direct
             }
             (Phase::Copy, _) => &plans.copy,
@@ -193,13 +194,13 @@ impl<'a> Transfer<'a> {
         for (n, pass) in plan.passes.iter().enumerate() {
             let written = match plan.passes.get(n + 1) {
                 None => None,
-                Some(_) => Some(self.temporary(job, pass)?),
+                Some(_) => Some(self.create_temporary(job, pass)?),
             };
             let from = read.as_ref().map_or(&job.source, |temporary| &temporary.array);
             let to = written.as_ref().map_or(&job.target, |temporary| &temporary.array);
             let mover = Mover::new(job, (from, to), pass.threads, cancelled);
             if n > 0 {
-                found = mover.stored(phase)?;
+                found = mover.list_stored_objects(phase)?;
             }
             self.walk(&Walk { phase, mover, stored: &found, share: plan.passes.len() as u64 }, pass, rest)?;
             // This drops the temporary array that was read.
@@ -209,7 +210,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// The temporary array that a pass writes, if it is not the last pass.
-    fn temporary(&self, job: &Job, pass: &Pass) -> Result<Temporary<'_>> {
+    fn create_temporary(&self, job: &Job, pass: &Pass) -> Result<Temporary<'_>> {
         let beside = self.beside.as_ref().ok_or_else(wrong_size)?;
         Temporary::new(beside, &job.source, &job.window.shape, &pass.target_chunk)
     }
@@ -219,7 +220,7 @@ impl<'a> Transfer<'a> {
         let Walk { phase, mover, stored, .. } = walk;
         let shape = &mover.job.window.shape;
         let sizes = Sizes { large: Blocks::of(pass, shape, false), small: Blocks::of(pass, shape, true) };
-        let wanted = mover.wanted(&sizes, stored, *phase);
+        let wanted = mover.blocks_to_visit(&sizes, stored, *phase);
         let blocks = wanted.blocks;
         let mut paths = Paths::new();
         let mut go = |at: &Dims, found: &Found, shard: Shard<'_, '_>| {
@@ -260,7 +261,7 @@ impl<'a> Transfer<'a> {
                 })
             }
         }
-        .map_err(interrupted)
+        .map_err(interrupted_error)
     }
 
     /// Copies or compares a range of units: a part of one pass.
@@ -279,7 +280,7 @@ impl<'a> Transfer<'a> {
         // With more objects, each part of the copy would have to list them all.
         let few =
             objects(mover.from) <= MOST_LISTED && (phase == Phase::Copy || objects(mover.to) <= MOST_LISTED);
-        let stored = if few { mover.stored(phase)? } else { [None, None] };
+        let stored = if few { mover.list_stored_objects(phase)? } else { [None, None] };
         let holding = |side: usize, array: &Array| {
             let list = stored[side].as_ref()?;
             blocks.holding(array.layout().object_grid(), list, &mover.starts[side])
@@ -313,7 +314,7 @@ impl<'a> Transfer<'a> {
                     |shard| parts.try_for_each(|at| go(&at, Some(&mut *shard))),
                 ),
             };
-            done.map_err(interrupted)?;
+            done.map_err(interrupted_error)?;
         }
         Ok(())
     }
@@ -328,7 +329,7 @@ impl<'a> Transfer<'a> {
         shard: Shard<'_, '_>,
         rest: &mut u64,
     ) -> Result<()> {
-        if self.cancelled() {
+        if self.is_cancelled() {
             return Err(Error::Interrupted);
         }
         let (mover, job) = (&walk.mover, walk.mover.job);
@@ -371,12 +372,12 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    fn cancelled(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.progress.is_some_and(Progress::cancelled)
     }
 }
 
-fn interrupted(error: Error) -> Error {
+fn interrupted_error(error: Error) -> Error {
     match error {
         Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
         error => error,

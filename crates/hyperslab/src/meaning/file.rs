@@ -1,7 +1,7 @@
 //! HDF5 datasets and NetCDF variables as [`Variable`]s.
 
 use super::{DIMENSIONS, FILL_VALUE, MissingValue, Variable};
-use crate::copy::specified;
+use crate::copy::zarr_spec;
 use crate::{
     Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result,
     hdf5_json, netcdf, zarr,
@@ -167,7 +167,7 @@ impl FileMeaning {
             array: name.clone(),
             why: "it only stands for a dimension".into(),
         })?;
-        let spec = specified(&name, array, &variable, Format::ZarrV3, chunks)?;
+        let spec = zarr_spec(&name, array, &variable, Format::ZarrV3, chunks)?;
         let spec = ArraySpec { compressors: Choice::Set(codecs), ..spec };
         let made = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
         Ok(made.to_json().to_text(None))
@@ -194,7 +194,7 @@ impl FileMeaning {
                 Ok(Value::List(mut list)) if self.has_variables && list.len() == 1 => {
                     let one = list.pop().unwrap_or(Value::Null);
                     let is_shown = name != FILL_VALUE && is_text(attribute)?;
-                    json.set(name, hdf5_json::value(if is_shown { readable(one) } else { one }));
+                    json.set(name, hdf5_json::value(if is_shown { decode_text(one) } else { one }));
                 }
                 // In NetCDF every attribute has a value: here empty text, or an empty list of
                 // numbers.
@@ -204,7 +204,7 @@ impl FileMeaning {
                 // NetCDF programs show text in other encodings like this. A missing value stays
                 // bytes, because elements are compared with it.
                 Ok(value) if self.has_variables && name != FILL_VALUE && is_text(attribute)? => {
-                    json.set(name, hdf5_json::value(readable(value)));
+                    json.set(name, hdf5_json::value(decode_text(value)));
                 }
                 Ok(value) => json.set(name, hdf5_json::value(value)),
                 Err(Hdf5Error::Unsupported { .. }) => unreadable.push(name.to_owned()),
@@ -297,10 +297,10 @@ fn is_text(attribute: &Attribute) -> Result<bool> {
 }
 
 /// Decodes text as netCDF4-python and xarray do: bytes that are not UTF-8 become U+FFFD.
-fn readable(value: Value) -> Value {
+fn decode_text(value: Value) -> Value {
     match value {
         Value::Bytes(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
-        Value::List(list) => Value::List(list.into_iter().map(readable).collect()),
+        Value::List(list) => Value::List(list.into_iter().map(decode_text).collect()),
         value => value,
     }
 }
@@ -323,10 +323,10 @@ mod tests {
     fn bytes_that_are_no_text_become_readable() {
         let list = Value::List(vec![Value::Bytes(b"\xb0C".to_vec()), Value::Text("\u{e9}".into())]);
         assert_eq!(
-            readable(list),
+            decode_text(list),
             Value::List(vec![Value::Text("\u{fffd}C".into()), Value::Text("\u{e9}".into())])
         );
-        assert_eq!(readable(Value::Int(3)), Value::Int(3));
+        assert_eq!(decode_text(Value::Int(3)), Value::Int(3));
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl MissingValue {
                 parts.and_then(|parts| zarr::fill_from_json(dtype, &Json::Array(parts)))
             }
             (Kind::Bytes, Json::String(text)) => {
-                zarr::from_base64(text).and_then(|bytes| padded(dtype, bytes))
+                zarr::from_base64(text).and_then(|bytes| pad_to_element(dtype, bytes))
             }
             _ => None,
         };
@@ -64,11 +64,11 @@ impl MissingValue {
         let json = || zarr::fill_to_json(dtype, bytes);
         match dtype.kind() {
             Kind::Bool | Kind::Int | Kind::UInt => json(),
-            Kind::Float => Some(encoded(value(dtype, bytes)?)),
+            Kind::Float => Some(encode_base64(value(dtype, bytes)?)),
             Kind::Complex => {
                 let half = dtype.number_size();
                 let part = DataType::new(Kind::Float, half, dtype.order())?;
-                let parts = bytes.chunks_exact(half).map(|bytes| value(part, bytes).map(encoded));
+                let parts = bytes.chunks_exact(half).map(|bytes| value(part, bytes).map(encode_base64));
                 Some(Json::Array(parts.collect::<Option<_>>()?))
             }
             _ => None,
@@ -86,7 +86,7 @@ impl MissingValue {
     }
 
     /// The value in words. All NaNs look the same.
-    pub(crate) fn shown(&self, array: &Array) -> String {
+    pub(crate) fn describe(&self, array: &Array) -> String {
         let dtype = array.dtype();
         match self {
             MissingValue::None => "none".into(),
@@ -120,10 +120,10 @@ fn element(array: &Array, json: &Json) -> Option<Vec<u8>> {
     let dtype = array.dtype();
     match (dtype.kind(), json) {
         _ if is_structure(array) => None,
-        (Kind::Bytes, Json::String(text)) => padded(dtype, text.as_bytes().to_vec()),
+        (Kind::Bytes, Json::String(text)) => pad_to_element(dtype, text.as_bytes().to_vec()),
         (Kind::Bytes, Json::Array(list)) => {
             let bytes: Option<Vec<u8>> = list.iter().map(Json::as_integer).collect();
-            padded(dtype, bytes?)
+            pad_to_element(dtype, bytes?)
         }
         (Kind::Bytes, _) => None,
         _ => zarr::fill_from_json(dtype, json),
@@ -143,7 +143,7 @@ fn is_structure(array: &Array) -> bool {
 }
 
 /// Pads bytes to one element; `None`: there are too many bytes.
-fn padded(dtype: DataType, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+fn pad_to_element(dtype: DataType, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     if bytes.len() > dtype.size() {
         return None;
     }
@@ -165,7 +165,7 @@ fn value(dtype: DataType, bytes: &[u8]) -> Option<f64> {
     })
 }
 
-fn encoded(value: f64) -> Json {
+fn encode_base64(value: f64) -> Json {
     zarr::base64(&value.to_le_bytes()).as_str().into()
 }
 
@@ -211,7 +211,11 @@ mod tests {
             assert!(matches!(missing, MissingValue::Value(_)), "{dtype} {missing:?}");
             let found = missing.to_v3(&array).unwrap();
             assert_eq!(found.to_text(None), written, "{dtype}");
-            assert_eq!(MissingValue::of_v3(&array, &found).shown(&array), missing.shown(&array), "{dtype}");
+            assert_eq!(
+                MissingValue::of_v3(&array, &found).describe(&array),
+                missing.describe(&array),
+                "{dtype}"
+            );
         }
         // xarray cannot read these values back.
         let text = array("text");
@@ -240,6 +244,6 @@ mod tests {
         }
         // A number in place of base 64, as earlier versions of this package wrote it.
         let array = array("<f8");
-        assert_eq!(MissingValue::of_v3(&array, &json("-9.0")).shown(&array), "-9");
+        assert_eq!(MissingValue::of_v3(&array, &json("-9.0")).describe(&array), "-9");
     }
 }

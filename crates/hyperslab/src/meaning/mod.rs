@@ -17,17 +17,17 @@
 //! An HDF5 file without dimension scales and a Zarr array without axis names are *plain*: their
 //! attributes and fill values are only passed on.
 
+mod beyond_end;
 mod file;
 mod missing;
 pub(crate) mod ome;
 mod packed;
-mod rest;
 mod words;
 
+pub(crate) use beyond_end::value_beyond_end;
 pub use file::FileMeaning;
 pub use missing::MissingValue;
 pub use packed::{Packing, number_element};
-pub(crate) use rest::rest;
 pub(crate) use words::Words;
 pub(crate) use words::of_copied_group;
 pub use words::user_attributes;
@@ -162,7 +162,7 @@ impl Variable {
             return Some(differs);
         }
         let is_kept = copied.format() != crate::Format::ZarrV3 || self.missing.to_v3(array).is_some();
-        let (own, found) = (self.missing.shown(array), copy.missing.shown(copied));
+        let (own, found) = (self.missing.describe(array), copy.missing.describe(copied));
         (is_kept && own != found).then(|| format!("the value of missing elements is {found}, expected {own}"))
     }
 

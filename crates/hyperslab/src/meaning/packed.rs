@@ -75,7 +75,7 @@ impl Packing {
             }
             for value in found.as_array().unwrap_or(std::slice::from_ref(found)) {
                 let element = match value {
-                    Json::Number(text) => stored(text, dtype, unsigned.is_some()),
+                    Json::Number(text) => encode_element(text, dtype, unsigned.is_some()),
                     Json::String(text) if kind == Kind::Float => encoded(text, dtype),
                     // Text is not a number.
                     _ => None,
@@ -131,7 +131,7 @@ fn number(attributes: &Json, name: &str) -> Result<Option<f64>, String> {
 }
 
 /// Converts a number, possibly written with the other sign, to an element.
-fn stored(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
+fn encode_element(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
     let other = match dtype.kind() {
         Kind::Int => Kind::UInt,
         Kind::UInt => Kind::Int,

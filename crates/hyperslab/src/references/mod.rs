@@ -10,12 +10,12 @@
 //!
 //! [`chunks`] lists all known chunks of any dataset.
 
-mod absent;
-mod inlined;
+mod absent_chunks;
+mod inline_arrays;
 mod numcodecs;
 mod places;
 
-use crate::copy::specified;
+use crate::copy::zarr_spec;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
@@ -123,7 +123,9 @@ impl All<'_> {
         let path = self.meaning.path(path);
         let made = array_references(&path, array, &variable, self.options, &mut self.inlined, self.ask);
         let made = match made {
-            Err(Error::Copy { why, .. }) => inlined::references(&path, array, &variable, &why, self.ask),
+            Err(Error::Copy { why, .. }) => {
+                inline_arrays::references(&path, array, &variable, &why, self.ask)
+            }
             made => made,
         };
         match made {
@@ -183,7 +185,7 @@ fn array_references(
 
     // The metadata that Zarr v2 would have, without these codecs.
     let shape = if array.has_chunks() { array.chunk_shape() } else { array.shape() };
-    let spec = specified(&name, array, variable, Format::ZarrV2, shape)?;
+    let spec = zarr_spec(&name, array, variable, Format::ZarrV2, shape)?;
     if spec.dtype.size() != array.dtype().size() {
         return Err(refuse("there are gaps between the fields of its elements".into()));
     }
@@ -202,7 +204,7 @@ fn array_references(
     };
     let url = options.url.clone().unwrap_or_else(|| array.url());
     let stored: HashSet<Dims> = chunks.iter().map(|(place, ..)| place.clone()).collect();
-    let written = absent::absent(array, variable, &made, &document, &stored, ask);
+    let written = absent_chunks::absent_chunks(array, variable, &made, &document, &stored, ask);
     let written = written.map_err(|error| match error {
         Error::Copy { why, .. } => refuse(why),
         error => error,

@@ -10,7 +10,7 @@
 //! 4. If there are bins, another pass counts.
 
 use super::histogram::Bins;
-use super::part::{Double, Part};
+use super::partial::{Double, PartialStatistics};
 use crate::meaning::Packing;
 use bytemuck::Pod;
 use half::f16;
@@ -28,13 +28,13 @@ const MOST_LOST: f64 = 0.9;
 /// A type of number in an array.
 pub(super) trait Number: Pod + PartialEq {
     /// Computes the statistics of a piece with at most [`PIECE`] numbers.
-    fn part(piece: &[Self]) -> Part;
+    fn part(piece: &[Self]) -> PartialStatistics;
     /// The value, rounded to a 64-bit float.
     fn value(self) -> f64;
 }
 
 /// How to interpret stored numbers.
-pub(super) struct Seen<'a, T> {
+pub(super) struct NumberRules<'a, T> {
     /// Stored numbers that count as missing.
     pub(super) missing: Vec<T>,
     /// The packing, if values are computed from stored numbers.
@@ -43,8 +43,8 @@ pub(super) struct Seen<'a, T> {
 }
 
 /// Adds the statistics of stored numbers to `all`.
-pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
-    let Seen { missing, scale, bins } = seen;
+pub(super) fn add<T: Number>(values: &[T], seen: &NumberRules<'_, T>, all: &mut PartialStatistics) {
+    let NumberRules { missing, scale, bins } = seen;
     let mut kept = Vec::new();
     for piece in values.chunks(PIECE) {
         let mut left = piece;
@@ -83,7 +83,7 @@ fn in_lanes<T: Copy>(piece: &[T], mut add: impl FnMut(usize, T)) {
 
 /// The sum of squared deviations from `mean`.
 /// `deviation`: the deviation of one value; `None`: the value is missing.
-fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
+fn squared_deviations<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
     let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
     in_lanes(piece, |lane, value| {
         let deviation = deviation(value).unwrap_or(0.0);
@@ -98,7 +98,7 @@ fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>
 macro_rules! floats {
     ($($type:ty: $to:expr, $compared:ty: $exact:expr;)*) => {$(
         impl Number for $type {
-            fn part(piece: &[Self]) -> Part {
+            fn part(piece: &[Self]) -> PartialStatistics {
                 let to = $to;
                 let exact = $exact;
                 // Fast path: most pieces have no NaN and no infinity.
@@ -117,13 +117,13 @@ macro_rules! floats {
                 let count = piece.len() as u64;
                 let lost = sum * (sum / count as f64);
                 if !piece.is_empty() && square.is_finite() && lost <= square * MOST_LOST {
-                    return Part {
+                    return PartialStatistics {
                         count,
                         min: least.into_iter().fold(<$compared>::INFINITY, <$compared>::min).into(),
                         max: most.into_iter().fold(<$compared>::NEG_INFINITY, <$compared>::max).into(),
                         sum: Double::from(pivot) * Double::of_int(i128::from(count)) + Double::from(sum),
                         squares: Double::from(square) - Double::from(lost),
-                        ..Part::default()
+                        ..PartialStatistics::default()
                     };
                 }
                 let (mut sums, mut counts) = ([0.0_f64; LANES], [0_u64; LANES]);
@@ -140,22 +140,22 @@ macro_rules! floats {
                 let count: u64 = counts.iter().sum();
                 let missing = piece.len() as u64 - count;
                 if count == 0 {
-                    return Part { missing, ..Part::default() };
+                    return PartialStatistics { missing, ..PartialStatistics::default() };
                 }
                 let sum: f64 = sums.iter().sum();
                 let mean = sum / count as f64;
-                let squares = around(piece, count, |value| {
+                let squares = squared_deviations(piece, count, |value| {
                     let value: f64 = to(value);
                     (value == value).then_some(value - mean)
                 });
-                Part {
+                PartialStatistics {
                     count,
                     missing,
                     min: least.into_iter().fold(f64::INFINITY, f64::min),
                     max: most.into_iter().fold(f64::NEG_INFINITY, f64::max),
                     sum: sum.into(),
                     squares,
-                    ..Part::default()
+                    ..PartialStatistics::default()
                 }
             }
 
@@ -174,20 +174,20 @@ floats! {
 macro_rules! small_integers {
     ($($type:ty),*) => {$(
         impl Number for $type {
-            fn part(piece: &[Self]) -> Part {
+            fn part(piece: &[Self]) -> PartialStatistics {
                 let (Some(min), Some(max)) = (piece.iter().min(), piece.iter().max()) else {
-                    return Part::default();
+                    return PartialStatistics::default();
                 };
                 let sum: i64 = piece.iter().map(|value| i64::from(*value)).sum();
                 let count = piece.len() as u64;
                 let mean = sum as f64 / count as f64;
-                Part {
+                PartialStatistics {
                     count,
                     min_int: (*min).into(),
                     max_int: (*max).into(),
                     sum_int: sum.into(),
-                    squares: around(piece, count, |value| Some(f64::from(value) - mean)),
-                    ..Part::default()
+                    squares: squared_deviations(piece, count, |value| Some(f64::from(value) - mean)),
+                    ..PartialStatistics::default()
                 }
             }
 
@@ -202,9 +202,9 @@ small_integers!(i8, u8, i16, u16, i32, u32);
 macro_rules! large_integers {
     ($($type:ty),*) => {$(
         impl Number for $type {
-            fn part(piece: &[Self]) -> Part {
+            fn part(piece: &[Self]) -> PartialStatistics {
                 let (Some(min), Some(max)) = (piece.iter().min(), piece.iter().max()) else {
-                    return Part::default();
+                    return PartialStatistics::default();
                 };
                 // Sum the 32-bit halves separately: their sums fit 64 bits.
                 let high: i64 = piece.iter().map(|value| (*value >> 32) as i64).sum();
@@ -216,11 +216,11 @@ macro_rules! large_integers {
                 let middle = sum.div_euclid(i128::from(count));
                 let narrow = i128::from(*max) - i128::from(*min) <= i128::from(i64::MAX);
                 let squares = match narrow {
-                    true => around(piece, count, |value| Some(value.wrapping_sub(middle as $type) as i64 as f64)),
-                    false => around(piece, count, |value| Some((i128::from(value) - middle) as f64)),
+                    true => squared_deviations(piece, count, |value| Some(value.wrapping_sub(middle as $type) as i64 as f64)),
+                    false => squared_deviations(piece, count, |value| Some((i128::from(value) - middle) as f64)),
                 };
                 let (min_int, max_int) = ((*min).into(), (*max).into());
-                Part { count, min_int, max_int, sum_int: sum, squares, ..Part::default() }
+                PartialStatistics { count, min_int, max_int, sum_int: sum, squares, ..PartialStatistics::default() }
             }
 
             fn value(self) -> f64 {
@@ -237,10 +237,10 @@ large_integers!(i64, u64);
 pub(super) struct Time(i64);
 
 impl Number for Time {
-    fn part(piece: &[Self]) -> Part {
+    fn part(piece: &[Self]) -> PartialStatistics {
         let times: Vec<i64> = piece.iter().map(|time| time.0).filter(|time| *time != i64::MIN).collect();
         let missing = (piece.len() - times.len()) as u64;
-        Part { missing, ..i64::part(&times) }
+        PartialStatistics { missing, ..i64::part(&times) }
     }
 
     fn value(self) -> f64 {
@@ -252,9 +252,9 @@ impl Number for Time {
 mod tests {
     use super::*;
 
-    fn known<T: Number>(values: &[T], missing: &[T]) -> Part {
-        let mut all = Part::default();
-        let seen = Seen { missing: missing.to_vec(), scale: None, bins: None };
+    fn known<T: Number>(values: &[T], missing: &[T]) -> PartialStatistics {
+        let mut all = PartialStatistics::default();
+        let seen = NumberRules { missing: missing.to_vec(), scale: None, bins: None };
         add(values, &seen, &mut all);
         all
     }
@@ -280,24 +280,24 @@ mod tests {
         let near = known(&[u64::MAX, u64::MAX - 2], &[]);
         assert_eq!((near.std(), near.sum_int), (Some(1.0), 2 * i128::from(u64::MAX) - 2));
         assert_eq!(known(&[-3i8, 5, 7], &[7]).mean(), Some(1.0));
-        assert_eq!(known::<u8>(&[], &[]), Part::default());
+        assert_eq!(known::<u8>(&[], &[]), PartialStatistics::default());
     }
 
     #[test]
     fn packed_numbers() {
         let packing = Packing { scale: Some(-0.5), offset: Some(10.0), ..Packing::default() };
         let bins = Bins::even(8.0, 10.0, 2).unwrap();
-        let seen = Seen { missing: vec![-99_i16], scale: Some(&packing), bins: Some(&bins) };
-        let mut all = Part::default();
+        let seen = NumberRules { missing: vec![-99_i16], scale: Some(&packing), bins: Some(&bins) };
+        let mut all = PartialStatistics::default();
         add(&[1, 2, -99, 3], &seen, &mut all);
         assert_eq!((all.count, all.missing, all.min, all.max), (3, 1, 8.5, 9.5));
         assert_eq!((all.mean(), all.std(), all.sum.value()), (Some(9.0), Some((1.0_f64 / 6.0).sqrt()), 27.0));
         assert_eq!(all.bins, [1, 2]);
         // Without elements, there are no results.
-        let seen = Seen { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
-        let mut none = Part::default();
+        let seen = NumberRules { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
+        let mut none = PartialStatistics::default();
         add(&[1.0, f32::NAN], &seen, &mut none);
-        assert_eq!(none, Part { missing: 2, ..Part::default() });
+        assert_eq!(none, PartialStatistics { missing: 2, ..PartialStatistics::default() });
     }
 
     #[test]

@@ -9,7 +9,7 @@
 mod blocks;
 mod histogram;
 mod kernel;
-mod part;
+mod partial;
 
 use crate::copy::Progress;
 use crate::element::swap_bytes;
@@ -18,12 +18,12 @@ use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, settin
 use blocks::Blocks;
 use half::f16;
 use hyperslab_array::{ArrayError, Target, element_count};
-use kernel::{Number, Seen, Time};
+use kernel::{Number, NumberRules, Time};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub use histogram::Bins;
-pub use part::{Double, Part};
+pub use partial::{Double, PartialStatistics};
 
 /// Options of [`statistics`].
 #[derive(Clone, Default)]
@@ -48,20 +48,20 @@ pub struct StatisticsOptions<'a> {
 
 /// The types of an array's numbers in statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct NumberTypes {
     /// The type of the stored numbers, with the sign that they are read with.
     pub stored: DataType,
     /// `true`: values are computed from the stored numbers, as 64-bit floats.
     pub scaled: bool,
 }
 
-impl Told {
+impl NumberTypes {
     /// Finds the types of an array; `None`: its elements are not numbers. `raw`: ignore the
     /// packing.
-    pub fn of(array: &Array, raw: bool) -> Result<Option<Told>> {
+    pub fn of(array: &Array, raw: bool) -> Result<Option<NumberTypes>> {
         let Some(dtype) = number_type(array) else { return Ok(None) };
         let packing = packing(array, raw)?;
-        Ok(Some(Told { stored: packing.number_type(dtype), scaled: packing.scales() }))
+        Ok(Some(NumberTypes { stored: packing.number_type(dtype), scaled: packing.scales() }))
     }
 
     /// Returns `true` if the results are floats.
@@ -90,7 +90,7 @@ pub fn number_type(array: &Array) -> Option<DataType> {
 
 /// The number of blocks in which an array (or a `region` of it) is read.
 pub fn block_count(array: &Array, region: Option<&[Range<u64>]>) -> Result<u64> {
-    Ok(Blocks::new(array, &checked(array, region)?).count())
+    Ok(Blocks::new(array, &check_region(array, region)?).count())
 }
 
 /// Computes the statistics of an array.
@@ -112,7 +112,7 @@ pub fn block_count(array: &Array, region: Option<&[Range<u64>]>) -> Result<u64> 
 /// # Ok(())
 /// # }
 /// ```
-pub fn statistics(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part> {
+pub fn statistics(array: &Array, options: &StatisticsOptions<'_>) -> Result<PartialStatistics> {
     let Some(dtype) = number_type(array) else {
         return Err(Error::Options(format!(
             "array '{}' has elements of type {}: statistics are of bools, integers, floats, dates and times",
@@ -151,7 +151,7 @@ pub fn statistics(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part
     }
 }
 
-fn checked(array: &Array, region: Option<&[Range<u64>]>) -> Result<Vec<Range<u64>>> {
+fn check_region(array: &Array, region: Option<&[Range<u64>]>) -> Result<Vec<Range<u64>>> {
     let shape = array.shape();
     let Some(region) = region else { return Ok(shape.iter().map(|n| 0..*n).collect()) };
     let fits = region.iter().zip(shape).all(|(range, n)| range.start <= range.end && range.end <= *n);
@@ -165,8 +165,8 @@ fn run<T: Number + Sync>(
     array: &Array,
     options: &StatisticsOptions<'_>,
     scale: Option<&Packing>,
-) -> Result<Part> {
-    let blocks = Blocks::new(array, &checked(array, options.region.as_deref())?);
+) -> Result<PartialStatistics> {
+    let blocks = Blocks::new(array, &check_region(array, options.region.as_deref())?);
     let count = blocks.count();
     let numbers = options.blocks.clone().unwrap_or(0..count);
     let numbers = numbers.start..numbers.end.min(count);
@@ -176,7 +176,7 @@ fn run<T: Number + Sync>(
     let job = Job {
         array,
         blocks,
-        seen: Seen { missing, scale, bins: options.bins.as_ref() },
+        seen: NumberRules { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
         threads: if workers == 1 || array.layout().store().cost().waiting_dominates() {
             None
@@ -209,7 +209,7 @@ fn run<T: Number + Sync>(
     if cancelled() {
         return Err(Error::Interrupted);
     }
-    let mut all = Part::default();
+    let mut all = PartialStatistics::default();
     let mut failed = None;
     for outcome in outcomes {
         match outcome {
@@ -231,7 +231,7 @@ fn run<T: Number + Sync>(
 struct Job<'a, T> {
     array: &'a Array,
     blocks: Blocks,
-    seen: Seen<'a, T>,
+    seen: NumberRules<'a, T>,
     /// Number of threads that read a block.
     threads: Option<usize>,
     /// The next unclaimed block.
@@ -244,8 +244,8 @@ struct Job<'a, T> {
 
 impl<T: Number> Job<'_, T> {
     /// Processes blocks until none are left. An error stops all threads.
-    fn work(&self, stop: &dyn Fn() -> bool, tell: &dyn Fn()) -> Result<Part> {
-        let mut all = Part::default();
+    fn work(&self, stop: &dyn Fn() -> bool, tell: &dyn Fn()) -> Result<PartialStatistics> {
+        let mut all = PartialStatistics::default();
         let mut memory = Vec::new();
         loop {
             if stop() {
@@ -270,7 +270,7 @@ impl<T: Number> Job<'_, T> {
         &self,
         number: u64,
         memory: &mut Vec<u64>,
-        all: &mut Part,
+        all: &mut PartialStatistics,
         stop: &dyn Fn() -> bool,
     ) -> Result<()> {
         let (selection, shape) = self.blocks.block(self.array, number)?;
@@ -305,7 +305,7 @@ impl<T: Number> Job<'_, T> {
 
     /// Adds elements that may be missing.
     /// Each is a value and a byte that says whether the value is present.
-    fn add_optional(&self, elements: &[u8], size: usize, all: &mut Part) {
+    fn add_optional(&self, elements: &[u8], size: usize, all: &mut PartialStatistics) {
         let swaps = self.array.optional().is_some_and(|dtype| dtype.order() != ByteOrder::NATIVE);
         let present = elements.chunks_exact(size).filter_map(|element| match element.split_last() {
             Some((1, value)) => Some(value),

@@ -8,7 +8,7 @@
 
 mod local;
 mod memory;
-mod nearby;
+mod nodes_below;
 mod reference;
 #[cfg(feature = "remote")]
 mod remote;
@@ -16,7 +16,7 @@ mod zip;
 
 use local::percent_decoded;
 pub use local::refuse_file_name;
-pub use nearby::{nodes_below, nodes_below_path};
+pub use nodes_below::{nodes_below, nodes_below_path};
 pub(crate) use zip::is_in_archive;
 pub use zip::{archive_path, is_archive};
 
@@ -176,7 +176,7 @@ pub fn schemes() -> Vec<&'static str> {
 pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     match reference::in_folder(location, options)? {
         Some(found) => Ok(found),
-        None => reference::behind(reach_store(location, options)?, options),
+        None => reference::open_references(reach_store(location, options)?, options),
     }
 }
 
@@ -184,7 +184,7 @@ pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
 pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     match reference::in_local_folder(path, options)? {
         Some(found) => Ok(found),
-        None => reference::behind(local::reach_path(path, options)?, options),
+        None => reference::open_references(local::reach_path(path, options)?, options),
     }
 }
 

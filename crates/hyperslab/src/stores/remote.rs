@@ -45,7 +45,7 @@ impl Scheme for Remote {
         let store = open(&above)?;
         if zip::has_ending(Path::new(&key)) {
             return match ZipStore::open(Arc::new(store), Key::new(&key)?) {
-                Ok(archive) => zip::reached(archive, inside, options),
+                Ok(archive) => zip::reach_member(archive, inside, options),
                 Err(error) if zip::is_missing(&error) => Ok(Reached::new(Arc::new(open(location)?), "")),
                 Err(error) => Err(error.into()),
             };

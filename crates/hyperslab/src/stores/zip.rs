@@ -39,7 +39,7 @@ impl Scheme for Zip {
             None => reach_object(outer, options)?,
         };
         let path = [inside.trim_matches('/'), &behind].into_iter().filter(|part| !part.is_empty());
-        reached(store, path.collect::<Vec<_>>().join("/"), options)
+        reach_member(store, path.collect::<Vec<_>>().join("/"), options)
     }
 
     /// The options of the server that has the archive.
@@ -54,12 +54,12 @@ fn open(archive: &Path, options: StoreOptions<'_>) -> Result<ZipStore> {
 }
 
 pub(super) fn open_local(archive: &Path, inside: String, options: StoreOptions<'_>) -> Result<Reached> {
-    reached(open(archive, options)?, inside, options)
+    reach_member(open(archive, options)?, inside, options)
 }
 
 /// Makes the result for a path in an archive.
 /// If the path leads to or into a member with a file name, the result names that object.
-pub(super) fn reached(store: ZipStore, path: String, options: StoreOptions<'_>) -> Result<Reached> {
+pub(super) fn reach_member(store: ZipStore, path: String, options: StoreOptions<'_>) -> Result<Reached> {
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
     let names = ends.filter_map(|end| path.get(..end));
     let file =

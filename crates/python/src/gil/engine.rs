@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Asks Python for signals only at intervals. `asked` is the time of the last check, or of the
 /// first call.
 fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
-    if let Some(stopped) = stop::asked() {
+    if let Some(stopped) = stop::stop_request() {
         return Some(stopped);
     }
     match asked.get() {
@@ -36,7 +36,7 @@ fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
 #[derive(Default)]
 pub(crate) struct Signals {
     /// The clock is first read after the second task, so a request of one chunk does not read it.
-    asked: Cell<Option<Instant>>,
+    last_check: Cell<Option<Instant>>,
     begun: Cell<bool>,
     raised: RefCell<Option<PyErr>>,
 }
@@ -47,7 +47,7 @@ impl Signals {
         if !self.begun.replace(true) {
             return false;
         }
-        match look(&self.asked) {
+        match look(&self.last_check) {
             None => false,
             raised => {
                 *self.raised.borrow_mut() = raised;
@@ -57,7 +57,7 @@ impl Signals {
     }
 
     /// The exception of a signal handler.
-    pub(crate) fn raised(self) -> Option<PyErr> {
+    pub(crate) fn into_exception(self) -> Option<PyErr> {
         self.raised.into_inner()
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn run<T: Send, E: Raise + Send>(
         let signals = Signals::default();
         let ask = || signals.ask();
         let result = waiting::with_ask(&ask, || work(&ask));
-        (result, signals.raised())
+        (result, signals.into_exception())
     });
     match (result, raised) {
         (Ok(value), None) => Ok(value),

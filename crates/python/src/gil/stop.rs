@@ -24,7 +24,7 @@ fn replace(flag: Option<Flag>) -> Option<Flag> {
 }
 
 /// Returns the error that ends the current call, if another thread has called [`Stopper::stop`].
-pub(crate) fn asked() -> Option<PyErr> {
+pub(crate) fn stop_request() -> Option<PyErr> {
     let is_set = |flag: &RefCell<Option<Flag>>| {
         flag.borrow().as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     };

@@ -12,12 +12,12 @@ use crate::gil::once::interned;
 use crate::stores::store::StoreHandle;
 use crate::values::cells::{self, Cells};
 use crate::values::frozen;
-use crate::values::output::over;
+use crate::values::output::array_over;
 use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::{Element, ElementKind};
-use hyperslab::hdf5::reference::{self, Part, Reference as Referred};
+use hyperslab::hdf5::reference::{self, Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, vlen};
 use hyperslab::{Array, DataType, Group, Kind, netcdf};
@@ -57,7 +57,7 @@ impl ElementHandle {
     fn error(&self, py: Python<'_>, error: Hdf5Error) -> PyErr {
         let mut error = error;
         if let Some(path) = &self.path {
-            error = error.within(path);
+            error = error.with_object_path(path);
         }
         if let Some(attribute) = &self.attribute {
             error = error.of_attribute(attribute);
@@ -160,7 +160,7 @@ impl ElementHandle {
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let found = self.resolve(&memory, (offset, stride, count), &outer)?;
         let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
-        cells::decoded(cells, encoding, errors, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
+        cells::decode_text_array(cells, encoding, errors, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
     }
 
     /// References as objects.
@@ -178,7 +178,8 @@ impl ElementHandle {
             .map_err(|error| self.error(py, error))?;
         let is_region = matches!(self.element.kind, ElementKind::RegionReference);
         let made = found.into_iter().map(|target| -> PyResult<Bound<'py, PyAny>> {
-            let region = is_region || matches!(&target, Some(Referred { part: Part::Region(_), .. }));
+            let region =
+                is_region || matches!(&target, Some(Referred { part: ReferencedPart::Region(_), .. }));
             let reference = Reference { file: self.file.clone(), target };
             match region {
                 false => Ok(Bound::new(py, reference)?.into_any()),
@@ -211,7 +212,7 @@ impl ElementHandle {
         // Freeze text, as in a ragged array. Numbers need not be frozen.
         let values = match &self.element.kind {
             ElementKind::VlenString { .. } => frozen::memory(found.values, &item, bytes)?,
-            _ => over(found.values, &item, &[bytes as u64], false)?,
+            _ => array_over(found.values, &item, &[bytes as u64], false)?,
         };
         let validity = validity.map(|validity| frozen::booleans(py, validity)).transpose()?;
         Ok((frozen::offsets(py, found.offsets)?, values, validity))
@@ -387,8 +388,8 @@ impl DatatypeHandle {
     fn element(&self, py: Python<'_>) -> PyResult<ElementHandle> {
         let element = Element::of(&self.datatype.datatype, self.file.sizes());
         let element = element.map_err(|why| {
-            let error = self.file.source().wrong("datatype message", 0, why);
-            errors::hdf5(py, &error.within(&format!("/{}", self.datatype.path)))
+            let error = self.file.source().structure_error("datatype message", 0, why);
+            errors::hdf5(py, &error.with_object_path(&format!("/{}", self.datatype.path)))
         })?;
         Ok(ElementHandle { file: self.file.clone(), element, path: None, attribute: None })
     }

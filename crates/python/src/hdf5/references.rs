@@ -3,7 +3,7 @@
 use crate::errors::{self, OrRaise};
 use crate::hdf5::selection;
 use crate::nodes::handles::NodeHandle;
-use hyperslab::hdf5::reference::{Part, Reference as Referred};
+use hyperslab::hdf5::reference::{Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::{Selection, Slab};
 use hyperslab::hdf5::{self, Purpose};
 use hyperslab::{Array, DataFile, Group, Object};
@@ -43,7 +43,7 @@ impl Reference {
     #[getter]
     fn attribute(&self) -> Option<&str> {
         match &self.target.as_ref()?.part {
-            Part::Attribute(name) => Some(name),
+            ReferencedPart::Attribute(name) => Some(name),
             _ => None,
         }
     }
@@ -56,12 +56,12 @@ impl Reference {
         let file = match &target.file {
             None => self.file.clone(),
             Some(name) => {
-                py.detach(|| self.file.other(name, Purpose::Link)).or_raise(py)?.ok_or_else(|| {
+                py.detach(|| self.file.open_other(name, Purpose::Link)).or_raise(py)?.ok_or_else(|| {
                     errors::exception(py, "NodeNotFoundError", format!("there is no file '{name}'"))
                 })?
             }
         };
-        NodeHandle::found(py, || {
+        NodeHandle::open_found(py, || {
             DataFile::from(file.clone()).check_open()?;
             let path = file.path_of(target.address)?;
             Object::of_hdf5(&file, file.object_at(target.address, path.as_deref().unwrap_or(""))?)
@@ -100,9 +100,9 @@ impl RegionReference {
     /// with one slab per axis, ``("points", [[…], …])``, or ``("blocks", [(first, last), …])``.
     fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match this.as_super().target.as_ref().map(|target| &target.part) {
-            None | Some(Part::Attribute(_)) => selection(py, &Selection::None),
-            Some(Part::Whole) => selection(py, &Selection::All),
-            Some(Part::Region(found)) => selection(py, found),
+            None | Some(ReferencedPart::Attribute(_)) => selection(py, &Selection::None),
+            Some(ReferencedPart::Whole) => selection(py, &Selection::All),
+            Some(ReferencedPart::Region(found)) => selection(py, found),
         }
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn to_object(
     region: Option<Selection>,
 ) -> PyResult<Bound<'_, PyAny>> {
     let is_region = region.is_some();
-    let part = region.map_or(Part::Whole, Part::Region);
+    let part = region.map_or(ReferencedPart::Whole, ReferencedPart::Region);
     let reference = Reference { file, target: Some(Referred { file: None, address, part }) };
     if !is_region {
         return Ok(Bound::new(py, reference)?.into_any());

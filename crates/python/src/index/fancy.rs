@@ -92,7 +92,7 @@ pub(crate) fn selection(
         Err(_) => vec![item(key)?],
     };
     match meaning {
-        Meaning::Plain => plain(py, layout, &items),
+        Meaning::Plain => select_plain(py, layout, &items),
         Meaning::Orthogonal => orthogonal(py, layout, &items),
         Meaning::Points if matches!(items.as_slice(), [Item::Mask(_)]) => mask(py, layout, &items),
         Meaning::Points | Meaning::Coordinates => coordinates(py, layout, &items),
@@ -101,7 +101,7 @@ pub(crate) fn selection(
     }
 }
 
-fn made(py: Python<'_>, selection: Result<Selection, ArrayError>) -> PyResult<Selection> {
+fn checked_selection(py: Python<'_>, selection: Result<Selection, ArrayError>) -> PyResult<Selection> {
     selection.or_raise(py)
 }
 
@@ -109,7 +109,7 @@ fn unsupported(py: Python<'_>, message: &str) -> PyErr {
     errors::exception(py, "UnsupportedSelectionError", message)
 }
 
-fn plain(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
+fn select_plain(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     let lists: Vec<&Item<'_>> = items.iter().filter(|item| !item.is_basic()).collect();
     match lists.as_slice() {
         [] => orthogonal(py, layout, items),
@@ -123,7 +123,7 @@ fn plain(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<S
             "a mask together with another list or mask means different things to different libraries: \
              use oindex to pick along each axis by itself, or vindex with the coordinates of points",
         )),
-        _ => pointwise(py, layout, items),
+        _ => select_pointwise(py, layout, items),
     }
 }
 
@@ -134,11 +134,11 @@ fn orthogonal(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyRes
         return Err(unsupported(py, &message));
     }
     let indices = items.iter().map(Item::index).collect::<PyResult<Vec<_>>>()?;
-    made(py, Selection::new(layout.name(), layout.shape(), &indices))
+    checked_selection(py, Selection::new(layout.name(), layout.shape(), &indices))
 }
 
 /// Selects with all lists together as coordinates, broadcast as in NumPy.
-fn pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
+fn select_pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     let arrays = items.iter().filter_map(|item| match item {
         Item::Integers(array) => Some(array.as_any().clone()),
         _ => None,
@@ -168,7 +168,7 @@ fn pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResu
             _ => Index::List(next.next().map_or(Ok(&[][..]), |list| list.as_slice())?),
         });
     }
-    made(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &dims))
+    checked_selection(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &dims))
 }
 
 /// Selects with a mask of several but not all axes: the coordinates of its true elements.
@@ -181,7 +181,7 @@ fn mask_of_some_axes(
     let mut axis = 0;
     for item in items {
         match item {
-            Item::Basic(Index::Ellipsis) => axis += skipped(layout, items),
+            Item::Basic(Index::Ellipsis) => axis += count_ellipsis_axes(layout, items),
             Item::Basic(_) => axis += 1,
             _ => break,
         }
@@ -208,11 +208,11 @@ fn mask_of_some_axes(
                 .try_for_each(|list| list.as_slice().map(|list| indices.push(Index::List(list))))?,
         }
     }
-    made(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &[count]))
+    checked_selection(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &[count]))
 }
 
 /// Number of axes that an ellipsis among the items stands for.
-fn skipped(layout: &ArrayLayout, items: &[Item<'_>]) -> usize {
+fn count_ellipsis_axes(layout: &ArrayLayout, items: &[Item<'_>]) -> usize {
     let named = items.iter().map(|item| match item {
         Item::Basic(Index::Ellipsis) => 0,
         Item::Basic(_) => 1,
@@ -241,14 +241,14 @@ fn coordinates(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyRe
         );
         return Err(errors::exception(py, "VindexInvalidSelectionError", message));
     }
-    pointwise(py, layout, &all)
+    select_pointwise(py, layout, &all)
 }
 
 /// Selects with a mask of the array's shape.
 fn mask(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     match items {
         [Item::Mask(mask)] if shape(mask.shape()) == layout.shape() && mask.ndim() > 0 => {
-            made(py, Selection::mask(layout.name(), layout.shape(), mask.as_slice()?))
+            checked_selection(py, Selection::mask(layout.name(), layout.shape(), mask.as_slice()?))
         }
         _ => {
             let message =
@@ -298,7 +298,7 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
                 Index::range(place(bound(start, 0)), place(bound(stop, count)))
             }
             Index::Ellipsis => {
-                axis += skipped(layout, items);
+                axis += count_ellipsis_axes(layout, items);
                 indices.push(Index::Ellipsis);
                 continue;
             }
@@ -306,7 +306,7 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
         });
         axis += 1;
     }
-    made(py, Selection::new(layout.name(), layout.shape(), &indices))
+    checked_selection(py, Selection::new(layout.name(), layout.shape(), &indices))
 }
 
 fn shape(lens: &[usize]) -> Vec<u64> {

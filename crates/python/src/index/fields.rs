@@ -5,7 +5,7 @@ use crate::nodes::array::ArrayBase;
 use crate::nodes::explain;
 use crate::values::elements::field_type;
 use crate::values::input::{Writing, assign, broadcast_to};
-use crate::values::output::{Reading, data_of, new_array, over, read_new, scalar_of};
+use crate::values::output::{Reading, array_over, data_of, new_array, read_new, scalar_of};
 use hyperslab::Array;
 use hyperslab::array::{Dims, Selection, Source, Strides, Target, element_count, read, read_into, write};
 use hyperslab::zarr::Field;
@@ -64,7 +64,7 @@ pub(crate) fn read_field<'py>(
     let reading = Reading { fortran: false, ..reading };
     if !fortran && bytes.is_none_or(|bytes| bytes >= crate::values::output::NUMPYS_BELOW) {
         let memory = engine::run(py, |stop| read(part.layout(), &within, reading.options(stop)))?;
-        return Ok(over(memory, &dtype, &shape, false)?.into_any());
+        return Ok(array_over(memory, &dtype, &shape, false)?.into_any());
     }
     // SAFETY: null: NumPy allocates.
     let found = unsafe { new_array(&dtype, &shape, std::ptr::null_mut(), fortran) }?;
@@ -152,7 +152,7 @@ pub(crate) fn explain_field<'py>(
     let selection = base.select(&array, Some(selection))?;
     let (layout, cache) = (array.layout(), base.cache.as_deref());
     match layout.part(bytes_of(field), write) {
-        Some(part) => explain::told(py, part.layout(), &part.of(selection), write, tasks, cache),
-        None => explain::told(py, layout, &selection, write, tasks, cache),
+        Some(part) => explain::explanation(py, part.layout(), &part.of(selection), write, tasks, cache),
+        None => explain::explanation(py, layout, &selection, write, tasks, cache),
     }
 }

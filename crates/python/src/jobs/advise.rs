@@ -26,10 +26,11 @@ pub(crate) fn advise_array<'py>(
     far: Option<bool>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let array = (*array.slot.get(py)?).clone();
-    let names = array.dimension_names().map_err(|error| errors::any(py, &error))?;
+    let names = array.dimension_names().map_err(|error| errors::to_exception(py, &error))?;
     let access = parse(py, &access, array.shape(), names.as_deref())?;
-    let advice = py.detach(|| advise(&array, access, far)).map_err(|error| errors::any(py, &error))?;
-    told(py, &advice)
+    let advice =
+        py.detach(|| advise(&array, access, far)).map_err(|error| errors::to_exception(py, &error))?;
+    advice_dict(py, &advice)
 }
 
 /// Returns advice for a new array of this shape, with elements of `element` bytes.
@@ -44,10 +45,10 @@ pub(crate) fn advise_shape<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let access = parse(py, &access, &shape, names.as_deref())?;
     let subject = Subject { shape, element: element.max(1), ratio: 1.0 };
-    told(py, &py.detach(|| advise_new(subject, access, far)))
+    advice_dict(py, &py.detach(|| advise_new(subject, access, far)))
 }
 
-fn told<'py>(py: Python<'py>, advice: &Advice) -> PyResult<Bound<'py, PyDict>> {
+fn advice_dict<'py>(py: Python<'py>, advice: &Advice) -> PyResult<Bound<'py, PyDict>> {
     let cost = |advised: &Advised, access: &Access, counts: &Counts| -> PyResult<Bound<'py, PyDict>> {
         let far = advice.subject.counts(&advised.layout, access, &OBJECTS);
         dict!(

@@ -120,7 +120,7 @@ impl From<WantedShards> for Shards {
 /// Reports the progress of a copy to a Python function. Stops the copy if that raises or a signal
 /// comes.
 struct Teller {
-    told: Option<Py<PyAny>>,
+    callback: Option<Py<PyAny>>,
     signals: Signals,
     raised: RefCell<Option<PyErr>>,
     phase: Cell<Phase>,
@@ -130,7 +130,7 @@ struct Teller {
 
 impl Teller {
     fn tell(&self) {
-        let Some(told) = &self.told else { return };
+        let Some(told) = &self.callback else { return };
         let phase = if self.phase.get() == Phase::Copy { "copy" } else { "verify" };
         let answer =
             Python::attach(|py| told.call1(py, (phase, self.done.get(), self.total.get())).map(drop));
@@ -206,7 +206,7 @@ fn run<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (result, raised) = py.detach(move || {
         let teller = Teller {
-            told: progress,
+            callback: progress,
             signals: Signals::default(),
             raised: RefCell::new(None),
             phase: Cell::new(Phase::Copy),
@@ -215,12 +215,12 @@ fn run<'py>(
         };
         let options = CopyOptions { progress: Some(&teller), ..options };
         let result = work(&options);
-        (result, teller.raised.into_inner().or(teller.signals.raised()))
+        (result, teller.raised.into_inner().or(teller.signals.into_exception()))
     });
     match (result, raised) {
         (Ok(report), _) => facts(py, &report),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::any(py, &error)),
+        (Err(error), _) => Err(errors::to_exception(py, &error)),
     }
 }
 

@@ -31,18 +31,18 @@ fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<
     let (result, raised) = py.detach(move || {
         let asking = Asking(Signals::default());
         let result = run(&asking);
-        (result, asking.0.raised())
+        (result, asking.0.into_exception())
     });
     match (result, raised) {
         (Ok(value), _) => Ok(value),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::any(py, &error)),
+        (Err(error), _) => Err(errors::to_exception(py, &error)),
     }
 }
 
 /// The groups above a place that have consolidated metadata.
 #[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct GroupsAbove(hyperslab::zarr::Above);
+pub(crate) struct GroupsAbove(hyperslab::zarr::EnclosingGroups);
 
 #[pymethods]
 impl GroupsAbove {

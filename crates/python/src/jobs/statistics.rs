@@ -7,7 +7,9 @@ use crate::nodes::handles::ArrayHandle;
 use hyperslab::Error;
 use hyperslab::copy::Progress;
 use hyperslab::meaning::Packing;
-use hyperslab::statistics::{Bins, Double, Part, StatisticsOptions, Told as Types, block_count, statistics};
+use hyperslab::statistics::{
+    Bins, Double, NumberTypes, PartialStatistics, StatisticsOptions, block_count, statistics,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
@@ -17,14 +19,14 @@ use std::ops::Range;
 /// Reports the number of processed bytes to a Python function. Stops if that raises or a signal
 /// comes.
 struct Teller {
-    told: Option<Py<PyAny>>,
+    callback: Option<Py<PyAny>>,
     signals: Signals,
     raised: RefCell<Option<PyErr>>,
 }
 
 impl Progress for Teller {
     fn advance(&self, bytes: u64) {
-        let Some(told) = self.told.as_ref().filter(|_| bytes > 0) else { return };
+        let Some(told) = self.callback.as_ref().filter(|_| bytes > 0) else { return };
         if let Err(error) = Python::attach(|py| told.call1(py, (bytes,)).map(drop)) {
             self.raised.borrow_mut().get_or_insert(error);
         }
@@ -49,7 +51,7 @@ pub(crate) fn statistics_types(
     raw: bool,
 ) -> PyResult<Option<(String, bool)>> {
     let array = array.slot.get(py)?;
-    let types = Types::of(&array, raw).map_err(|error| errors::any(py, &error))?;
+    let types = NumberTypes::of(&array, raw).map_err(|error| errors::to_exception(py, &error))?;
     Ok(types.map(|types| (types.stored.numpy(), types.scaled)))
 }
 
@@ -59,7 +61,7 @@ pub(crate) fn statistics_types(
 #[pyfunction]
 pub(crate) fn packing(py: Python<'_>, array: &ArrayHandle) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
     let array = array.slot.get(py)?;
-    let found = Packing::of(&array).map_err(|error| errors::any(py, &error))?;
+    let found = Packing::of(&array).map_err(|error| errors::to_exception(py, &error))?;
     let stored = found.number_type(array.dtype()).numpy();
     Ok((stored, found.missing.into_iter().map(Cow::Owned).collect()))
 }
@@ -72,7 +74,7 @@ pub(crate) fn statistics_blocks(
     region: Option<Vec<(u64, u64)>>,
 ) -> PyResult<u64> {
     let array = array.slot.get(py)?;
-    block_count(&array, ranges(region).as_deref()).map_err(|error| errors::any(py, &error))
+    block_count(&array, ranges(region).as_deref()).map_err(|error| errors::to_exception(py, &error))
 }
 
 /// Returns statistics of the elements in some blocks. Calls `progress` with the number of processed
@@ -94,7 +96,7 @@ pub(crate) fn statistics_part<'py>(
     let array = (*array.slot.get(py)?).clone();
     let bins = edges.map(Bins::new).transpose().map_err(|why| errors::invalid(py, why))?;
     let (found, raised) = py.detach(|| {
-        let teller = Teller { told: progress, signals: Signals::default(), raised: RefCell::new(None) };
+        let teller = Teller { callback: progress, signals: Signals::default(), raised: RefCell::new(None) };
         let options = StatisticsOptions {
             region: ranges(region),
             missing,
@@ -105,18 +107,18 @@ pub(crate) fn statistics_part<'py>(
             progress: Some(&teller),
         };
         let found = statistics(&array, &options);
-        (found, teller.raised.into_inner().or(teller.signals.raised()))
+        (found, teller.raised.into_inner().or(teller.signals.into_exception()))
     });
     match (found, raised) {
-        (Ok(part), _) => told(py, &part),
+        (Ok(part), _) => statistics_dict(py, &part),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::any(py, &error)),
+        (Err(error), _) => Err(errors::to_exception(py, &error)),
     }
 }
 
 items! {
     /// A part in the form of `told`.
-    pub(crate) struct Told {
+    pub(crate) struct StatisticsDict {
         count: u64,
         missing: u64,
         min_int: i128,
@@ -130,7 +132,7 @@ items! {
     }
 }
 
-fn told<'py>(py: Python<'py>, part: &Part) -> PyResult<Bound<'py, PyDict>> {
+fn statistics_dict<'py>(py: Python<'py>, part: &PartialStatistics) -> PyResult<Bound<'py, PyDict>> {
     dict!(
         py, part { count, missing, min_int, max_int, sum_int, min, max, bins },
         "sum": (part.sum.high, part.sum.low), "squares": (part.squares.high, part.squares.low),
@@ -140,13 +142,27 @@ fn told<'py>(py: Python<'py>, part: &Part) -> PyResult<Bound<'py, PyDict>> {
 
 /// Returns statistics of the elements in all parts.
 #[pyfunction]
-pub(crate) fn statistics_joined<'py>(py: Python<'py>, parts: Vec<Told>) -> PyResult<Bound<'py, PyDict>> {
-    let mut all = Part::default();
+pub(crate) fn statistics_joined<'py>(
+    py: Python<'py>,
+    parts: Vec<StatisticsDict>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut all = PartialStatistics::default();
     for part in parts {
         let double = |(high, low)| Double { high, low };
-        let Told { count, missing, min_int, max_int, sum_int, min, max, bins, .. } = part;
+        let StatisticsDict { count, missing, min_int, max_int, sum_int, min, max, bins, .. } = part;
         let (sum, squares) = (double(part.sum), double(part.squares));
-        all.join(&Part { count, missing, min_int, max_int, sum_int, min, max, sum, squares, bins });
+        all.join(&PartialStatistics {
+            count,
+            missing,
+            min_int,
+            max_int,
+            sum_int,
+            min,
+            max,
+            sum,
+            squares,
+            bins,
+        });
     }
-    told(py, &all)
+    statistics_dict(py, &all)
 }

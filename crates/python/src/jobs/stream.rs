@@ -4,7 +4,7 @@ use crate::errors::{self, OrRaise};
 use crate::gil::engine;
 use crate::nodes::handles::ArrayHandle;
 use crate::values::elements::numpy_type;
-use crate::values::output::{over, scalar_of};
+use crate::values::output::{array_over, scalar_of};
 use hyperslab::array::{ArrayLayout, Dims, Stream as Rows, StreamOptions};
 use hyperslab::store::fork;
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
@@ -69,7 +69,7 @@ impl Stream {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
-        let next = self.with(|rows| {
+        let next = self.with_rows(|rows| {
             if rows.is_ready() {
                 // This takes less time than releasing the GIL.
                 return rows.next_row(None).transpose().or_raise(py);
@@ -77,19 +77,19 @@ impl Stream {
             engine::run(py, |stop| rows.next_row(Some(stop)).transpose())
         })?;
         let Some(row) = next else { return Ok(None) };
-        let array = over(row.memory, self.dtype.bind(py), &self.shape, false)?;
+        let array = array_over(row.memory, self.dtype.bind(py), &self.shape, false)?;
         Ok(Some((row.index, scalar_of(&self.layout, array)?)))
     }
 
     /// Number of rows to come.
     fn __length_hint__(&self) -> PyResult<u64> {
-        self.with(|rows| Ok(rows.remaining()))
+        self.with_rows(|rows| Ok(rows.remaining()))
     }
 
     /// Stop reading ahead. There are no further rows. (A stream that is no longer used stops
     /// automatically.)
     fn close(&self) -> PyResult<()> {
-        self.with(|rows| {
+        self.with_rows(|rows| {
             rows.close();
             Ok(())
         })
@@ -99,7 +99,7 @@ impl Stream {
 impl Stream {
     /// Calls `work` with the rows. Fails at once if another thread uses the stream, instead of
     /// waiting with the GIL.
-    fn with<T>(&self, work: impl FnOnce(&mut Rows) -> PyResult<T>) -> PyResult<T> {
+    fn with_rows<T>(&self, work: impl FnOnce(&mut Rows) -> PyResult<T>) -> PyResult<T> {
         match self.rows.try_lock() {
             Ok(mut rows) => work(&mut rows),
             Err(TryLockError::Poisoned(rows)) => work(&mut rows.into_inner()),

@@ -57,12 +57,12 @@ impl Writer {
         // this overtakes none.
         if let Some(kind) = array.vlen() {
             let (dtype, form) = vlen::types(py, &array, kind)?;
-            let value = &masked::filled(&array, dtype.bind(py), value)?;
+            let value = &masked::fill_masked(&array, dtype.bind(py), value)?;
             let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
             return vlen::write(&array, &form, &selection, value, writing);
         }
         let dtype = self.dtype.bind(py);
-        let value = masked::filled(&array, dtype, value)?;
+        let value = masked::fill_masked(&array, dtype, value)?;
         with_source(dtype, &selection, &value, |source| {
             engine::run(py, |stop| self.behind.write_resized(array.layout(), &selection, source, Some(stop)))
         })

@@ -409,7 +409,7 @@ impl ArrayBase {
     ) -> PyResult<Bound<'py, PyDict>> {
         let array = self.array(py)?;
         let selection = self.select_as(&array, selection, meaning)?;
-        explain::told(py, array.layout(), &selection, write, tasks, self.cache.as_deref())
+        explain::explanation(py, array.layout(), &selection, write, tasks, self.cache.as_deref())
     }
 
     /// Read a selection into a new array, or into the caller's memory.
@@ -534,7 +534,7 @@ impl ArrayBase {
             None => Shown::Text { encoding: &cells::encoding(encoding), errors },
         };
         let found = vlen::read(py, &array, form, &selection, self.reading(py, &array, &selection)?)?;
-        vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
+        vlen::to_numpy(found, form, types.values.bind(py), selection.is_scalar(), shown)
     }
 
     /// Reads the elements as the engine returns them, before they become Python objects.

@@ -52,14 +52,14 @@ pub(crate) fn open_node(
         Some(false) => Consolidation::Ignore,
     };
     match store.origin() {
-        Origin::Store(store) => {
-            NodeHandle::found(py, || Ok(Node::from(open_with(&store, path, format, consolidation)?).into()))
-        }
+        Origin::Store(store) => NodeHandle::open_found(py, || {
+            Ok(Node::from(open_with(&store, path, format, consolidation)?).into())
+        }),
         Origin::File(file) if consolidated == Some(true) => {
             let message = format!("{}: files of {} have no consolidated metadata", file.url(), file.format());
             Err(errors::exception(py, "GroupNotFoundError", message))
         }
-        Origin::File(file) if format.is_none() => NodeHandle::found(py, || file.object(path)),
+        Origin::File(file) if format.is_none() => NodeHandle::open_found(py, || file.object(path)),
         Origin::File(file) => {
             let message = format!(
                 "there is no Zarr array or group in {}: it is a file of {}",

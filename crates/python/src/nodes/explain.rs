@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 /// Explains reading or writing a selection. Lists the first `tasks` tasks.
-pub(crate) fn told<'py>(
+pub(crate) fn explanation<'py>(
     py: Python<'py>,
     layout: &ArrayLayout,
     selection: &Selection,

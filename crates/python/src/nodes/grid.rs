@@ -48,7 +48,7 @@ pub(crate) fn lengths(py: Python<'_>, array: &Array, grid: &ChunkGrid) -> PyResu
     }
     let axes = shape.iter().zip(&counts).enumerate();
     let lengths = |(axis, (extent, count)): (usize, (&u64, &u64))| {
-        (0..*count).map(|index| grid.inside(axis, index, *extent)).collect()
+        (0..*count).map(|index| grid.len_inside(axis, index, *extent)).collect()
     };
     Ok(Some(axes.map(lengths).collect()))
 }

@@ -116,7 +116,7 @@ impl GroupBase {
         let nodes = engine::run(py, |ask| group.below(depth, Some(ask)))?;
         let opened = nodes.into_iter().map(|below| {
             let kind = below.kind.name();
-            match NodeHandle::found(py, || group.open_below(&below)) {
+            match NodeHandle::open_found(py, || group.open_below(&below)) {
                 Ok(node) => (below.path, kind, Some(node), None),
                 Err(error) => (below.path, kind, None, Some(error)),
             }
@@ -126,7 +126,7 @@ impl GroupBase {
 
     fn _child(&self, py: Python<'_>, path: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
-        NodeHandle::found(py, || group.object(path))
+        NodeHandle::open_found(py, || group.object(path))
     }
 
     /// "array", "group" or `None`.
@@ -180,7 +180,7 @@ impl GroupBase {
     /// The target of a hard link directly below. Takes its address in the file and its name.
     fn _file_object(&self, py: Python<'_>, address: u64, name: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
-        NodeHandle::found(py, || group.object_by_id(address, name))
+        NodeHandle::open_found(py, || group.object_by_id(address, name))
     }
 
     /// The names that netCDF-C gives to axes of datasets without dimensions, by path.

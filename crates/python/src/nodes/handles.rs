@@ -120,7 +120,7 @@ impl From<Object> for NodeHandle {
 
 impl NodeHandle {
     /// Runs a search and returns the handle of the node that it finds.
-    pub(crate) fn found(
+    pub(crate) fn open_found(
         py: Python<'_>,
         find: impl FnOnce() -> Result<Object, Error> + Send,
     ) -> PyResult<Self> {

@@ -134,7 +134,7 @@ impl<T: SlotNode> Slot<T> {
     ) -> PyResult<R> {
         let work = |ask: Ask<'_>| {
             let turn = turns::take(self.changing, Some(ask));
-            let _turn = turn.map_err(|refused| self.refused(refused))?;
+            let _turn = turn.map_err(|refused| self.refused_error(refused))?;
             let mut node = T::clone(&*self.get_or_open()?);
             let result = change(&mut node, ask);
             let old = self.node.write().replace(Arc::new(node));
@@ -145,7 +145,7 @@ impl<T: SlotNode> Slot<T> {
         engine::run(py, work)
     }
 
-    fn refused(&self, refused: Refused) -> Error {
+    fn refused_error(&self, refused: Refused) -> Error {
         let url = match &self.origin {
             Origin::Store(store) => store.url(),
             Origin::File(file) => file.url(),

@@ -9,7 +9,7 @@
 //! Other mappings read whole objects.
 
 use crate::gil::attach::try_attach;
-use crate::gil::held::Held;
+use crate::gil::gil_dropped::GilDropped;
 use hyperslab::store::{Entry, Facts, Key, Opened, Operation, RangeRead, Store, StoreError};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -24,7 +24,7 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 /// A mapping used as a store.
 #[derive(Debug)]
 pub(crate) struct MappingStore {
-    mapping: Held<Py<PyAny>>,
+    mapping: GilDropped<Py<PyAny>>,
     /// Identifies the place of the objects. Mappings with the same URL hold the same objects.
     url: String,
     /// `true` if the mapping reads parts of objects.
@@ -40,12 +40,12 @@ impl MappingStore {
     pub(crate) fn new(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("memory://mapping-{:x}", mapping.as_ptr().addr()));
         let ranged = mapping.hasattr("ranges").unwrap_or(false);
-        let mapping = Held::new(mapping.clone().unbind());
+        let mapping = GilDropped::new(mapping.clone().unbind());
         MappingStore { mapping, url, ranged, consolidates: true, checks_chunks: false }
     }
 
     /// Sets the properties that the mapping's store declares.
-    pub(crate) fn that(self, consolidates: bool, checks_chunks: bool) -> Self {
+    pub(crate) fn with_properties(self, consolidates: bool, checks_chunks: bool) -> Self {
         MappingStore { consolidates, checks_chunks, ..self }
     }
 
@@ -57,7 +57,7 @@ impl MappingStore {
         question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Result<T> {
         let asked = try_attach(|py| {
-            question(self.mapping.bind(py)).map_err(|raised| io::Error::other(Held::new(raised)))
+            question(self.mapping.bind(py)).map_err(|raised| io::Error::other(GilDropped::new(raised)))
         });
         asked
             .unwrap_or_else(|| Err(io::Error::other("the interpreter is ending")))
@@ -65,16 +65,16 @@ impl MappingStore {
     }
 
     /// Reads the bytes under a key.
-    fn get(&self, key: Key<'_>) -> Result<Option<Held<PyBackedBytes>>> {
+    fn get(&self, key: Key<'_>) -> Result<Option<GilDropped<PyBackedBytes>>> {
         self.ask(Operation::Read, key.as_str(), |mapping| match mapping.get_item(key.as_str()) {
-            Ok(found) => bytes_of(&found).map(|bytes| Some(Held::new(bytes))),
+            Ok(found) => bytes_of(&found).map(|bytes| Some(GilDropped::new(bytes))),
             Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
             Err(error) => Err(error),
         })
     }
 
     /// Reads the bytes under a key. Fails if their number is not `size`.
-    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Held<PyBackedBytes>>> {
+    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<GilDropped<PyBackedBytes>>> {
         let Some(bytes) = self.get(key)? else { return Ok(None) };
         match size {
             Some(expected) if expected != bytes.len() as u64 => Err(StoreError::WrongSize {
@@ -94,7 +94,7 @@ impl MappingStore {
             self.ask(Operation::Read, key, |mapping| match mapping.call_method1("ranges", (key, wanted)) {
                 Ok(found) => {
                     let parts = found.try_iter()?.map(|part| bytes_of(&part?));
-                    parts.collect::<PyResult<Vec<_>>>().map(|parts| Some(Held::new(parts)))
+                    parts.collect::<PyResult<Vec<_>>>().map(|parts| Some(GilDropped::new(parts)))
                 }
                 Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
                 Err(error) => Err(error),
@@ -162,7 +162,7 @@ fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
 struct OpenBytes<'s> {
     store: &'s MappingStore,
     key: String,
-    bytes: Held<PyBackedBytes>,
+    bytes: GilDropped<PyBackedBytes>,
 }
 
 impl Opened for OpenBytes<'_> {

@@ -57,7 +57,7 @@ impl StoreHandle {
 }
 
 /// Returns the store at a path or URL. A path that is not UTF-8 is not a URL.
-fn reached(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<Reached> {
+fn reach_store(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<Reached> {
     let py = location.py();
     let found = match location.extract::<String>() {
         Ok(text) => py.detach(|| stores::reach(&text, options)),
@@ -83,7 +83,7 @@ impl StoreHandle {
         storage: Vec<(String, String)>,
     ) -> PyResult<(Self, String)> {
         let options = StoreOptions { fsync, storage: &storage, ..StoreOptions::default() };
-        let found = reached(location, options)?;
+        let found = reach_store(location, options)?;
         prepare_files();
         let (mut handle, path) = match py.detach(|| found.file()).or_raise(py)? {
             Some((file, path)) => (Self::of_file(file), path),
@@ -208,7 +208,7 @@ impl StoreHandle {
         consolidates: bool,
         checks_chunks: bool,
     ) -> Self {
-        Self::of(Arc::new(MappingStore::new(mapping, url).that(consolidates, checks_chunks)))
+        Self::of(Arc::new(MappingStore::new(mapping, url).with_properties(consolidates, checks_chunks)))
     }
 
     /// True if the store is the file in which a node was found.

@@ -75,7 +75,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Returns the bytes of all elements, one after the other.
-    pub(crate) fn all(&self) -> &'a [u8] {
+    pub(crate) fn all_bytes(&self) -> &'a [u8] {
         match *self.offsets {
             [first, .., last] => {
                 self.values.get(first as usize * self.size..last as usize * self.size).unwrap_or_default()
@@ -90,7 +90,7 @@ impl<'a> Cells<'a> {
         // Checking all bytes at once is several times faster than element by element. If this
         // fails, an element has invalid bytes, or a border between elements is within a character.
         let first = self.offsets.first().copied().unwrap_or(0);
-        let whole = match std::str::from_utf8(self.all()) {
+        let whole = match std::str::from_utf8(self.all_bytes()) {
             Ok(all) => self.offsets.iter().all(|at| all.is_char_boundary((at - first) as usize)),
             Err(_) => false,
         };
@@ -182,7 +182,7 @@ pub(crate) fn objects<'py>(
 }
 
 /// Makes an array of bytes, or of text in this encoding.
-pub(crate) fn decoded<'py>(
+pub(crate) fn decode_text_array<'py>(
     cells: Cells<'_>,
     encoding: Option<&str>,
     errors: &str,
@@ -220,7 +220,7 @@ pub(crate) fn new_objects<'py>(
 }
 
 /// Copies the items in `bytes` into a new array.
-pub(crate) fn copied<'py>(
+pub(crate) fn copy_items<'py>(
     bytes: &[u8],
     item: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
@@ -324,7 +324,7 @@ impl<'py> Views<'py> {
 ///
 /// `len`: the length of an element. `None`: the length of the longest. A longer element is an
 /// error: nothing is cut off.
-pub(crate) fn fixed<'py>(
+pub(crate) fn fixed_length_array<'py>(
     py: Python<'py>,
     cells: Cells<'_>,
     wide: bool,

@@ -126,9 +126,12 @@ impl ArrayBase {
             (None, Elements::Vlen(form)) => {
                 self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
             }
-            (None, Elements::Optional) => {
-                optional::shown(&read_new(array.layout(), types.memory.bind(py), &selection, reading)?)
-            }
+            (None, Elements::Optional) => optional::to_masked_array(&read_new(
+                array.layout(),
+                types.memory.bind(py),
+                &selection,
+                reading,
+            )?),
             (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
         }
     }
@@ -225,7 +228,7 @@ impl ArrayBase {
         reading: Reading<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = vlen::read(py, array, form, selection, reading)?;
-        let found = vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)?;
+        let found = vlen::to_numpy(found, form, types.values.bind(py), selection.is_scalar(), shown)?;
         let has_order = found.cast::<PyUntypedArray>().is_ok_and(|array| array.ndim() > 1);
         if reading.fortran && has_order {
             return py.import("numpy")?.call_method1("asfortranarray", (found,));
@@ -246,7 +249,11 @@ impl ArrayBase {
             Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
             Elements::Optional => {
                 let found = read_new(array.layout(), types.memory.bind(py), selection, reading)?;
-                if selection.is_scalar() { optional::shown_one(&found) } else { optional::shown(&found) }
+                if selection.is_scalar() {
+                    optional::to_masked_element(&found)
+                } else {
+                    optional::to_masked_array(&found)
+                }
             }
             _ => read_item(array.layout(), types.memory.bind(py), selection, reading),
         }
@@ -290,7 +297,7 @@ impl ArrayBase {
             Elements::Vlen(_) => &types.values,
             _ => &types.memory,
         };
-        let value = &masked::filled(array, dtype.bind(py), value)?;
+        let value = &masked::fill_masked(array, dtype.bind(py), value)?;
         match &types.elements {
             Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
             _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),

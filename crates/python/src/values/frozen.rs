@@ -23,9 +23,9 @@ use pyo3::prelude::*;
 
 /// Keeps a block that nobody changes. It is the base of the arrays over the block.
 #[pyclass(frozen, module = "hyperslab._native")]
-pub(crate) struct Frozen(#[allow(dead_code, reason = "held for its destructor")] Block);
+pub(crate) struct Frozen(#[allow(dead_code, reason = "held for its destructor")] FrozenMemory);
 
-enum Block {
+enum FrozenMemory {
     Memory(Memory),
     Offsets(Vec<i64>),
     Bytes(Vec<u8>),
@@ -82,14 +82,14 @@ impl<'py> Validity<'py> {
 impl Frozen {
     fn array<'py>(
         py: Python<'py>,
-        mut block: Block,
+        mut block: FrozenMemory,
         dtype: &Bound<'py, PyArrayDescr>,
         count: usize,
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let (data, room) = match &mut block {
-            Block::Memory(memory) => (memory.as_mut_slice().as_mut_ptr(), memory.len()),
-            Block::Offsets(offsets) => (offsets.as_mut_ptr().cast(), size_of_val(offsets.as_slice())),
-            Block::Bytes(bytes) => (bytes.as_mut_ptr(), bytes.len()),
+            FrozenMemory::Memory(memory) => (memory.as_mut_slice().as_mut_ptr(), memory.len()),
+            FrozenMemory::Offsets(offsets) => (offsets.as_mut_ptr().cast(), size_of_val(offsets.as_slice())),
+            FrozenMemory::Bytes(bytes) => (bytes.as_mut_ptr(), bytes.len()),
         };
         if dtype.has_object() || count.checked_mul(dtype.itemsize()).is_none_or(|bytes| bytes > room) {
             return Err(PyTypeError::new_err(format!(
@@ -118,26 +118,26 @@ pub(crate) fn memory<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     count: usize,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    Frozen::array(dtype.py(), Block::Memory(memory), dtype, count)
+    Frozen::array(dtype.py(), FrozenMemory::Memory(memory), dtype, count)
 }
 
 /// Makes an array of offsets.
 pub(crate) fn offsets(py: Python<'_>, offsets: Vec<i64>) -> PyResult<Bound<'_, PyUntypedArray>> {
     let count = offsets.len();
-    Frozen::array(py, Block::Offsets(offsets), &dtype::<i64>(py), count)
+    Frozen::array(py, FrozenMemory::Offsets(offsets), &dtype::<i64>(py), count)
 }
 
 /// Makes an array of bytes.
 pub(crate) fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Bound<'_, PyUntypedArray>> {
     let count = bytes.len();
-    Frozen::array(py, Block::Bytes(bytes), &dtype::<u8>(py), count)
+    Frozen::array(py, FrozenMemory::Bytes(bytes), &dtype::<u8>(py), count)
 }
 
 /// Makes an array of Booleans.
 pub(crate) fn booleans(py: Python<'_>, booleans: Vec<bool>) -> PyResult<Bound<'_, PyUntypedArray>> {
     let count = booleans.len();
     let bytes = booleans.into_iter().map(u8::from).collect();
-    Frozen::array(py, Block::Bytes(bytes), &dtype::<bool>(py), count)
+    Frozen::array(py, FrozenMemory::Bytes(bytes), &dtype::<bool>(py), count)
 }
 
 /// Returns the array itself if its memory is frozen and it has one axis without gaps. Otherwise
@@ -179,7 +179,7 @@ pub(crate) fn frozen<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUn
     if dtype.kind() == b'b' {
         to.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
     }
-    Frozen::array(py, Block::Memory(copy), &dtype, count)
+    Frozen::array(py, FrozenMemory::Memory(copy), &dtype, count)
 }
 
 fn is_aligned(array: &Bound<'_, PyUntypedArray>) -> bool {

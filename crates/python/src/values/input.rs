@@ -56,7 +56,7 @@ pub(crate) fn broadcast_to<'py>(
     shape: &[u64],
     value: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Strides)> {
-    let array = converted(value, dtype)?;
+    let array = convert(value, dtype)?;
     let Some(strides) = broadcast(array.shape(), array.strides(), shape) else {
         let message = format!(
             "could not broadcast input array from shape {} into shape {}",
@@ -70,7 +70,7 @@ pub(crate) fn broadcast_to<'py>(
 
 /// Returns the value as an array of exactly this type. An array of this type is used as it is, with
 /// any strides.
-fn converted<'py>(
+fn convert<'py>(
     value: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {

@@ -5,7 +5,7 @@ use crate::gil::once::interned;
 use crate::nodes::array::ArrayBase;
 use crate::values::elements::Elements;
 use crate::values::optional;
-use crate::values::output::{NUMPYS_BELOW, Reading, over};
+use crate::values::output::{NUMPYS_BELOW, Reading, array_over};
 use hyperslab::Array;
 use hyperslab::array::{element_count, read_masked};
 use numpy::{PyArrayDescr, PyUntypedArray, dtype};
@@ -60,14 +60,14 @@ fn compared<'py>(
     let reading = Reading { threads, verify, ..base.reading(py, &array, &selection)? };
     let found = engine::run(py, |stop| read_masked(layout, &selection, fill, reading.options(stop)))?;
     let Some((values, mask)) = found else { return Ok(None) };
-    let values = over(values, types.memory.bind(py), &shape, reading.fortran)?;
-    Ok(Some((values, over(mask, &dtype::<bool>(py), &shape, reading.fortran)?)))
+    let values = array_over(values, types.memory.bind(py), &shape, reading.fortran)?;
+    Ok(Some((values, array_over(mask, &dtype::<bool>(py), &shape, reading.fortran)?)))
 }
 
 /// Returns the values to write. Masked elements become the fill value.
 ///
 /// If elements of the array may be missing, returns values and validity.
-pub(crate) fn filled<'py>(
+pub(crate) fn fill_masked<'py>(
     array: &Array,
     dtype: &Bound<'py, PyArrayDescr>,
     value: &Bound<'py, PyAny>,
@@ -75,7 +75,7 @@ pub(crate) fn filled<'py>(
     static MASKED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = value.py();
     if array.optional().is_some() {
-        return optional::packed(value, dtype);
+        return optional::pack_optional(value, dtype);
     }
     if !value.is_instance(MASKED.import(py, "numpy.ma", "MaskedArray")?)? {
         return Ok(value.clone());

@@ -193,7 +193,7 @@ pub(crate) unsafe fn for_each_string(
 
 /// Packs the strings of an array for an array of text, on all threads. `None`: the array is not in
 /// C order, or contains a null.
-pub(crate) fn packed(strings: &Bound<'_, PyUntypedArray>, array: &Array) -> PyResult<Option<Packed>> {
+pub(crate) fn pack_strings(strings: &Bound<'_, PyUntypedArray>, array: &Array) -> PyResult<Option<Packed>> {
     let (py, count) = (strings.py(), strings.len());
     if !strings.is_c_contiguous() || count == 0 {
         return Ok(None);

@@ -30,21 +30,21 @@ pub(crate) fn type_of<'py>(value: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'
 }
 
 /// Converts elements that were read to a masked array.
-pub(crate) fn shown<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
-    call(found.py(), interned!(found.py(), "shown"), (found,))
+pub(crate) fn to_masked_array<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
+    call(found.py(), interned!(found.py(), "to_masked_array"), (found,))
 }
 
 /// Converts an element that was read without axes to its value, or to `numpy.ma.masked`.
-pub(crate) fn shown_one<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
-    call(found.py(), interned!(found.py(), "shown_one"), (found,))
+pub(crate) fn to_masked_element<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
+    call(found.py(), interned!(found.py(), "to_masked_element"), (found,))
 }
 
 /// Converts values to the engine's structures for writing.
-pub(crate) fn packed<'py>(
+pub(crate) fn pack_optional<'py>(
     value: &Bound<'py, PyAny>,
     memory: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    call(value.py(), interned!(value.py(), "packed"), (value, memory))
+    call(value.py(), interned!(value.py(), "pack_optional"), (value, memory))
 }
 
 /// Reads into the caller's masked array.

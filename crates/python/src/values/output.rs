@@ -66,7 +66,7 @@ pub(crate) fn read_new<'py>(
     let bytes = element_count(&shape).and_then(|n| n.checked_mul(layout.dtype().size() as u64));
     if bytes.is_none_or(|bytes| bytes >= NUMPYS_BELOW) {
         let memory = engine::run(py, |stop| read(layout, selection, reading.options(stop)))?;
-        return over(memory, dtype, &shape, reading.fortran);
+        return array_over(memory, dtype, &shape, reading.fortran);
     }
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(dtype, &shape, null_mut(), reading.fortran) }?;
@@ -121,7 +121,7 @@ pub(crate) unsafe fn new_array<'py>(
 }
 
 /// Makes a NumPy array over `memory`.
-pub(crate) fn over<'py>(
+pub(crate) fn array_over<'py>(
     mut memory: Memory,
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],

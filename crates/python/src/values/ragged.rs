@@ -5,7 +5,7 @@ use crate::gil::once::interned;
 use crate::values::cells::{self, Cells, Views};
 use crate::values::frozen::{self, FrozenArray, Validity};
 use crate::values::objects::Objects;
-use crate::values::output::over;
+use crate::values::output::array_over;
 use hyperslab::array::Ragged;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
@@ -56,7 +56,7 @@ pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 }
 
 /// Makes a `Ragged` of these parts.
-pub(crate) fn made<'py>(
+pub(crate) fn make_ragged<'py>(
     form: &Form,
     shape: &[u64],
     offsets: Vec<i64>,
@@ -81,10 +81,10 @@ pub(crate) fn to_python<'py>(py: Python<'py>, ragged: Ragged, form: &Form) -> Py
     }
     let values = match form {
         // Arrays of numbers may be changed in place. Nothing relies on their contents.
-        Form::Items(_) => over(ragged.values, &item, &[count], false)?,
+        Form::Items(_) => array_over(ragged.values, &item, &[count], false)?,
         Form::Text | Form::Bytes | Form::Objects(_) => frozen::memory(ragged.values, &item, count as usize)?,
     };
-    made(form, &ragged.shape, ragged.offsets, values, ragged.validity)
+    make_ragged(form, &ragged.shape, ragged.offsets, values, ragged.validity)
 }
 
 /// The parts of a `Ragged`. Nobody changes them any more, except for the items of arrays.
@@ -164,7 +164,7 @@ pub(crate) fn ragged_objects<'py>(
     errors: &str,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
-    parts.with_cells(true, |cells| cells::decoded(cells, encoding, errors, dtype, &parts.shape))
+    parts.with_cells(true, |cells| cells::decode_text_array(cells, encoding, errors, dtype, &parts.shape))
 }
 
 /// Converts to bytes or text of fixed length.
@@ -176,7 +176,7 @@ pub(crate) fn ragged_fixed<'py>(
     len: Option<usize>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let parts = Parts::of(ragged)?;
-    parts.with_cells(false, |cells| cells::fixed(ragged.py(), cells, wide, len, &parts.shape))
+    parts.with_cells(false, |cells| cells::fixed_length_array(ragged.py(), cells, wide, len, &parts.shape))
 }
 
 /// Converts to objects that are views of the values, a writeable array.

@@ -108,7 +108,7 @@ const SMALL: usize = 16 << 10;
 /// Converts elements to NumPy's values. Null elements become empty.
 ///
 /// `dtype` is the type of an array of the values. `scalar`: there is one element and no axis.
-pub(crate) fn shown<'py>(
+pub(crate) fn to_numpy<'py>(
     found: Ragged,
     form: &Form,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -120,7 +120,7 @@ pub(crate) fn shown<'py>(
     if let Form::Items(item) = form {
         // NumPy initializes new memory for structures member by member, so use views for these.
         if scalar && found.values.len() < SMALL && !item.bind(py).has_fields() {
-            return Ok(cells::copied(found.values.as_slice(), item.bind(py))?.into_any());
+            return Ok(cells::copy_items(found.values.as_slice(), item.bind(py))?.into_any());
         }
         let views = Views::new(found.values, item.bind(py))?;
         return match (scalar, found.offsets.as_slice()) {
@@ -131,7 +131,7 @@ pub(crate) fn shown<'py>(
     let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
     if let Form::Objects(objects) = form {
         return match scalar {
-            true => objects.object(py, cells.all()),
+            true => objects.object(py, cells.all_bytes()),
             false => Ok(objects.array(cells, dtype, &shape)?.into_any()),
         };
     }
@@ -143,7 +143,7 @@ pub(crate) fn shown<'py>(
     if let Some(strings) = strings {
         let texts = cells.check_text(py)?;
         return match scalar {
-            true => Wanted::Text { encoding: "utf-8", errors: "strict" }.object(py, cells.all()),
+            true => Wanted::Text { encoding: "utf-8", errors: "strict" }.object(py, cells.all_bytes()),
             false => Ok(cells::strings(texts, &strings, &shape)?.into_any()),
         };
     }
@@ -152,7 +152,7 @@ pub(crate) fn shown<'py>(
         _ => Wanted::Bytes,
     };
     if scalar {
-        return wanted.object(py, cells.all());
+        return wanted.object(py, cells.all_bytes());
     }
     let objects = if matches!(shown, Shown::Text { .. }) { &numpy::dtype::<Py<PyAny>>(py) } else { dtype };
     Ok(cells::objects(cells, wanted, objects, &shape)?.into_any())
@@ -202,7 +202,7 @@ pub(crate) fn write(
     if let Form::Text = form {
         let strings = value.cast::<PyUntypedArray>().ok().filter(|array| is_strings(&array.dtype()));
         if let Some(strings) = strings
-            && let Some(packed) = npy_string::packed(strings, array)?
+            && let Some(packed) = npy_string::pack_strings(strings, array)?
         {
             return engine::run(py, |stop| array.write_packed(selection, &packed, writing.options(stop)));
         }
@@ -227,7 +227,7 @@ fn to_engine(ragged: &Bound<'_, PyAny>, array: &Array) -> PyResult<Arc<Ragged>> 
     let given = parts.offsets.as_slice();
     let cells = Cells::new(given, bytes.as_slice()?, None, size)?;
     let first = given.first().copied().unwrap_or(0);
-    let all = cells.all();
+    let all = cells.all_bytes();
     let no_memory = || {
         let message = format!("array '{}': no memory for {} bytes of values", array.name(), all.len());
         errors::exception(py, "OutOfMemoryError", message)

@@ -12,7 +12,7 @@ use crate::values::arrow_input::{self, Kind};
 use crate::values::frozen;
 use crate::values::npy_string::{for_each_string, is_strings};
 use crate::values::output::data_of;
-use crate::values::ragged::{Form, made, ragged_check_text, ragged_class};
+use crate::values::ragged::{Form, make_ragged, ragged_check_text, ragged_class};
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -57,12 +57,12 @@ impl Builder {
     fn finish<'py>(self, py: Python<'py>, shape: &[u64], form: &Form) -> PyResult<Bound<'py, PyAny>> {
         let Builder { mut offsets, bytes, validity } = self;
         let Form::Items(item) = form else {
-            return made(form, shape, offsets, frozen::bytes(py, bytes)?, validity);
+            return make_ragged(form, shape, offsets, frozen::bytes(py, bytes)?, validity);
         };
         let size = item.bind(py).itemsize().max(1) as i64;
         offsets.iter_mut().for_each(|at| *at /= size);
         let values = PyArray1::from_vec(py, bytes).call_method1(interned!(py, "view"), (item,))?;
-        made(form, shape, offsets, values.cast_into::<PyUntypedArray>()?, validity)
+        make_ragged(form, shape, offsets, values.cast_into::<PyUntypedArray>()?, validity)
     }
 }
 
@@ -346,7 +346,7 @@ fn of_rows<'py>(
         .call_method1(interned!(py, "reshape"), (-1,))?;
     let count: u64 = shape.iter().product();
     let offsets = (0..=count).map(|index| (index * len) as i64).collect();
-    made(&Form::Items(item.unbind()), shape, offsets, flat.cast_into::<PyUntypedArray>()?, None)
+    make_ragged(&Form::Items(item.unbind()), shape, offsets, flat.cast_into::<PyUntypedArray>()?, None)
 }
 
 /// Converts nested lists.
@@ -542,7 +542,7 @@ fn of_arrays<'py>(
             format!("elements of objects ({}) have no form in which they could be stored", values.dtype());
         return Err(errors::exception(py, "DataTypeError", message));
     }
-    made(&Form::Items(values.dtype().unbind()), shape, offsets, values, validity)
+    make_ragged(&Form::Items(values.dtype().unbind()), shape, offsets, values, validity)
 }
 
 /// Iterates over the addresses of an array's elements in C order.

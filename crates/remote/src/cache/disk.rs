@@ -7,7 +7,7 @@
 //! A file appears complete, by renaming a temporary file beside it, and never changes. Readers
 //! therefore need no lock, and a file that is deleted during a read stays until the read is done.
 
-use super::{Id, entry, pick, resolved};
+use super::{Id, entry, pick, resolve_range};
 use crate::client::{Contents, Fetched, Wanted};
 use bytes::Bytes;
 use rustix::fs::{Mode, OFlags};
@@ -107,14 +107,14 @@ impl Folder {
         let directory = self.directory(id);
         if let Some(of) = of {
             // Usually exactly this range was read before.
-            let range = resolved(wanted, of.size)?;
+            let range = resolve_range(wanted, of.size)?;
             let name = Name::of(of, &range);
             if let Some(found) = put_together(&directory, id, &range, &[name], Some(of)) {
                 return Some(found);
             }
         }
         versions(&directory).into_values().find_map(|names| {
-            let range = resolved(wanted, names.first()?.size)?;
+            let range = resolve_range(wanted, names.first()?.size)?;
             put_together(&directory, id, &range, &names, of)
         })
     }

@@ -1,6 +1,6 @@
 //! The in-memory cache of one store.
 
-use super::{Id, pick, resolved};
+use super::{Id, pick, resolve_range};
 use crate::client::{Contents, Fetched, Wanted};
 use bytes::Bytes;
 use hyperslab_store::fork::Mutex;
@@ -12,7 +12,7 @@ const ENTRY: u64 = 200;
 
 /// A range of one version of an object.
 #[derive(Debug)]
-struct Kept {
+struct CachedRange {
     range: Range<u64>,
     bytes: Bytes,
     /// Number of the operation that last used it.
@@ -23,12 +23,12 @@ struct Kept {
 #[derive(Debug)]
 struct Object {
     contents: Contents,
-    kept: Vec<Kept>,
+    ranges: Vec<CachedRange>,
 }
 
 #[derive(Debug, Default)]
 struct Objects {
-    here: BTreeMap<Id, Object>,
+    objects: BTreeMap<Id, Object>,
     total: u64,
     turn: u64,
 }
@@ -42,7 +42,7 @@ pub(super) struct Memory {
     objects: Mutex<Objects>,
 }
 
-fn cost(kept: &Kept) -> u64 {
+fn cost(kept: &CachedRange) -> u64 {
     kept.bytes.len() as u64 + ENTRY
 }
 
@@ -60,15 +60,15 @@ impl Memory {
         let mut objects = self.objects.lock();
         objects.turn += 1;
         let turn = objects.turn;
-        let object = objects.here.get_mut(id)?;
+        let object = objects.objects.get_mut(id)?;
         if of.is_some_and(|of| !of.is(&object.contents)) {
             return None;
         }
-        let range = resolved(wanted, object.contents.size)?;
-        let ranges: Vec<Range<u64>> = object.kept.iter().map(|kept| kept.range.clone()).collect();
+        let range = resolve_range(wanted, object.contents.size)?;
+        let ranges: Vec<Range<u64>> = object.ranges.iter().map(|kept| kept.range.clone()).collect();
         let mut pieces = Vec::new();
         for (n, part) in pick(&range, &ranges)? {
-            let kept = object.kept.get_mut(n)?;
+            let kept = object.ranges.get_mut(n)?;
             kept.used = turn;
             let within = |at: u64| usize::try_from(at - kept.range.start).ok();
             pieces.push(kept.bytes.slice(within(part.start)?..within(part.end)?));
@@ -78,7 +78,7 @@ impl Memory {
 
     /// The cached description of an object's contents.
     pub(super) fn contents(&self, id: &Id) -> Option<Contents> {
-        self.objects.lock().here.get(id).map(|object| object.contents.clone())
+        self.objects.lock().objects.get(id).map(|object| object.contents.clone())
     }
 
     /// Like `Folder::put`.
@@ -86,23 +86,23 @@ impl Memory {
         // A copy of exactly these bytes: the original may hold on to more memory than it shows.
         let bytes = Bytes::from(fetched.pieces.concat());
         // Freed without the lock.
-        let mut gone: Vec<Kept> = Vec::new();
+        let mut gone: Vec<CachedRange> = Vec::new();
         let mut objects = self.objects.lock();
         objects.turn += 1;
-        let kept = Kept { range: fetched.range.clone(), bytes, used: objects.turn };
+        let kept = CachedRange { range: fetched.range.clone(), bytes, used: objects.turn };
         let mut total = objects.total + cost(&kept);
         let object = objects
-            .here
+            .objects
             .entry(*id)
-            .or_insert_with(|| Object { contents: fetched.contents.clone(), kept: Vec::new() });
+            .or_insert_with(|| Object { contents: fetched.contents.clone(), ranges: Vec::new() });
         let other = !object.contents.is(&fetched.contents);
         object.contents = fetched.contents.clone();
         let within = |range: &Range<u64>| range.start >= kept.range.start && range.end <= kept.range.end;
-        gone.extend(object.kept.extract_if(.., |old| other || within(&old.range)));
-        object.kept.push(kept);
+        gone.extend(object.ranges.extract_if(.., |old| other || within(&old.range)));
+        object.ranges.push(kept);
         total -= gone.iter().map(cost).sum::<u64>();
         if total > self.limit {
-            total -= shrink(&mut objects.here, total - (self.limit - self.limit / 16), &mut gone);
+            total -= shrink(&mut objects.objects, total - (self.limit - self.limit / 16), &mut gone);
         }
         objects.total = total;
         drop(objects);
@@ -112,16 +112,16 @@ impl Memory {
     /// Drops everything kept of an object.
     pub(super) fn forget(&self, id: &Id) {
         let mut objects = self.objects.lock();
-        let gone = objects.here.remove(id);
-        objects.total -= gone.iter().flat_map(|object| &object.kept).map(cost).sum::<u64>();
+        let gone = objects.objects.remove(id);
+        objects.total -= gone.iter().flat_map(|object| &object.ranges).map(cost).sum::<u64>();
         drop(objects);
         drop(gone);
     }
 }
 
 /// Moves at least `bytes` bytes of the least recently used entries to `gone`. Returns how many.
-fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<Kept>) -> u64 {
-    let all = here.values().flat_map(|object| &object.kept);
+fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<CachedRange>) -> u64 {
+    let all = here.values().flat_map(|object| &object.ranges);
     let mut uses: Vec<(u64, u64)> = all.map(|kept| (kept.used, cost(kept))).collect();
     uses.sort_unstable();
     let (mut freed, mut before) = (0, 0);
@@ -134,8 +134,8 @@ fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<Kept>) -> 
     }
     let first = gone.len();
     here.retain(|_, object| {
-        gone.extend(object.kept.extract_if(.., |kept| kept.used <= before));
-        !object.kept.is_empty()
+        gone.extend(object.ranges.extract_if(.., |kept| kept.used <= before));
+        !object.ranges.is_empty()
     });
     gone.iter().skip(first).map(cost).sum()
 }

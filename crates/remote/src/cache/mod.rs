@@ -66,7 +66,7 @@ pub enum Check {
 /// The cache of a store.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    place: Place,
+    place: Backend,
     check: Check,
     /// The bucket, with its server.
     identity: String,
@@ -78,7 +78,7 @@ pub(crate) struct Cache {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Backend {
     Folder(Folder),
     Memory(Memory),
 }
@@ -86,8 +86,8 @@ enum Place {
 impl Cache {
     pub(crate) fn new(keep: &Keep, check: Check, identity: &str) -> Self {
         let place = match keep {
-            Keep::Folder(root, limit) => Place::Folder(Folder::new(root.clone(), *limit)),
-            Keep::Memory(limit) => Place::Memory(Memory::new(*limit)),
+            Keep::Folder(root, limit) => Backend::Folder(Folder::new(root.clone(), *limit)),
+            Keep::Memory(limit) => Backend::Memory(Memory::new(*limit)),
         };
         let (off, failure, told) = (AtomicBool::new(false), Lazy::new(), AtomicBool::new(false));
         Cache { place, check, identity: identity.to_owned(), off, failure, told }
@@ -119,16 +119,16 @@ impl Cache {
         wanted: &Wanted,
         of: Option<&Contents>,
     ) -> Option<Fetched> {
-        if self.off.load(Relaxed) || of.is_some_and(|of| of.strong().is_none()) {
+        if self.off.load(Relaxed) || of.is_some_and(|of| of.strong_tag().is_none()) {
             return None;
         }
         match &self.place {
-            Place::Memory(memory) => memory.find(&id, wanted, of),
-            Place::Folder(_) => {
+            Backend::Memory(memory) => memory.find(&id, wanted, of),
+            Backend::Folder(_) => {
                 let (cache, wanted, of) = (self.clone(), wanted.clone(), of.cloned());
                 on_disk(move || match &cache.place {
-                    Place::Folder(folder) => folder.find(&id, &wanted, of.as_ref()),
-                    Place::Memory(_) => None,
+                    Backend::Folder(folder) => folder.find(&id, &wanted, of.as_ref()),
+                    Backend::Memory(_) => None,
                 })
                 .await
                 .flatten()
@@ -145,29 +145,29 @@ impl Cache {
         }
         let id = self.id(path);
         match &self.place {
-            Place::Memory(memory) => memory.contents(&id),
-            Place::Folder(folder) => folder.contents(&id),
+            Backend::Memory(memory) => memory.contents(&id),
+            Backend::Folder(folder) => folder.contents(&id),
         }
     }
 
     /// Keeps the result of a request. For tasks.
     pub(crate) async fn put(self: &Arc<Self>, id: Id, fetched: &Fetched) {
         let limit = match &self.place {
-            Place::Memory(memory) => memory.limit(),
-            Place::Folder(folder) => folder.limit(),
+            Backend::Memory(memory) => memory.limit(),
+            Backend::Folder(folder) => folder.limit(),
         };
         // Anything that would displace everything else is not kept.
         let fits = fetched.range.end - fetched.range.start <= limit / 4;
-        let is_kept = fits && !fetched.range.is_empty() && fetched.contents.strong().is_some();
+        let is_kept = fits && !fetched.range.is_empty() && fetched.contents.strong_tag().is_some();
         if !is_kept || self.failure.get().is_some() {
             return;
         }
         match &self.place {
-            Place::Memory(memory) => memory.put(&id, fetched),
-            Place::Folder(_) => {
+            Backend::Memory(memory) => memory.put(&id, fetched),
+            Backend::Folder(_) => {
                 let (cache, fetched) = (self.clone(), fetched.clone());
                 on_disk(move || {
-                    if let Place::Folder(folder) = &cache.place
+                    if let Backend::Folder(folder) = &cache.place
                         && let Err(error) = folder.put(&id, &fetched)
                     {
                         cache.fail(folder, &error);
@@ -184,8 +184,8 @@ impl Cache {
     pub(crate) fn forget(&self, path: &str) {
         let id = self.id(path);
         match &self.place {
-            Place::Memory(memory) => memory.forget(&id),
-            Place::Folder(folder) => {
+            Backend::Memory(memory) => memory.forget(&id),
+            Backend::Folder(folder) => {
                 if let Err(error) = folder.forget(&id) {
                     self.off.store(true, Relaxed);
                     self.fail(folder, &error);
@@ -222,7 +222,7 @@ async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 
 /// Which bytes of an object of this size are wanted. `None` if none are, or if the size does not
 /// fit.
-fn resolved(wanted: &Wanted, size: u64) -> Option<Range<u64>> {
+fn resolve_range(wanted: &Wanted, size: u64) -> Option<Range<u64>> {
     let range = match wanted {
         Wanted::All => 0..size,
         Wanted::AtMost(most) if size <= *most => 0..size,
@@ -248,7 +248,7 @@ fn pick(wanted: &Range<u64>, have: &[Range<u64>]) -> Option<Vec<(usize, Range<u6
 
 #[cfg(test)]
 mod tests {
-    use super::{Keep, pick, resolved};
+    use super::{Keep, pick, resolve_range};
     use crate::client::Wanted;
     use crate::settings::Settings;
     use crate::testing::in_memory_with;
@@ -282,7 +282,7 @@ mod tests {
             (Wanted::Suffix(9), 5, Some(0..5)),
             (Wanted::Suffix(2), 5, Some(3..5)),
         ] {
-            assert_eq!(resolved(&wanted, size), range, "{wanted:?} of {size}");
+            assert_eq!(resolve_range(&wanted, size), range, "{wanted:?} of {size}");
         }
     }
 }

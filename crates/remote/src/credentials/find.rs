@@ -32,7 +32,7 @@ struct Finder<'e> {
     /// True if the user named the profile, which then takes precedence over the environment.
     named: bool,
     /// The profiles on the path to here.
-    seen: Vec<String>,
+    visited: Vec<String>,
 }
 
 /// The source of a profile's credentials. `None` if the profile names none.
@@ -42,7 +42,7 @@ pub(crate) fn source(
     profile: &Profile,
     named: bool,
 ) -> Result<Option<Source>, OptionsError> {
-    Finder { environment, named, seen: Vec::new() }.source(name, profile)
+    Finder { environment, named, visited: Vec::new() }.source(name, profile)
 }
 
 /// The keys in a profile or in the environment.
@@ -145,8 +145,8 @@ impl Finder<'_> {
             return fixed(|name| get(profile, name))
                 .ok_or_else(|| wrong("that profile has no keys of its own"));
         }
-        self.seen.push(name.to_owned());
-        if self.seen.iter().any(|seen| seen == from) || self.seen.len() > DEPTH {
+        self.visited.push(name.to_owned());
+        if self.visited.iter().any(|seen| seen == from) || self.visited.len() > DEPTH {
             return Err(wrong("the profiles lead to each other without an end"));
         }
         let source = self.environment.profile(from, true)?;

@@ -212,7 +212,7 @@ struct Shared {
 }
 
 /// A source, and its credentials in the process of this generation.
-struct Entry {
+struct SharedSource {
     generation: u64,
     source: Source,
     /// A parent's value is not dropped: a task of the parent may hold its lock.
@@ -220,7 +220,7 @@ struct Entry {
 }
 
 /// Gated.
-static SHARED: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static SHARED: Mutex<Vec<SharedSource>> = Mutex::new(Vec::new());
 
 impl Shared {
     fn of(source: &Source) -> Arc<Shared> {
@@ -245,7 +245,11 @@ impl Shared {
                 drop(ManuallyDrop::into_inner(old.shared));
             }
         }
-        all.push(Entry { generation, source: source.clone(), shared: ManuallyDrop::new(Arc::clone(&known)) });
+        all.push(SharedSource {
+            generation,
+            source: source.clone(),
+            shared: ManuallyDrop::new(Arc::clone(&known)),
+        });
         known
     }
 }

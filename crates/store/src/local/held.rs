@@ -30,10 +30,10 @@ use std::sync::{Arc, Weak};
 pub(super) const MOST: usize = 128;
 
 /// The files that are held open and may be closed. Gated.
-static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<OpenEntry>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
-struct Entry {
+struct OpenEntry {
     held: Weak<HeldFile>,
     used: Arc<AtomicU64>,
 }
@@ -156,7 +156,7 @@ impl HeldFile {
     /// Adds the file to the open ones, and closes others if there are too many.
     fn count(self: &Arc<Self>) {
         self.used.store(OPENINGS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-        OPEN.lock().push(Entry { held: Arc::downgrade(self), used: self.used.clone() });
+        OPEN.lock().push(OpenEntry { held: Arc::downgrade(self), used: self.used.clone() });
         while put_one_away(MOST) {}
     }
 
@@ -192,7 +192,7 @@ fn put_one_away(most: usize) -> bool {
         if open.len() <= most {
             return false;
         }
-        let used = |(_, entry): &(usize, &Entry)| entry.used.load(Ordering::Relaxed);
+        let used = |(_, entry): &(usize, &OpenEntry)| entry.used.load(Ordering::Relaxed);
         let oldest = open.iter().enumerate().min_by_key(used).map(|(n, _)| n);
         oldest.map(|n| open.swap_remove(n))
     };

@@ -6,7 +6,7 @@
 use super::extension::Extension;
 use super::sharding;
 use super::whole_shard::WholeShard;
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::json::Json;
 use crate::metadata::codec_problem;
 use crate::vlen::Element;
@@ -63,7 +63,7 @@ impl<'a> Chain<'a> {
         array: Context<'a>,
     ) -> Result<Self, Problem> {
         let Some(list) = json.as_array() else {
-            return expected(field, "a list", json);
+            return unexpected_value(field, "a list", json);
         };
         check_count(field, list)?;
         let mut arrays = ArrayCodecs::new(order, array);
@@ -183,7 +183,7 @@ fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec,
 ///
 /// A later change of a default then does not change its meaning. `depth` is the number of shards
 /// around the list.
-pub(super) fn normalized(
+pub(super) fn normalize(
     field: &str,
     list: &[Json],
     array: Context<'_>,
@@ -195,7 +195,7 @@ pub(super) fn normalized(
     let one = |json: &Json| {
         let extension = Extension::parse(field, json)?;
         if extension.name == sharding::NAME {
-            return sharding::normalized(&extension, &arrays.array, depth);
+            return sharding::normalize(&extension, &arrays.array, depth);
         }
         let codec = new_codec(&extension, &arrays.array)?;
         if let AnyCodec::ArrayToArray(codec) = &codec {

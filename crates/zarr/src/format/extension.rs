@@ -3,7 +3,7 @@
 //! It is `"name"`, or `{"name": …, "configuration": {…}, "must_understand": …}`
 //! (<https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#extension-definition>).
 
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, invalid, unexpected_value};
 use crate::json::Json;
 
 /// A named extension. `must_understand` is not kept: data types, grids, key encodings and codecs
@@ -25,7 +25,7 @@ impl<'a> Extension<'a> {
             Json::String(name) => return Ok(Extension { field, name, configuration: None }),
             Json::Object(members) => members,
             other => {
-                return expected(field, "a name or an object with a name", other);
+                return unexpected_value(field, "a name or an object with a name", other);
             }
         };
         let (mut name, mut configuration) = (None, None);
@@ -68,7 +68,7 @@ impl<'a> Extension<'a> {
     }
 
     /// Refuses other configuration members: they would change the meaning in an unknown way.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
+    pub(crate) fn allow_only(&self, known: &[&str]) -> Result<(), Problem> {
         let members = self.configuration.and_then(Json::as_object).unwrap_or_default();
         match members.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),

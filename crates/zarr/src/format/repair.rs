@@ -28,7 +28,7 @@ pub(crate) struct Repaired {
 }
 
 /// The intended document of an array.
-pub(crate) fn meant(stored: &StoredNode) -> Repaired {
+pub(crate) fn repair(stored: &StoredNode) -> Repaired {
     match stored.format {
         Format::V2 => v2(&stored.document),
         Format::V3 => v3(&stored.document),
@@ -41,7 +41,7 @@ fn v2(document: &Arc<Json>) -> Repaired {
     let chunks = lengths(document.get("shape"))
         .and_then(|shape| chunk_shape(document.get("chunks")?, &shape, &[], &mut moves_chunks));
     let document = match chunks {
-        Some(chunks) => with(document, "chunks", chunks),
+        Some(chunks) => with_member(document, "chunks", chunks),
         None => document.clone(),
     };
     Repaired { document, moves_chunks }
@@ -53,18 +53,18 @@ fn v3(document: &Arc<Json>) -> Repaired {
     let mut document = document.clone();
     // Repair the chunks in shards first: they determine what a shard of length 0 means.
     if let Some(codecs) = document.get("codecs").and_then(inner_chunks) {
-        document = with(&document, "codecs", codecs);
+        document = with_member(&document, "codecs", codecs);
     }
     if let Some(grid) = regular_grid(&document, &mut moves_chunks) {
-        document = with(&document, "chunk_grid", grid);
+        document = with_member(&document, "chunk_grid", grid);
     }
     if let Some(grid) = document.get("chunk_grid").and_then(rectilinear_grid) {
-        document = with(&document, "chunk_grid", grid);
+        document = with_member(&document, "chunk_grid", grid);
     }
     Repaired { document, moves_chunks }
 }
 
-fn with(document: &Arc<Json>, member: &str, value: Json) -> Arc<Json> {
+fn with_member(document: &Arc<Json>, member: &str, value: Json) -> Arc<Json> {
     let mut document = Json::clone(document);
     document.set(member, value);
     document.into()

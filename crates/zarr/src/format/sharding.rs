@@ -15,9 +15,9 @@
 //! at the codec's place in the list, after earlier transpositions; the engine's shapes count the
 //! axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
 
-use super::codecs::{Chain, Serializer, normalized as normalized_list};
+use super::codecs::{Chain, Serializer, normalize as normalized_list};
 use super::extension::Extension;
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, invalid, unexpected_value};
 use crate::json::Json;
 use crate::metadata::sizes;
 use crate::spec::IndexLocation;
@@ -143,7 +143,7 @@ impl Inner {
         if levels.len() >= DEEPEST {
             return invalid!("{field}: shards are nested more than {DEEPEST} deep");
         }
-        sharding.only(&MEMBERS)?;
+        sharding.allow_only(&MEMBERS)?;
         let order = &around.arrays.order;
         let inner = inner_shape(&field, sharding.require("chunk_shape")?, order, shape)?;
         let index = index(&field, sharding, order, shape, &inner)?;
@@ -257,7 +257,7 @@ fn problem(field: &str, why: String) -> Problem {
 /// A sharding codec of chunks like `array`, with every setting spelled out.
 ///
 /// Missing settings get zarr-python's defaults.
-pub(super) fn normalized(
+pub(super) fn normalize(
     sharding: &Extension<'_>,
     array: &Context<'_>,
     depth: usize,
@@ -266,7 +266,7 @@ pub(super) fn normalized(
     if depth >= DEEPEST {
         return invalid!("{field}: shards are nested more than {DEEPEST} deep");
     }
-    sharding.only(&MEMBERS)?;
+    sharding.allow_only(&MEMBERS)?;
     let list = |member: &str, array: Context<'_>| -> Result<Option<Json>, Problem> {
         let field = format!("{field}: {member}");
         match sharding.get(member) {
@@ -274,7 +274,7 @@ pub(super) fn normalized(
             Some(Json::Array(list)) => {
                 normalized_list(&field, list, array, depth + 1).map(Json::Array).map(Some)
             }
-            Some(other) => expected(&field, "a list", other),
+            Some(other) => unexpected_value(&field, "a list", other),
         }
     };
     let shape = sharding.require("chunk_shape")?;

@@ -9,7 +9,7 @@
 //! and `dimension_separator` may be absent.
 
 use super::codecs;
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::json::Json;
 use crate::keys::KeyPattern;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
@@ -32,7 +32,7 @@ pub(crate) fn check_format(document: &Json) -> Result<(), Problem> {
     }
     match require(document, "zarr_format")? {
         format if format.as_integer() == Some(2u8) => Ok(()),
-        other => expected("zarr_format", "2", other),
+        other => unexpected_value("zarr_format", "2", other),
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
     let fortran = match require(document, "order")? {
         Json::String(order) if order == "C" => false,
         Json::String(order) if order == "F" => true,
-        other => return expected("order", "\"C\" or \"F\"", other),
+        other => return unexpected_value("order", "\"C\" or \"F\"", other),
     };
     let filters = match document.get("filters") {
         None | Some(Json::Null) => Vec::new(),
@@ -54,13 +54,13 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
             codecs::check_count("filters", filters)?;
             filters.clone()
         }
-        Some(other) => return expected("filters", "null or a list", other),
+        Some(other) => return unexpected_value("filters", "null or a list", other),
     };
     let compressors = match document.get("compressor") {
         None | Some(Json::Null) => Vec::new(),
         Some(compressor @ Json::Object(_)) => vec![compressor.clone()],
         Some(other) => {
-            return expected("compressor", "null or an object", other);
+            return unexpected_value("compressor", "null or an object", other);
         }
     };
     let structure = match dtype {

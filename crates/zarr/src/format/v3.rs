@@ -11,11 +11,11 @@
 //! Everything unknown is refused by name, except fields whose value is an object with
 //! `"must_understand": false`.
 
-use super::codecs::normalized;
+use super::codecs::normalize;
 use super::extension::Extension;
 use super::sharding::{self, Codecs};
 use crate::chunk_grid::GridMetadata;
-use crate::error::{Problem, expected, invalid, unsupported};
+use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::json::Json;
 use crate::keys::KeyPattern;
 use crate::metadata::{Metadata, Rectilinear, attributes, require, sizes};
@@ -52,12 +52,12 @@ pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
     }
     match require(document, "zarr_format")? {
         format if format.as_integer() == Some(3u8) => {}
-        other => return expected("zarr_format", "3", other),
+        other => return unexpected_value("zarr_format", "3", other),
     }
     match require(document, "node_type")? {
         Json::String(kind) if kind == "array" => Ok(true),
         Json::String(kind) if kind == "group" => Ok(false),
-        other => expected("node_type", "\"array\" or \"group\"", other),
+        other => unexpected_value("node_type", "\"array\" or \"group\"", other),
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn parse(document: &Arc<Json>) -> Result<Metadata, Problem> {
             }
         }
         Some(other) => {
-            return expected("storage_transformers", "a list", other);
+            return unexpected_value("storage_transformers", "a list", other);
         }
     }
     let listed = require(document, "codecs")?;
@@ -165,7 +165,7 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
     let names = match json {
         None | Some(Json::Null) => return Ok(None),
         Some(Json::Array(names)) => names,
-        Some(other) => return expected("dimension_names", "a list", other),
+        Some(other) => return unexpected_value("dimension_names", "a list", other),
     };
     if names.len() != rank {
         return invalid!("dimension_names: expected {rank} names, one per axis, found {}", names.len());
@@ -173,7 +173,7 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
     let names = names.iter().map(|name| match name {
         Json::Null => Ok(None),
         Json::String(name) => Ok(Some(name.clone())),
-        other => expected("dimension_names", "text or null", other),
+        other => unexpected_value("dimension_names", "text or null", other),
     });
     names.collect::<Result<_, _>>().map(Some)
 }
@@ -259,7 +259,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let axes = spec.rectilinear.as_deref().or(spec.rectilinear_shards.as_deref());
     let encoded = sizes("chunks", &chunk)?;
     let fill = spec.fill.as_deref().unwrap_or_default();
-    let mut codecs = normalized("codecs", &codecs, spec.element().context(&encoded, fill), 0)?;
+    let mut codecs = normalize("codecs", &codecs, spec.element().context(&encoded, fill), 0)?;
     let objects = match shards {
         None => chunk,
         Some(shards) => {

@@ -38,7 +38,7 @@ pub(crate) struct Nesting<'a> {
 }
 
 impl<'a> Nesting<'a> {
-    pub(crate) fn left() -> AtomicU64 {
+    pub(crate) fn parts_budget() -> AtomicU64 {
         AtomicU64::new(MOST)
     }
 
@@ -50,7 +50,7 @@ impl<'a> Nesting<'a> {
     /// The mosaic `layout`, which is a part of the mosaic of `self`.
     ///
     /// The request looks at `pieces` pieces of it and reads `parts` of them.
-    pub(crate) fn deeper(
+    pub(crate) fn descend(
         &self,
         layout: &ArrayLayout,
         pieces: usize,

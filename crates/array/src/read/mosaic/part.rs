@@ -10,7 +10,7 @@ use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::layout::mosaic::{Mosaic, Piece};
 use crate::layout::pattern::{
-    Ascending, Blocks, IndexRow, Interval, Intervals, Kind, Pattern, meet, through,
+    Ascending, Blocks, IndexRow, Interval, Intervals, Kind, Pattern, map_through_blocks, meet,
 };
 use crate::select::Selection;
 use crate::select::axis::AxisSelection;
@@ -59,7 +59,7 @@ impl SubRead {
     }
 
     /// The elements that lie inside an array of `shape`. `None`: no element does.
-    pub(super) fn inside(&self, shape: &[u64]) -> Option<SubRead> {
+    pub(super) fn clip_to_shape(&self, shape: &[u64]) -> Option<SubRead> {
         let clip = |(axis, extent): (&AxisSelection, &u64)| {
             let rest = extent.checked_sub(axis.first)?;
             let len = rest.div_ceil(axis.step.unsigned_abs().max(1)).min(axis.len);
@@ -88,17 +88,17 @@ pub(super) enum How {
     Box(Range<usize>, Vec<(u64, u64)>),
 }
 
-fn ascending(selection: &Selection) -> SmallVec<[Ascending; 8]> {
+fn ascending_axes(selection: &Selection) -> SmallVec<[Ascending; 8]> {
     selection.axes().iter().map(Ascending::new).collect()
 }
 
 /// The elements of each piece that a selection touches, in the order of the pieces.
-pub(super) fn touched<'m>(
+pub(super) fn touched_overlaps<'m>(
     layout: &ArrayLayout,
     mosaic: &'m Mosaic,
     selection: &Selection,
 ) -> Vec<Overlap<'m>> {
-    let selected = ascending(selection);
+    let selected = ascending_axes(selection);
     let hits = |piece: &Piece| {
         let whole: Vec<Blocks>;
         let axes: &[Blocks] = match &piece.target.0 {
@@ -130,7 +130,7 @@ pub(super) fn touched<'m>(
 fn hit_of_row(row: &IndexRow<'_>, selected: &[Ascending]) -> Option<(Dims, Interval)> {
     let ((first, outer), (last, before)) = (row.start.split_last()?, selected.split_last()?);
     let positions = before.iter().zip(outer).map(|(axis, at)| axis.position(*at));
-    let run = last.among(*first, first + row.len)?;
+    let run = last.intersect_range(*first, first + row.len)?;
     Some((positions.collect::<Option<Dims>>()?, Interval { at: run.at + row.before, ..run }))
 }
 
@@ -295,12 +295,13 @@ impl Overlap<'_> {
                 }
                 let mut matched = matched.into_iter();
                 let along = |other: &Blocks| match other.len {
-                    1 => single(other.start),
+                    1 => single_position(other.start),
                     _ => match matched.next() {
-                        Some((runs, stride)) => {
-                            Along::kept(runs.iter().flat_map(|run| through(other, *run)).collect(), stride)
-                        }
-                        None => single(other.start),
+                        Some((runs, stride)) => AxisRuns::keep_axis(
+                            runs.iter().flat_map(|run| map_through_blocks(other, *run)).collect(),
+                            stride,
+                        ),
+                        None => single_position(other.start),
                     },
                 };
                 sub_reads(others.iter().map(along).collect(), base, each)
@@ -308,14 +309,17 @@ impl Overlap<'_> {
             (How::Gather(range), Kind::Regular(axes), _) => {
                 let mut slowest = true;
                 let along = |(axis, step): (&Blocks, u64)| {
-                    let mut run = consecutive(0, axis.len);
+                    let mut run = consecutive_interval(0, axis.len);
                     if axis.len == 1 {
-                        return single(axis.start);
+                        return single_position(axis.start);
                     }
                     if std::mem::take(&mut slowest) {
-                        run = consecutive(range.start / step, (range.end - range.start) / step);
+                        run = consecutive_interval(range.start / step, (range.end - range.start) / step);
                     }
-                    Along::kept(through(axis, run), step.wrapping_mul(element as u64) as isize)
+                    AxisRuns::keep_axis(
+                        map_through_blocks(axis, run),
+                        step.wrapping_mul(element as u64) as isize,
+                    )
                 };
                 sub_reads(axes.iter().zip(numbers(axes)).map(along).collect(), 0, each)
             }
@@ -323,7 +327,7 @@ impl Overlap<'_> {
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
                 let steps = crate::dims::c_strides(&lens, element);
                 let along = |((start, end), stride): (&(u64, u64), &isize)| {
-                    Along::kept(smallvec![consecutive(*start, end - start)], *stride)
+                    AxisRuns::keep_axis(smallvec![consecutive_interval(*start, end - start)], *stride)
                 };
                 sub_reads(bounds.iter().zip(&steps).map(along).collect(), 0, each)
             }
@@ -331,9 +335,10 @@ impl Overlap<'_> {
                 let base = rows.iter(range.clone()).next().map_or(0, |row| row.before);
                 rows.iter(range.clone()).try_for_each(|row| {
                     let Some((last, outer)) = row.start.split_last() else { return Ok(()) };
-                    let mut along: SmallVec<[Along; 4]> = outer.iter().map(|at| single(*at)).collect();
-                    let run = Interval { out: row.before - base, ..consecutive(*last, row.len) };
-                    along.push(Along::kept(smallvec![run], element as isize));
+                    let mut along: SmallVec<[AxisRuns; 4]> =
+                        outer.iter().map(|at| single_position(*at)).collect();
+                    let run = Interval { out: row.before - base, ..consecutive_interval(*last, row.len) };
+                    along.push(AxisRuns::keep_axis(smallvec![run], element as isize));
                     sub_reads(along, 0, each)
                 })
             }
@@ -346,29 +351,29 @@ impl Overlap<'_> {
 ///
 /// [`Interval::at`] is a position in the source. [`Interval::out`] is a position in memory, where
 /// positions are `stride` bytes apart.
-struct Along {
+struct AxisRuns {
     runs: Intervals,
     stride: isize,
     dropped: bool,
 }
 
-impl Along {
-    fn kept(runs: Intervals, stride: isize) -> Self {
-        Along { runs, stride, dropped: false }
+impl AxisRuns {
+    fn keep_axis(runs: Intervals, stride: isize) -> Self {
+        AxisRuns { runs, stride, dropped: false }
     }
 }
 
 /// Consecutive positions, placed at the start of the memory.
-fn consecutive(at: u64, len: u64) -> Interval {
+fn consecutive_interval(at: u64, len: u64) -> Interval {
     Interval { out: 0, out_step: 1, at, at_step: 1, len }
 }
 
-fn single(at: u64) -> Along {
-    Along { runs: smallvec![consecutive(at, 1)], stride: 0, dropped: true }
+fn single_position(at: u64) -> AxisRuns {
+    AxisRuns { runs: smallvec![consecutive_interval(at, 1)], stride: 0, dropped: true }
 }
 
 fn sub_reads(
-    axes: SmallVec<[Along; 4]>,
+    axes: SmallVec<[AxisRuns; 4]>,
     base: isize,
     each: &mut dyn FnMut(SubRead) -> Result<(), ArrayError>,
 ) -> Result<(), ArrayError> {
@@ -376,7 +381,7 @@ fn sub_reads(
     combine(&runs, &mut |runs| {
         let along = || axes.iter().zip(runs);
         let kept = || along().filter(|(axis, _)| !axis.dropped);
-        let select = |(axis, run): (&Along, &Interval)| {
+        let select = |(axis, run): (&AxisRuns, &Interval)| {
             let step = if run.len > 1 { i64::try_from(run.at_step).unwrap_or(i64::MAX) } else { 1 };
             AxisSelection { first: run.at, step, len: run.len, dropped: axis.dropped }
         };

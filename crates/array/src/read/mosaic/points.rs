@@ -10,7 +10,7 @@ use crate::error::ArrayError;
 use crate::execute::tasks::memory_error;
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::plan::task::Task;
 use crate::read::chunk::read_region;
 use crate::read::mosaic::nesting::ReadSource;
@@ -43,7 +43,7 @@ pub(crate) fn for_each_box(
 pub(crate) fn read_points(
     layout: &ArrayLayout,
     plan: &Plan,
-    target: &Mapped<*mut u8>,
+    target: &AxisMemory<*mut u8>,
     options: ReadOptions<'_>,
     read: ReadSource,
 ) -> Result<(), ArrayError> {

@@ -19,7 +19,7 @@
 use super::convert;
 use super::nesting::Nesting;
 use super::nesting::ReadSource;
-use super::part::{How, Overlap, SubRead, touched};
+use super::part::{How, Overlap, SubRead, touched_overlaps};
 use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::costs;
@@ -30,7 +30,7 @@ use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::mosaic::{Mosaic, SourceArray};
 use crate::layout::pattern::{IndexRow, IndexRows, Kind, Pattern};
-use crate::plan::mapped::Mapped;
+use crate::plan::axis_memory::AxisMemory;
 use crate::read::cache::ChunkCache;
 use crate::read::options::ReadOptions;
 use crate::runtime::memory::Memory;
@@ -46,7 +46,7 @@ pub(crate) struct MosaicRequest<'a> {
     pub(crate) layout: &'a ArrayLayout,
     pub(crate) mosaic: &'a Mosaic,
     pub(crate) selection: &'a Selection,
-    pub(crate) target: &'a Mapped<*mut u8>,
+    pub(crate) target: &'a AxisMemory<*mut u8>,
     /// The target already holds fill value.
     pub(crate) filled: bool,
     pub(crate) verify: Option<bool>,
@@ -59,7 +59,7 @@ pub(crate) struct MosaicRequest<'a> {
 
 /// Returns `true` if the pieces contain all of a selection, each element once.
 pub(crate) fn covers(layout: &ArrayLayout, mosaic: &Mosaic, selection: &Selection) -> bool {
-    is_covered(mosaic, selection, &touched(layout, mosaic, selection))
+    is_covered(mosaic, selection, &touched_overlaps(layout, mosaic, selection))
 }
 
 /// Number of selected elements along each axis of the mosaic.
@@ -82,10 +82,10 @@ impl MosaicRequest<'_> {
         if self.selection.is_empty() {
             return Ok(());
         }
-        let parts = touched(self.layout, self.mosaic, self.selection);
-        let left = Nesting::left();
+        let parts = touched_overlaps(self.layout, self.mosaic, self.selection);
+        let left = Nesting::parts_budget();
         let nesting = match self.nesting {
-            Some(nesting) => nesting.deeper(self.layout, self.mosaic.pieces.len(), parts.len())?,
+            Some(nesting) => nesting.descend(self.layout, self.mosaic.pieces.len(), parts.len())?,
             None => Nesting::new(&left),
         };
         let covered = is_covered(self.mosaic, self.selection, &parts);
@@ -97,10 +97,11 @@ impl MosaicRequest<'_> {
         let limit = tasks::limit(threads);
         let work = bytes.saturating_add(costs::PIECE_WORK.saturating_mul(parts.len() as u64));
         let several = match self.mosaic.disjoint && parts.len() >= limit {
-            true => tasks::worthwhile(work, costs::INLINE_WORK, parts.len(), limit),
+            true => tasks::worthwhile_threads(work, costs::INLINE_WORK, parts.len(), limit),
             false => 1,
         };
-        let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| tasks::interrupted(self.layout));
+        let interrupted =
+            || interrupt.is_some_and(|ask| ask()).then(|| tasks::interrupted_error(self.layout));
         if several > 1 {
             let read = |number: usize, ask: Interrupt<'_>| {
                 self.read_part(&parts[number], covered, &nesting, Some(1), Some(ask))
@@ -146,7 +147,7 @@ impl MosaicRequest<'_> {
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
             let base = base.wrapping_offset(sub.offset);
-            let inside = sub.inside(source.shape());
+            let inside = sub.clip_to_shape(source.shape());
             if inside.as_ref().is_none_or(|inside| inside.count() < sub.count()) {
                 // SAFETY: the caller's memory has room for all sub-reads. It is the output, which
                 // they cover in part, or a buffer made for them.
@@ -189,7 +190,7 @@ impl MosaicRequest<'_> {
             }
         }
         if !is_same(&opened, layout) {
-            gathered = converted(layout, &opened, gathered.as_slice(), interrupt)?;
+            gathered = read_converted(layout, &opened, gathered.as_slice(), interrupt)?;
         }
         part.for_each_hit(strides, &mut |hit| {
             let steps: Strides =
@@ -242,7 +243,7 @@ fn is_same(source: &SourceArray, layout: &ArrayLayout) -> bool {
 }
 
 /// Converts elements of a source to elements of the mosaic.
-fn converted(
+fn read_converted(
     layout: &ArrayLayout,
     source: &SourceArray,
     elements: &[u8],
@@ -263,7 +264,7 @@ fn converted(
             None => convert::elements(from, src, to, dst),
         }
         if interrupt.is_some_and(|ask| ask()) {
-            return Err(tasks::interrupted(layout));
+            return Err(tasks::interrupted_error(layout));
         }
     }
     Ok(converted)
@@ -292,7 +293,7 @@ fn pattern_of<'p>(
 ) -> Result<Cow<'p, Pattern>, ArrayError> {
     let refuse = |why: String| fail(layout, part, format!("'{}': {why}", source.name()).into());
     let pattern = part.piece.source.in_rank(source.shape()).map_err(refuse)?;
-    let wanted = wanted(layout, part);
+    let wanted = wanted_count(layout, part);
     if pattern.count() == Some(wanted) {
         return Ok(pattern);
     }
@@ -305,12 +306,12 @@ fn pattern_of<'p>(
 }
 
 /// Number of all elements of a part.
-fn wanted(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
+fn wanted_count(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
     part.piece.target.count().or_else(|| element_count(layout.shape())).unwrap_or(u64::MAX)
 }
 
 /// A step that [`explain`] reports.
-pub(crate) enum Told<'a> {
+pub(crate) enum SourceStep<'a> {
     /// A read of another array's selection. The strides of its memory are per axis of that array.
     Read(&'a ArrayLayout, &'a Selection, &'a [isize]),
     /// A fill of this many elements.
@@ -323,12 +324,12 @@ pub(crate) fn explain(
     mosaic: &Mosaic,
     selection: &Selection,
     strides: &[isize],
-    tell: &mut dyn FnMut(Told<'_>) -> Result<(), ArrayError>,
+    tell: &mut dyn FnMut(SourceStep<'_>) -> Result<(), ArrayError>,
 ) -> Result<(), ArrayError> {
     if selection.is_empty() {
         return Ok(());
     }
-    let parts = touched(layout, mosaic, selection);
+    let parts = touched_overlaps(layout, mosaic, selection);
     let all = element_count(&counts(selection)).unwrap_or(u64::MAX);
     let mut filled = all.saturating_sub(parts.iter().map(Overlap::count).fold(0, u64::saturating_add));
     for part in &parts {
@@ -341,15 +342,15 @@ pub(crate) fn explain(
         let how = part.how(&pattern, is_same(&opened, layout));
         let element = if let How::Direct = how { layout.dtype().size() } else { source.dtype().size() };
         part.for_each_read(&how, &pattern, (strides, element), &mut |sub| {
-            let inside = sub.inside(source.shape());
+            let inside = sub.clip_to_shape(source.shape());
             filled = filled.saturating_add(sub.count() - inside.as_ref().map_or(0, SubRead::count));
             let Some(sub) = inside else { return Ok(()) };
             let mut given = sub.strides.iter();
             let stride =
                 |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
             let along: Strides = sub.selection.axes().iter().map(stride).collect();
-            tell(Told::Read(source, &sub.selection, &along))
+            tell(SourceStep::Read(source, &sub.selection, &along))
         })?;
     }
-    if filled > 0 { tell(Told::Fill(filled)) } else { Ok(()) }
+    if filled > 0 { tell(SourceStep::Fill(filled)) } else { Ok(()) }
 }

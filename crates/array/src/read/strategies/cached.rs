@@ -4,9 +4,9 @@ use super::{ReadStrategy, WHOLE};
 
 pub(crate) static CACHED: ReadStrategy = ReadStrategy {
     name: "cached",
-    fits: |chunk, _| chunk.held.is_some(),
+    fits: |chunk, _| chunk.cached.is_some(),
     read: |chunk, _, _| {
-        if let Some(held) = &chunk.held {
+        if let Some(held) = &chunk.cached {
             chunk.scatter(held.as_slice());
         }
         Ok(true)

@@ -4,10 +4,10 @@
 
 use super::{ReadStrategy, WHOLE};
 use crate::costs;
-use crate::execute::scratch::{Scratch, sized};
+use crate::execute::scratch::{Scratch, resize_slot};
 use crate::execute::tasks::{codec_error, memory_error};
 use crate::plan::task::reach;
-use crate::read::fetch::decoded;
+use crate::read::fetch::decode_chunk;
 use crate::runtime::settings;
 use hyperslab_codec::Reach;
 
@@ -32,11 +32,12 @@ pub(crate) static DECODE_PART: ReadStrategy = ReadStrategy {
         let wanted = reach(layout, &scratch.task);
         let Scratch { decoded: buffer, codec, task, key, .. } = scratch;
         let len = layout.encoding().decoded_size();
-        let out = sized(buffer, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
+        let out =
+            resize_slot(buffer, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
         let done = layout.encoding().chain().decode_part(encoded, wanted, out, codec, verify);
         match done {
             Err(_) if layout.encoding().ends_early() => {
-                chunk.scatter(decoded(layout, scratch, encoded, verify)?);
+                chunk.scatter(decode_chunk(layout, scratch, encoded, verify)?);
             }
             done => {
                 done.map_err(|source| codec_error(layout, task, key, source))?;

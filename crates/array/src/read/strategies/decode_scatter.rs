@@ -7,7 +7,7 @@ use crate::execute::tasks::{self, codec_error};
 use crate::layout::locate::Location;
 use crate::read::cache::ChunkId;
 use crate::read::chunk::ChunkReader;
-use crate::read::fetch::decoded;
+use crate::read::fetch::decode_chunk;
 use crate::runtime::memory::Memory;
 use hyperslab_store::Stamp;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub(super) fn place(
     // Without memory for keeping the chunk, read it as without a cache.
     let kept = cache.and_then(|cache| Some((cache, Memory::dirty(layout.encoding().decoded_size())?)));
     let Some(((cache, stamp), mut memory)) = kept else {
-        chunk.scatter(decoded(layout, scratch, encoded, verify)?);
+        chunk.scatter(decode_chunk(layout, scratch, encoded, verify)?);
         return Ok(());
     };
     let done = layout.encoding().chain().decode(encoded, memory.as_mut_slice(), &mut scratch.codec, verify);
     if done.is_err() && layout.encoding().ends_early() {
         // Not kept: another request may want the missing part.
-        chunk.scatter(decoded(layout, scratch, encoded, verify)?);
+        chunk.scatter(decode_chunk(layout, scratch, encoded, verify)?);
         return Ok(());
     }
     done.map_err(|source| codec_error(layout, &scratch.task, &scratch.key, source))?;

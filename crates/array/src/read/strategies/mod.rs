@@ -17,7 +17,7 @@ use crate::execute::scratch::Scratch;
 use crate::layout::locate::Location;
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
-use crate::read::fetch::{Stored, fetch_stamped, lent};
+use crate::read::fetch::{Stored, fetch_stamped, lend_stored};
 use hyperslab_store::Stamp;
 
 /// All strategies, in the order in which they are tried.
@@ -51,11 +51,11 @@ pub(crate) struct ReadStrategy {
     /// Puts the task's elements in their places, from the stored bytes of the whole chunk.
     ///
     /// The decoded chunk may be kept under the stamp.
-    pub(crate) place: Place,
+    pub(crate) place: PlaceFn,
     /// The ranges that `read` requests from a chunk, given the chunk's start and length.
     ///
     /// `explain` shows them. They match the bytes that are read exactly.
-    pub(crate) ranges: Ranges,
+    pub(crate) ranges: RangesFn,
     /// Number of bytes that come out of decoders.
     pub(crate) decodes: fn(&ChunkReader<'_>, &Task) -> u64,
     /// Returns `true` if `read` itself marks missing elements for a request with a mask.
@@ -63,10 +63,10 @@ pub(crate) struct ReadStrategy {
 }
 
 /// See [`ReadStrategy::place`].
-type Place = fn(&ChunkReader<'_>, &mut Scratch, &[u8], Location, Option<Stamp>) -> Result<(), ArrayError>;
+type PlaceFn = fn(&ChunkReader<'_>, &mut Scratch, &[u8], Location, Option<Stamp>) -> Result<(), ArrayError>;
 
 /// See [`ReadStrategy::ranges`].
-type Ranges = fn(&ChunkReader<'_>, &Task, (u64, u64)) -> Vec<(u64, u64)>;
+type RangesFn = fn(&ChunkReader<'_>, &Task, (u64, u64)) -> Vec<(u64, u64)>;
 
 /// Reads the whole chunk, decodes it to scratch, and scatters it. Strategies state their
 /// differences.
@@ -74,7 +74,7 @@ const WHOLE: ReadStrategy = ReadStrategy {
     name: "",
     fits: |_, _| false,
     read: |chunk, scratch, stored| {
-        if let Some((lent, stamp)) = lent(chunk.layout, scratch, stored, chunk.keep)? {
+        if let Some((lent, stamp)) = lend_stored(chunk.layout, scratch, stored, chunk.keep)? {
             let place = chunk.strategy.place;
             return place(chunk, scratch, (*lent).as_ref(), stored.location, stamp).map(|()| true);
         }

@@ -19,7 +19,7 @@ pub(crate) static READ_INTO: ReadStrategy = ReadStrategy {
     name: "read-into",
     fits: |chunk, task| chunk.is_plain() && chunk.one_row(task).is_some(),
     read: |chunk, scratch, stored| {
-        let len = chunk.region.contiguous().unwrap_or(0);
+        let len = chunk.region.contiguous_len().unwrap_or(0);
         if let Some(masking) = masking(chunk) {
             return in_pieces(chunk, masking, len, scratch, stored);
         }
@@ -36,7 +36,7 @@ pub(crate) static READ_INTO: ReadStrategy = ReadStrategy {
         Ok(found)
     },
     ranges: |chunk, _, (start, _)| {
-        vec![(start + chunk.offset as u64, chunk.region.contiguous().unwrap_or(0) as u64)]
+        vec![(start + chunk.offset as u64, chunk.region.contiguous_len().unwrap_or(0) as u64)]
     },
     decodes: |_, _| 0,
     marks: |chunk| masking(chunk).is_some(),
@@ -45,7 +45,7 @@ pub(crate) static READ_INTO: ReadStrategy = ReadStrategy {
 
 /// The masking of a long row, which is compared piece by piece. `None` for all other rows.
 fn masking<'a>(chunk: &ChunkReader<'a>) -> Option<&'a Masking<'a>> {
-    let long = || chunk.layout.encoding().swap() == 1 && chunk.region.contiguous() > Some(PIECE);
+    let long = || chunk.layout.encoding().swap() == 1 && chunk.region.contiguous_len() > Some(PIECE);
     chunk.request.masking.filter(|_| long())
 }
 

@@ -9,7 +9,7 @@
 use super::{ReadStrategy, WHOLE};
 use crate::copy::strided::{self, Region};
 use crate::dims::Strides;
-use crate::execute::scratch::{sized, with_ranges};
+use crate::execute::scratch::{resize_slot, with_ranges};
 use crate::execute::tasks::memory_error;
 use crate::layout::encoding::ChunkEncoding;
 use crate::plan::task::{Task, within_chunk};
@@ -38,7 +38,7 @@ pub(crate) static READ_ROWS: ReadStrategy = ReadStrategy {
         let bytes = rows.count.saturating_mul(rows.span);
         let none = || memory_error(layout, "a part of a chunk", bytes);
         let len = usize::try_from(bytes).map_err(|_| none())?;
-        let buffer = sized(decoded, len).ok_or_else(none)?;
+        let buffer = resize_slot(decoded, len).ok_or_else(none)?;
         let found = with_ranges(list, |list| {
             let slots = buffer.chunks_exact_mut((rows.span as usize).max(1));
             list.extend(rows.offsets().zip(slots).map(|(offset, buf)| RangeRead { offset, buf }));
@@ -46,7 +46,7 @@ pub(crate) static READ_ROWS: ReadStrategy = ReadStrategy {
         })?;
         if found {
             let (strides, _) = within_chunk(layout, task);
-            let packed = rows.packed(encoding, task, &strides);
+            let packed = rows.packed_strides(encoding, task, &strides);
             let target = chunk.request.target.strides();
             let region = Region::new(&task.count, target, &packed, encoding.element_size(), encoding.swap());
             // SAFETY: the target covers the task's elements; the buffer holds all ranges, in the
@@ -146,7 +146,7 @@ impl Rows {
     ///
     /// Per axis of the array. `within` has the same numbers for the chunk. The first selected
     /// element is the first byte of the buffer.
-    fn packed(&self, encoding: &ChunkEncoding, task: &Task, within: &[isize]) -> Strides {
+    fn packed_strides(&self, encoding: &ChunkEncoding, task: &Task, within: &[isize]) -> Strides {
         let mut strides: Strides = within.into();
         // The walked axes are the slowest ones with more than one element, in stored order. Their
         // steps in the buffer are whole ranges.

@@ -134,13 +134,13 @@ fn background_steps_are_done_and_take_turns() {
     let pool = Pool::default();
     let all: Vec<_> = (1..20).map(|n| steps(n, 0)).collect();
     for one in &all {
-        pool.background(one.clone(), 2);
+        pool.run_in_background(one.clone(), 2);
     }
     assert!(all.iter().all(|one| done(one)));
     // Workers that fell asleep are woken.
     doze(5);
     let last = steps(3, 0);
-    pool.background(last.clone(), 2);
+    pool.run_in_background(last.clone(), 2);
     assert!(done(&last));
 }
 
@@ -166,7 +166,7 @@ fn works_that_come_together_get_a_worker_each() {
         // Queue the work soon: a worker polls for a short while only.
         let _ = (0..1000).any(|_| one_is_awake());
         let meeting = Arc::new(Meeting(AtomicUsize::new(0), 3));
-        (0..3).for_each(|_| pool.background(meeting.clone(), 3));
+        (0..3).for_each(|_| pool.run_in_background(meeting.clone(), 3));
         let met = happens(|| Arc::strong_count(&meeting) == 1);
         let begun = meeting.0.swap(3, Ordering::Relaxed);
         assert!(met, "{begun} of 3 have begun");
@@ -177,7 +177,7 @@ fn works_that_come_together_get_a_worker_each() {
 fn requests_go_before_background_work() {
     let pool = Pool::default();
     let endless = steps(usize::MAX, 1);
-    pool.background(endless.clone(), 1);
+    pool.run_in_background(endless.clone(), 1);
     doze(5);
     assert_eq!(who_runs(&pool, 40, 2, 0, 4).len(), 2);
     endless.left.store(1, Ordering::Relaxed);
@@ -197,9 +197,9 @@ fn a_step_may_start_a_request_and_may_panic() {
     }
     let pool = Pool::default();
     let nested = Arc::new(Nested(Pool(pool.0.clone()), AtomicUsize::new(0)));
-    pool.background(nested.clone(), 2);
+    pool.run_in_background(nested.clone(), 2);
     let after = steps(50, 0);
-    pool.background(after.clone(), 2);
+    pool.run_in_background(after.clone(), 2);
     assert!(done(&after));
     assert_eq!(nested.1.load(Ordering::Relaxed), 20);
 }
@@ -243,7 +243,7 @@ fn work_that_is_done_is_dropped_without_the_queue() {
     let pool = Pool::default();
     let dropped = Arc::new(AtomicUsize::new(0));
     for expected in 1..=3 {
-        pool.background(Arc::new(Work(Pool(pool.0.clone()), dropped.clone())), 1);
+        pool.run_in_background(Arc::new(Work(Pool(pool.0.clone()), dropped.clone())), 1);
         assert!(happens(
             || dropped.load(Ordering::Relaxed) > 0 && dropped.load(Ordering::Relaxed) != expected - 1
         ));

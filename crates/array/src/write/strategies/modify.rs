@@ -5,7 +5,7 @@
 
 use super::WriteStrategy;
 use crate::error::ArrayError;
-use crate::execute::scratch::{Scratch, sized};
+use crate::execute::scratch::{Scratch, resize_slot};
 use crate::execute::tasks::{self, store_error};
 use crate::read::fetch::fetch;
 use crate::write::chunk::{ChunkWriter, Old, Produced};
@@ -41,7 +41,7 @@ impl ChunkWriter<'_> {
             Old::Stored if chain.is_identity() => {
                 let key = tasks::key(layout, &scratch.task, &scratch.key)?;
                 let len = chain.decoded_size();
-                let chunk = sized(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
+                let chunk = resize_slot(&mut scratch.decoded, len).ok_or_else(|| self.no_memory())?;
                 layout
                     .store()
                     .read_exact(key, chunk)
@@ -56,7 +56,7 @@ impl ChunkWriter<'_> {
             Old::Stored => false,
         };
         if !found {
-            self.blank(self.buffer(scratch)?);
+            self.write_fill_value(self.buffer(scratch)?);
         }
         Ok(())
     }
@@ -66,7 +66,8 @@ impl ChunkWriter<'_> {
         let layout = self.layout;
         let chain = layout.encoding().chain();
         if chain.is_identity() {
-            let buf = sized(&mut scratch.decoded, chain.decoded_size()).ok_or_else(|| self.no_memory())?;
+            let buf =
+                resize_slot(&mut scratch.decoded, chain.decoded_size()).ok_or_else(|| self.no_memory())?;
             return opened
                 .read_ranges(&mut [RangeRead { offset: 0, buf }])
                 .map_err(|source| store_error(layout, &scratch.task, source));

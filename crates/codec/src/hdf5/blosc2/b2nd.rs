@@ -12,8 +12,8 @@ use super::corrupt;
 use super::frame::Reader;
 use crate::Result;
 use crate::blosc::inner::Decoders;
-use crate::low::low8;
-use crate::scratch::sized;
+use crate::low_bits::low8;
+use crate::scratch::resize_buffer;
 use std::ops::Range;
 
 /// The most axes of an array: as many as a short MessagePack array can hold. The library allows
@@ -39,7 +39,7 @@ impl Boxes {
     pub(super) fn parse(metalayer: &[u8], typesize: usize) -> Result<Self> {
         let mut reader = Reader { bytes: metalayer, at: 0 };
         reader.expect(0x97)?;
-        let (version, rank) = (reader.small()?, reader.small()?);
+        let (version, rank) = (reader.read_fixint()?, reader.read_fixint()?);
         if version != 0 || !(1..=MAX_RANK).contains(&rank) {
             return Err(corrupt(format!("an array of version {version} with {rank} axes is not supported")));
         }
@@ -100,7 +100,7 @@ impl Boxes {
                 blocks.decode(index, out.ok_or_else(|| corrupt("a box beyond the array"))?)?;
                 continue;
             }
-            let block = sized(block, box_size, "blosc2")?;
+            let block = resize_buffer(block, box_size, "blosc2")?;
             blocks.decode(index, block)?;
             self.scatter(&extent, block, dst);
         }

@@ -13,7 +13,7 @@ use crate::blosc::decode::decode_streams;
 use crate::blosc::header::Format;
 use crate::blosc::inner::Decoders;
 use crate::blosc::shuffle::unshuffle;
-use crate::scratch::sized;
+use crate::scratch::resize_buffer;
 use std::ops::Range;
 
 const HEADER: usize = 32;
@@ -206,7 +206,7 @@ impl<'a> Chunk<'a> {
         if self.has_reference() {
             let mut reference = std::mem::take(&mut blocks.buffers.reference);
             let len = self.blocksize.min(self.nbytes);
-            let decoded = sized(&mut reference, len, "blosc2").and_then(|to| blocks.decode(0, to));
+            let decoded = resize_buffer(&mut reference, len, "blosc2").and_then(|to| blocks.decode(0, to));
             blocks.buffers.reference = reference;
             decoded?;
             blocks.unread = unread;
@@ -244,7 +244,7 @@ impl Blocks<'_> {
         // The filters that change bytes.
         let filters = chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA));
         let [from, to] = &mut self.buffers.stages;
-        let (from, to) = (sized(from, out.len(), "blosc2")?, sized(to, out.len(), "blosc2")?);
+        let (from, to) = (resize_buffer(from, out.len(), "blosc2")?, resize_buffer(to, out.len(), "blosc2")?);
         // Delta works in place. Each shuffle goes from one buffer to another, the last one to
         // `out`.
         let shuffles = filters.clone().filter(|code| *code != DELTA).count();

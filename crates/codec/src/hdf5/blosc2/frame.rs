@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number from 0 to 127, which is its own kind byte.
-    pub(super) fn small(&mut self) -> Result<usize> {
+    pub(super) fn read_fixint(&mut self) -> Result<usize> {
         match *self.array()? {
             [value @ ..0x80] => Ok(usize::from(value)),
             [other] => Err(corrupt(format!("{other:#04x} where a small number is expected"))),

@@ -44,7 +44,7 @@ pub(super) enum BlockKind {
 
 impl FractalHeap {
     /// Returns the object at an offset in the heap's space.
-    pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes> {
+    pub(super) fn managed_object(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes> {
         let corrupt = |why: String| {
             source.corrupt(
                 OBJECT,
@@ -174,10 +174,10 @@ impl FractalHeap {
         let bytes = source.read(INDIRECT, block.address, len)?;
         let mut cursor = source.cursor(&bytes, block.address);
         let checked = self.check_head(&mut cursor, b"FHIB", block).and_then(|()| {
-            cursor.skip(cursor.left().saturating_sub(4))?;
+            cursor.skip(cursor.remaining_len().saturating_sub(4))?;
             cursor.checksum(0)
         });
-        checked.map_err(|why| source.wrong(INDIRECT, block.address, why))?;
+        checked.map_err(|why| source.structure_error(INDIRECT, block.address, why))?;
         Ok(bytes)
     }
 
@@ -210,7 +210,7 @@ impl FractalHeap {
             let expected = lookup3(&whole);
             if found == expected { Ok(()) } else { Err(ParseError::Checksum { at, expected, found }) }
         });
-        checked.map_err(|why| source.wrong(DIRECT, block.address, why))?;
+        checked.map_err(|why| source.structure_error(DIRECT, block.address, why))?;
         Ok(bytes)
     }
 
@@ -219,7 +219,7 @@ impl FractalHeap {
         cursor.signature(signature)?;
         cursor.version("fractal heap block", &[0])?;
         let at = cursor.clone();
-        let (heap, offset) = (cursor.defined("the heap")?, cursor.uint(self.offset_len)?);
+        let (heap, offset) = (cursor.defined_address("the heap")?, cursor.uint(self.offset_len)?);
         if (heap, offset) != (self.address, block.offset) {
             return Err(at.corrupt(format!(
                 "a block at offset {} of the heap at {} is expected, found one at offset {offset} of the heap at {heap}",

@@ -114,7 +114,7 @@ impl FractalHeap {
     }
 
     pub fn get(&self, source: &Source, id: &[u8]) -> Result<Bytes> {
-        let wrong = |why| source.wrong(OBJECT, self.address, why);
+        let wrong = |why| source.structure_error(OBJECT, self.address, why);
         let corrupt = |why: String| source.corrupt(OBJECT, self.address, why);
         if id.len() != usize::from(self.id) {
             return Err(corrupt(format!("ids have {} bytes, found one of {}", self.id, id.len())));
@@ -125,22 +125,22 @@ impl FractalHeap {
             (0, 0) => {
                 let offset = cursor.uint(self.offset_len).map_err(wrong)?;
                 let len = cursor.uint(self.length_len).map_err(wrong)?;
-                self.managed(source, offset, len)
+                self.managed_object(source, offset, len)
             }
-            (0, 1) => self.huge(source, &mut cursor),
-            (0, 2) => tiny(flags, &mut cursor).map(|object| object.to_vec().into()).map_err(wrong),
+            (0, 1) => self.huge_object(source, &mut cursor),
+            (0, 2) => tiny_object(flags, &mut cursor).map(|object| object.to_vec().into()).map_err(wrong),
             (0, kind) => Err(corrupt(format!("an id of kind {kind}"))),
             (version, _) => Err(wrong(ParseError::Unsupported(format!("version {version} of heap ids")))),
         }
     }
 
     /// Reads a huge object.
-    fn huge(&self, source: &Source, id: &mut Cursor<'_>) -> Result<Bytes> {
-        let wrong = |why| source.wrong(OBJECT, self.address, why);
+    fn huge_object(&self, source: &Source, id: &mut Cursor<'_>) -> Result<Bytes> {
+        let wrong = |why| source.structure_error(OBJECT, self.address, why);
         let (offset, length) = (usize::from(self.sizes.offset), usize::from(self.sizes.length));
         let place = if self.filters.is_some() { offset + 2 * length + 4 } else { offset + length };
         let parse = |cursor: &mut Cursor<'_>| {
-            let (address, stored) = (cursor.defined(OBJECT)?, cursor.length()?);
+            let (address, stored) = (cursor.defined_address(OBJECT)?, cursor.length()?);
             let filtered = match self.filters {
                 Some(_) => Some((cursor.u32()?, cursor.length()?)),
                 None => None,
@@ -148,10 +148,10 @@ impl FractalHeap {
             Ok((address, stored, filtered))
         };
         // A long id contains the place. A shorter id contains a number, and a B-tree has the place.
-        let (address, stored, filtered) = if place <= id.left() {
+        let (address, stored, filtered) = if place <= id.remaining_len() {
             parse(id).map_err(wrong)?
         } else {
-            let number = id.uint(id.left().min(8)).map_err(wrong)?;
+            let number = id.uint(id.remaining_len().min(8)).map_err(wrong)?;
             let tree = self.huge.ok_or_else(|| {
                 wrong(id.corrupt(format!("the heap has no B-tree for its huge object {number}")))
             })?;
@@ -176,9 +176,9 @@ impl FractalHeap {
 }
 
 /// Reads an object in its id. If an id has room for more than 16 bytes, the length takes two bytes.
-fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Parsed<&'a [u8]> {
+fn tiny_object<'a>(flags: u8, id: &mut Cursor<'a>) -> Parsed<&'a [u8]> {
     let mut len = usize::from(flags & 0xf);
-    if id.left() > 17 {
+    if id.remaining_len() > 17 {
         len = len << 8 | usize::from(id.u8()?);
     }
     id.take(len + 1)
@@ -205,7 +205,7 @@ fn decode(source: &Source, filters: &[Filter], skipped: u32, stored: &[u8], size
 mod tests {
     use super::*;
     use crate::checksum::lookup3;
-    use crate::testing::{SIZES, fails, mutations, says, source, structure, summed};
+    use crate::testing::{SIZES, append_checksum, fails, mutations, says, source, structure};
 
     /// Address of the heap. The test's structures are far enough apart not to overlap.
     const HEAP: u64 = 64;
@@ -216,7 +216,7 @@ mod tests {
     /// and `root` are stored as given.
     fn header(id: u16, rows: u16, root: u64, huge: u64) -> Vec<u8> {
         let head = structure!(b"FRHP\0", id, [0, 0, 2], 100u32, [0; 8], huge, [0; 80]);
-        summed(structure!(head, 2u16, 64u64, 128u64, 16u16, [1, 0], root, rows))
+        append_checksum(structure!(head, 2u16, 64u64, 128u64, 16u16, [1, 0], root, rows))
     }
 
     fn head(signature: &[u8; 4], offset: u16) -> Vec<u8> {
@@ -235,7 +235,7 @@ mod tests {
     fn indirect(offset: u16, blocks: &[u64]) -> Vec<u8> {
         let mut bytes = head(b"FHIB", offset);
         blocks.iter().for_each(|block| bytes.extend(block.to_le_bytes()));
-        summed(bytes)
+        append_checksum(bytes)
     }
 
     fn file(parts: &[(u64, Vec<u8>)]) -> Vec<u8> {
@@ -325,7 +325,7 @@ mod tests {
         fails(object(&[0; 18]), "no blocks");
         // Long ids have a length of two bytes.
         let mut long = Cursor::whole(&[1; 300], 0, SIZES);
-        assert_eq!(tiny(0x21, &mut long).unwrap().len(), 0x101 + 1);
+        assert_eq!(tiny_object(0x21, &mut long).unwrap().len(), 0x101 + 1);
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
         bytes.truncate(bytes.len() - 4);
         bytes[7] = 12;
         let deflated = [2, 1, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0];
-        let bytes = summed(structure!(bytes, block.len() as u64, [0; 4], deflated));
+        let bytes = append_checksum(structure!(bytes, block.len() as u64, [0; 4], deflated));
         let parts = [(HEAP, bytes), (300, block), (400, huge.clone()), (500, b"as it is".to_vec())];
         let source = source(&file(&parts));
         let heap = FractalHeap::read(&source, HEAP).unwrap();

@@ -89,12 +89,12 @@ pub(super) fn pieces(extent: u64, a: u64, (b, offset): (u64, u64)) -> u64 {
     let Some(last) = extent.checked_sub(1) else { return 0 };
     let offset = offset % b;
     let cuts = u128::from(last / a) + (u128::from(last) + u128::from(offset)) / u128::from(b);
-    let pieces = (cuts + 1).saturating_sub(shared(last, a, b, offset));
+    let pieces = (cuts + 1).saturating_sub(shared_multiples(last, a, b, offset));
     u64::try_from(pieces).unwrap_or(u64::MAX)
 }
 
 /// How many numbers in `1..=last` are multiples of `a` and, after adding `offset`, of `b`.
-fn shared(last: u64, a: u64, b: u64, offset: u64) -> u128 {
+fn shared_multiples(last: u64, a: u64, b: u64, offset: u64) -> u128 {
     let common = gcd(a, b);
     if !offset.is_multiple_of(common) {
         return 0;

@@ -28,7 +28,7 @@ pub(super) fn chunks(geometry: &Geometry) -> Vec<Vec<Dims>> {
         let order: Vec<usize> = if slowest_first { (0..rank).collect() } else { (0..rank).rev().collect() };
         let (reading, writing) = blocks(geometry, room, &order);
         for count in 1..=MOST {
-            let mut chunks = between(geometry, &reading, &writing, count);
+            let mut chunks = intermediate_chunks(geometry, &reading, &writing, count);
             chunks.iter_mut().for_each(|chunk| cut(geometry, chunk, largest));
             if !all.contains(&chunks) {
                 all.push(chunks);
@@ -73,7 +73,7 @@ fn blocks(geometry: &Geometry, room: u64, order: &[usize]) -> (Dims, Dims) {
 }
 
 /// The chunks of `count` temporary arrays between two blocks.
-fn between(geometry: &Geometry, reading: &Dims, writing: &Dims, count: usize) -> Vec<Dims> {
+fn intermediate_chunks(geometry: &Geometry, reading: &Dims, writing: &Dims, count: usize) -> Vec<Dims> {
     let rank = geometry.shape.len();
     let mut chunks = vec![Dims::from_elem(1, rank); count];
     for axis in 0..rank {

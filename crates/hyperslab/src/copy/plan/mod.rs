@@ -139,7 +139,7 @@ impl Geometry {
         if times <= 1.0 {
             return plan(direct, "each source chunk is decoded once".into());
         }
-        let again = format!("each source chunk is decoded {} times", text::rounded(times));
+        let again = format!("each source chunk is decoded {} times", text::format_decimal(times));
         let Some((reach, room)) = self.temporary else {
             return plan(direct, format!("{again}: there is no place for a temporary array"));
         };
@@ -147,7 +147,8 @@ impl Geometry {
             return plan(direct, format!("{again}: there is no room on the disk for a temporary array"));
         }
         let through = |chunks: Vec<Dims>| {
-            let arrays: Vec<Side> = chunks.into_iter().map(|chunk| Side::temporary(chunk, reach)).collect();
+            let arrays: Vec<Side> =
+                chunks.into_iter().map(|chunk| Side::temporary_side(chunk, reach)).collect();
             let (first, last) = (std::slice::from_ref(&self.source), std::slice::from_ref(&self.target));
             let sides = [first, &arrays, last].concat();
             sides.windows(2).map(|pair| self.pass(&pair[0], &pair[1])).collect::<Vec<Pass>>()
@@ -176,7 +177,7 @@ impl Geometry {
     }
 
     /// The best plan with one pass.
-    pub(crate) fn direct(&self) -> CopyPlan {
+    pub(crate) fn one_pass_plan(&self) -> CopyPlan {
         Geometry { temporary: None, ..self.clone() }.plan()
     }
 
@@ -237,7 +238,7 @@ impl Geometry {
         };
         let axes: Vec<Axis> = (0..self.shape.len()).map(axis).collect();
         let small = search::search(&axes, budget / self.element.max(1));
-        let block = self.lengthened(&small, budget, in_parts.then_some(&target.object));
+        let block = self.lengthen_blocks(&small, budget, in_parts.then_some(&target.object));
         self.pass_of(source, target, (threads, at_hand), (block, small), in_parts)
     }
 
@@ -335,7 +336,7 @@ impl Geometry {
     }
 
     /// Lengthens blocks as long as this makes the copy faster. `object`: lengths must divide this.
-    fn lengthened(&self, small: &Dims, budget: u64, object: Option<&Dims>) -> Dims {
+    fn lengthen_blocks(&self, small: &Dims, budget: u64, object: Option<&Dims>) -> Dims {
         let mut block = small.clone();
         for axis in 0..block.len() {
             let enough = budget.min(self.enough) / self.bytes(&block).max(1);
@@ -358,7 +359,7 @@ impl Geometry {
 
 impl Side {
     /// A temporary array with chunks of this shape.
-    fn temporary(chunk: Dims, reach: Reach) -> Side {
+    fn temporary_side(chunk: Dims, reach: Reach) -> Side {
         Side {
             offset: Dims::from_elem(0, chunk.len()),
             object: chunk.clone(),

@@ -30,13 +30,13 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     /// Their plan in our terms, with counts and costs by our rules.
-    fn theirs(&self) -> Vec<Pass> {
+    fn rechunker_passes(&self) -> Vec<Pass> {
         let [read, between, write] = &self.theirs;
         let (source, target) = (&self.geometry.source, &self.geometry.target);
         if read == between && between == write {
             return vec![self.pass(source, target, read)];
         }
-        let temporary = Side::temporary(between.clone(), Reach::NEAR);
+        let temporary = Side::temporary_side(between.clone(), Reach::NEAR);
         vec![self.pass(source, &temporary, read), self.pass(&temporary, target, write)]
     }
 
@@ -47,7 +47,7 @@ impl Case {
 }
 
 /// Bytes decoded, written to and read from temporary arrays, as multiples of the array's bytes.
-fn moved(passes: &[Pass]) -> f64 {
+fn moved_bytes(passes: &[Pass]) -> f64 {
     passes.iter().map(Pass::times).sum::<f64>() + (passes.len() - 1) as f64
 }
 
@@ -58,7 +58,7 @@ fn at_equal_memory_no_plan_of_rechunker_is_faster() {
     let (mut faster, mut less) = (0, 0);
     let cases = cases();
     for case in &cases {
-        let theirs = case.theirs();
+        let theirs = case.rechunker_passes();
         let memory = theirs.iter().map(|pass| pass.memory).fold(case.geometry.memory, u64::max);
         let ours = Geometry { memory, ..case.geometry.clone() }.plan();
         let what = format!(
@@ -66,10 +66,10 @@ fn at_equal_memory_no_plan_of_rechunker_is_faster() {
             case.geometry.shape.as_slice(),
             case.geometry.source.chunk.as_slice(),
             case.geometry.target.chunk.as_slice(),
-            moved(&ours.passes),
+            moved_bytes(&ours.passes),
             ours.passes.len(),
             ours.seconds(),
-            moved(&theirs),
+            moved_bytes(&theirs),
             theirs.len(),
             seconds(&theirs),
         );
@@ -78,7 +78,7 @@ fn at_equal_memory_no_plan_of_rechunker_is_faster() {
         let most = seconds(&theirs) * if spares { 1.0 / WORTH_IT } else { 1.01 };
         assert!(ours.seconds() <= most, "{what}");
         faster += usize::from(ours.seconds() < 0.9 * seconds(&theirs));
-        less += usize::from(moved(&ours.passes) < 0.99 * moved(&theirs));
+        less += usize::from(moved_bytes(&ours.passes) < 0.99 * moved_bytes(&theirs));
         println!("{what}");
     }
     println!("of {}: {faster} are at least a tenth faster, {less} move less", cases.len());

@@ -80,8 +80,8 @@ fn combine(found: &[Combined], lengths: &[Length], room: u64) -> Vec<Combined> {
         return found.iter().map(|combined| combined.with(length)).collect();
     }
     let many = found.len().saturating_mul(lengths.len()) > MOST;
-    let thinned: Vec<&Combined> = thin(found, many, |combined| combined.pieces as f64);
-    let lengths: Vec<&Length> = thin(lengths, many, |length| length.pieces as f64);
+    let thinned: Vec<&Combined> = thin_out(found, many, |combined| combined.pieces as f64);
+    let lengths: Vec<&Length> = thin_out(lengths, many, |length| length.pieces as f64);
     let mut all: Vec<Combined> = Vec::new();
     for (n, combined) in thinned.iter().enumerate() {
         for (k, length) in lengths.iter().enumerate() {
@@ -102,7 +102,7 @@ fn combine(found: &[Combined], lengths: &[Length], room: u64) -> Vec<Combined> {
 }
 
 /// Thins out a long list, keeping the first and the last.
-fn thin<T>(all: &[T], many: bool, value: impl Fn(&T) -> f64) -> Vec<&T> {
+fn thin_out<T>(all: &[T], many: bool, value: impl Fn(&T) -> f64) -> Vec<&T> {
     let mut last = f64::INFINITY;
     let keep = |(n, one): &(usize, &T)| {
         let kept = !many || n + 1 == all.len() || value(one) < last * 0.99;

@@ -44,7 +44,7 @@ fn directly_maps_are_decoded_as_often_as_memory_makes_it_necessary() {
     // Two threads each have a chunk of 4 MiB at hand, encoded and decoded. The rest holds target
     // chunks of 512 KiB, from a grid of 64 × 64: 480 chunks are 7 rows, 96 chunks are 1.5 rows.
     for (memory, times) in [(256, 10), (64, 44), (2048 + 16, 1), (1024 + 16, 2)] {
-        let plan = maps(memory * MIB).direct();
+        let plan = maps(memory * MIB).one_pass_plan();
         let [pass] = &plan.passes[..] else { panic!() };
         assert_eq!((pass.chunks, pass.decoded), (512, 512 * times), "{plan}");
         assert!(pass.memory <= memory * MIB && plan.memory() == pass.memory);
@@ -61,7 +61,7 @@ fn a_temporary_array_is_taken_where_it_saves_time() {
         // Each source chunk is decoded once, and each temporary chunk is read once.
         assert!(plan.passes.iter().all(|pass| pass.times() == 1.0), "{plan}");
         let two = plan.passes.windows(2).all(|pair| pair[0].target_chunk == pair[1].source_chunk);
-        assert!(two && plan.seconds() < maps(memory * MIB).direct().seconds() * WORTH_IT);
+        assert!(two && plan.seconds() < maps(memory * MIB).one_pass_plan().seconds() * WORTH_IT);
     }
     // Decoding twice is faster than writing and reading a temporary array.
     let plan = maps(1100 * MIB).plan();
@@ -95,7 +95,7 @@ fn shards_are_written_whole_or_in_parts_that_divide_them() {
             enough: ENOUGH,
             ..geometry(&[100, 100], side(&[10, 10], None), target, memory)
         };
-        geometry.direct().passes.remove(0)
+        geometry.one_pass_plan().passes.remove(0)
     };
     // The chunks at hand take 200 bytes, and the index takes 32 bytes per inner chunk.
     let at_hand = 200 + 100 * 32;
@@ -110,7 +110,7 @@ fn shards_are_written_whole_or_in_parts_that_divide_them() {
     // Elements outside the array take no memory.
     let target = side(&[5, 10], Some(&[1 << 20, 1000]));
     let wide = Geometry { element: 1, ..geometry(&[100, 100], side(&[10, 10], None), target, 1 << 40) };
-    assert_eq!(wide.direct().passes[0].block, [100, 100]);
+    assert_eq!(wide.one_pass_plan().passes[0].block, [100, 100]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn equal_grids_take_many_chunks_at_once() {
 fn small_blocks_are_one_object_where_grids_agree() {
     let small = |shape: &[u64], source: &[u64], target: &[u64]| {
         let geometry = geometry(shape, side(source, None), side(target, None), 1 << 22);
-        geometry.direct().passes[0].small.clone()
+        geometry.one_pass_plan().passes[0].small.clone()
     };
     assert_eq!(small(&[1 << 62], &[1], &[1]), [1]);
     assert_eq!(small(&[2; 64], &[1; 64], &[1; 64]), [1; 64]);
@@ -191,7 +191,7 @@ proptest! {
             ..geometry(&shape, side(&source, None), side(&chunk, Some(&shard)), memory)
         };
         let plan = geometry.plan();
-        let least = Geometry { memory: 0, ..geometry.clone() }.direct().memory();
+        let least = Geometry { memory: 0, ..geometry.clone() }.one_pass_plan().memory();
         prop_assert!(plan.memory() <= memory.max(2 * least), "{}", plan);
         for pass in &plan.passes {
             let mut decoded = 1;

@@ -53,7 +53,7 @@ impl Display for Pass {
         match self.decoded == self.chunks {
             true => writeln!(f, "\n  decodes  {} chunks once", self.chunks)?,
             false => {
-                let times = rounded(self.times());
+                let times = format_decimal(self.times());
                 writeln!(
                     f,
                     "\n  decodes  {} chunks {times} times on average: {}",
@@ -67,7 +67,7 @@ impl Display for Pass {
 }
 
 /// Formats a number with one decimal, without a trailing ".0".
-pub(super) fn rounded(number: f64) -> String {
+pub(super) fn format_decimal(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }

@@ -143,11 +143,11 @@ fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
             Ok(Text(text)) => match text.strip_prefix("base64:") {
                 Some(encoded) => match zarr::from_base64(encoded) {
                     Some(bytes) => refs.inline(key, &bytes),
-                    None => refs.odd(key, json, "what follows 'base64:' is not base 64"),
+                    None => refs.add_malformed(key, json, "what follows 'base64:' is not base 64"),
                 },
                 None => refs.inline(key, text.as_bytes()),
             },
-            Err(error) => refs.odd(key, json, &error.to_string()),
+            Err(error) => refs.add_malformed(key, json, &error.to_string()),
         },
         // Metadata as JSON instead of text.
         Some(b'{') => refs.inline(key, json.as_bytes()),
@@ -155,17 +155,17 @@ fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
             Ok((Text(url), offset, len)) => refs.target(key, &url, Some((offset, len))),
             Err(_) => match serde_json::from_str::<(Text<'_>,)>(json) {
                 Ok((Text(url),)) => refs.target(key, &url, None),
-                Err(_) => refs.odd(key, json, "expected [url] or [url, offset, length]"),
+                Err(_) => refs.add_malformed(key, json, "expected [url] or [url, offset, length]"),
             },
         },
-        _ => refs.odd(key, json, "expected text, an object, [url] or [url, offset, length]"),
+        _ => refs.add_malformed(key, json, "expected text, an object, [url] or [url, offset, length]"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::refs::Ref;
-    use super::super::template::shown;
+    use super::super::template::excerpt;
     use super::*;
 
     fn some(text: &str) -> Refs {
@@ -261,7 +261,7 @@ mod tests {
             (&deep, ""),
         ] {
             let Err(Failure::Wrong(error)) = parse(text.as_bytes()) else { panic!("{text}") };
-            assert!(error.contains(why) && error.len() < 500, "{}: {error}", shown(text));
+            assert!(error.contains(why) && error.len() < 500, "{}: {error}", excerpt(text));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Generates many references by rules: the member `gen` of documents.
 
 use super::refs::Builder;
-use super::template::{Scope, Value, shown};
+use super::template::{Scope, Value, excerpt};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -28,7 +28,7 @@ enum Dimension {
 impl Dimension {
     fn new(json: &Json) -> Result<Dimension, String> {
         let unknown = || {
-            format!("a dimension is {}: expected a list or start, stop and step", shown(&json.to_string()))
+            format!("a dimension is {}: expected a list or start, stop and step", excerpt(&json.to_string()))
         };
         match json {
             Json::Array(values) => {
@@ -88,7 +88,7 @@ pub(super) fn generate(
     let mut left = MOST;
     for generator in generators {
         let mut scope = templates.clone();
-        let within = |why: String| format!("in 'gen', of the keys {:?}: {why}", shown(&generator.key));
+        let within = |why: String| format!("in 'gen', of the keys {:?}: {why}", excerpt(&generator.key));
         let dimensions: Result<Vec<_>, _> = generator
             .dimensions
             .iter()
@@ -127,7 +127,7 @@ impl Generator {
                 Json::String(template) => scope.render(template)?,
                 json => json.to_string(),
             };
-            text.trim().parse::<u64>().map_err(|_| format!("{:?} is no offset and no length", shown(&text)))
+            text.trim().parse::<u64>().map_err(|_| format!("{:?} is no offset and no length", excerpt(&text)))
         };
         let range = match (&self.offset, &self.length) {
             (Some(offset), Some(length)) => Some((number(offset)?, number(length)?)),

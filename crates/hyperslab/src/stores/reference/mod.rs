@@ -45,7 +45,7 @@ use targets::Targets;
 const LARGEST: usize = 4 << 30;
 
 /// Replaces a reached document of references by the store of its references.
-pub(super) fn behind(reached: Reached, options: StoreOptions<'_>) -> Result<Reached> {
+pub(super) fn open_references(reached: Reached, options: StoreOptions<'_>) -> Result<Reached> {
     if options.intent != Intent::Open {
         return Ok(reached);
     }

@@ -16,7 +16,7 @@ const DELTA_TEXTS: [i64; 2] = [6, 7];
 /// The decoded bytes of all pages.
 /// Fails (with text) if a header is damaged, if a dictionary claims more values than bytes, and for
 /// texts in an encoding without a bound.
-pub(super) fn decoded(column: &[u8]) -> Result<u64, &'static str> {
+pub(super) fn decoded_len(column: &[u8]) -> Result<u64, &'static str> {
     let (mut bytes, mut total) = (column, 0u64);
     while !bytes.is_empty() {
         let (header, rest) = Header::read(bytes).ok_or("the header of a page is damaged")?;
@@ -158,7 +158,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::decoded;
+    use super::decoded_len;
 
     /// A data page: a header that claims 300 bytes, and `stored` bytes.
     fn page(stored: u8) -> Vec<u8> {
@@ -182,23 +182,23 @@ mod tests {
 
     #[test]
     fn sizes_of_pages() {
-        assert_eq!(decoded(&[]), Ok(0));
-        assert_eq!(decoded(&[page(5), page(0)].concat()), Ok(600));
-        assert_eq!(decoded(&[dictionary(40), page(5)].concat()), Ok(340));
+        assert_eq!(decoded_len(&[]), Ok(0));
+        assert_eq!(decoded_len(&[page(5), page(0)].concat()), Ok(600));
+        assert_eq!(decoded_len(&[dictionary(40), page(5)].concat()), Ok(340));
         // A page of 2 GB.
         let large = [0x15, 0, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0, 0];
-        assert_eq!(decoded(&large), Ok(i32::MAX as u64));
+        assert_eq!(decoded_len(&large), Ok(i32::MAX as u64));
     }
 
     #[test]
     fn damaged_headers() {
-        assert!(decoded(&dictionary(41)).is_err());
+        assert!(decoded_len(&dictionary(41)).is_err());
         let mut delta = page(5);
         delta[11] = 14;
-        assert!(decoded(&delta).unwrap_err().contains("DELTA_BYTE_ARRAY"));
+        assert!(decoded_len(&delta).unwrap_err().contains("DELTA_BYTE_ARRAY"));
         let whole = page(5);
         for end in 1..whole.len() {
-            assert!(decoded(&whole[..end]).is_err(), "{end}");
+            assert!(decoded_len(&whole[..end]).is_err(), "{end}");
         }
         for bad in [
             // A negative size; a repeated size; text as a size; no sizes.
@@ -210,7 +210,7 @@ mod tests {
             &[0x9c; 60],
             &[0xff; 60],
         ] {
-            assert!(decoded(bad).is_err(), "{bad:?}");
+            assert!(decoded_len(bad).is_err(), "{bad:?}");
         }
     }
 }

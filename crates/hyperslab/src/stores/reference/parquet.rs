@@ -164,7 +164,7 @@ fn columns(file: Bytes, most: usize) -> Result<Columns, Fault> {
                 return Err(format!("its column '{name}' has lists or members").into());
             }
             bytes = bytes
-                .checked_sub(decoded(&file, column)?)
+                .checked_sub(decoded_column_len(&file, column)?)
                 .ok_or_else(|| format!("its columns are more than {LARGEST} bytes"))?;
             into.read(
                 &name,
@@ -180,11 +180,11 @@ fn columns(file: Bytes, most: usize) -> Result<Columns, Fault> {
 }
 
 /// The decoded bytes of a column's pages.
-fn decoded(file: &[u8], column: &ColumnChunkMetaData) -> Result<u64, Fault> {
+fn decoded_column_len(file: &[u8], column: &ColumnChunkMetaData) -> Result<u64, Fault> {
     let (start, len) = column.byte_range();
     let range = usize::try_from(start).ok().zip(usize::try_from(start.saturating_add(len)).ok());
     let pages = range.and_then(|(start, end)| file.get(start..end));
-    let decoded = pages.map_or(Err("it ends before its columns"), pages::decoded);
+    let decoded = pages.map_or(Err("it ends before its columns"), pages::decoded_len);
     Ok(decoded.map_err(|why| why.to_owned())?)
 }
 
@@ -221,23 +221,23 @@ impl Column<'_> {
         let mut push = |value: Value| self.push(name, value, memory);
         let kind = match column {
             ColumnReader::ByteArrayColumnReader(reader) => {
-                return each(reader, name, rows, required, &mut |text| {
+                return for_each_value(reader, name, rows, required, &mut |text| {
                     push(text.map_or(Value::Null, Value::Text))
                 });
             }
             ColumnReader::Int64ColumnReader(reader) => {
-                return each(reader, name, rows, required, &mut |number| {
+                return for_each_value(reader, name, rows, required, &mut |number| {
                     push(number.map_or(Value::Null, Value::Number))
                 });
             }
             ColumnReader::Int32ColumnReader(reader) => {
-                return each(reader, name, rows, required, &mut |number| {
+                return for_each_value(reader, name, rows, required, &mut |number| {
                     push(number.map_or(Value::Null, |number| Value::Number(number.into())))
                 });
             }
             // pandas writes a column of only NaN like this.
             ColumnReader::DoubleColumnReader(reader) => {
-                return each(reader, name, rows, required, &mut |number| {
+                return for_each_value(reader, name, rows, required, &mut |number| {
                     push(number.filter(|n| !n.is_nan()).map_or(Value::Null, |n| Value::Number(n as i64)))
                 });
             }
@@ -268,7 +268,7 @@ impl Column<'_> {
 }
 
 /// Calls `take` with the value of each row; `None` for null.
-fn each<T: DataType>(
+fn for_each_value<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     name: &str,
     rows: usize,

@@ -12,7 +12,7 @@
 
 use super::parquet;
 use super::refs::{Odd, Ref};
-use super::template::shown;
+use super::template::excerpt;
 use ::parquet::data_type::ByteArray;
 use bytes::Bytes;
 use hyperslab_codec::room;
@@ -47,7 +47,7 @@ type File = (usize, u64);
 /// The contents of one file.
 #[derive(Debug)]
 struct Record {
-    rows: Vec<Row>,
+    rows: Vec<ChunkReference>,
     /// The bytes of rows. Rows may share them.
     raw: Vec<ByteArray>,
     /// The text of rows that name no object, and the reason.
@@ -56,7 +56,7 @@ struct Record {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct ChunkReference {
     target: u32,
     /// For [`RAW`] or [`ODD`]: the index in [`Record::raw`] or [`Record::odd`].
     offset: u64,
@@ -65,7 +65,7 @@ struct Row {
 
 /// The cached files, and when each was last used.
 #[derive(Debug, Default)]
-struct Kept {
+struct RecordCache {
     files: HashMap<File, (Arc<Record>, u64)>,
     memory: usize,
     turn: u64,
@@ -98,7 +98,7 @@ pub(super) struct Records {
     /// The arrays, sorted by name.
     arrays: Vec<Array>,
     /// Gated.
-    kept: Mutex<Kept>,
+    cache: Mutex<RecordCache>,
     /// Gated.
     urls: RwLock<Urls>,
 }
@@ -137,7 +137,7 @@ impl Records {
         arrays.sort_by(|one, other| one.name.cmp(&other.name));
         let (kept, urls) = (Mutex::default(), RwLock::default());
         let prefix = prefix.trim_matches('/').to_owned();
-        Ok(Some(Records { store, url, prefix, rows, documents, arrays, kept, urls }))
+        Ok(Some(Records { store, url, prefix, rows, documents, arrays, cache: kept, urls }))
     }
 
     /// The reference under a key.
@@ -160,17 +160,17 @@ impl Records {
         };
         let row = usize::try_from(chunk % self.rows).unwrap_or(usize::MAX);
         Ok(match record.rows.get(row) {
-            None | Some(Row { target: NONE, .. }) => None,
-            Some(Row { target: RAW, offset, .. }) => {
+            None | Some(ChunkReference { target: NONE, .. }) => None,
+            Some(ChunkReference { target: RAW, offset, .. }) => {
                 let bytes = record.raw.get(*offset as usize);
                 bytes.map(|bytes| Ref::Inline(Cow::Owned(bytes.data().to_vec())))
             }
-            Some(Row { target: ODD, offset, .. }) => record
+            Some(ChunkReference { target: ODD, offset, .. }) => record
                 .odd
                 .get(*offset as usize)
                 .map(|(text, why)| Ref::Odd(Odd { text: Cow::Owned(text.clone()), why: Cow::Borrowed(why) })),
-            Some(Row { target, offset: 0, len: 0 }) => Some(Ref::Whole(*target)),
-            Some(Row { target, offset, len }) => Some(Ref::Part(*target, *offset, *len)),
+            Some(ChunkReference { target, offset: 0, len: 0 }) => Some(Ref::Whole(*target)),
+            Some(ChunkReference { target, offset, len }) => Some(Ref::Part(*target, *offset, *len)),
         })
     }
 
@@ -261,7 +261,7 @@ impl Records {
     }
 
     fn kept_file(&self, file: File) -> Option<Arc<Record>> {
-        let mut kept = self.kept.lock();
+        let mut kept = self.cache.lock();
         kept.turn += 1;
         let turn = kept.turn;
         let (record, used) = kept.files.get_mut(&file)?;
@@ -274,7 +274,7 @@ impl Records {
         let read = self.read(files)?;
         // Freed after the lock is released.
         let mut gone = Vec::new();
-        let mut kept = self.kept.lock();
+        let mut kept = self.cache.lock();
         for (file, record) in read {
             kept.turn += 1;
             let turn = kept.turn;
@@ -314,7 +314,7 @@ impl Records {
             bytes.resize_with(n, || Ok(None));
             bytes.push(opened.and_then(|opened| {
                 opened
-                    .map(|opened| whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url))
+                    .map(|opened| read_whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url))
                     .transpose()
             }));
         });
@@ -343,24 +343,26 @@ impl Records {
         let count = columns.path.len().max(columns.raw.len());
         let (mut rows, mut odd) = (Vec::new(), Vec::new());
         rows.try_reserve_exact(count).map_err(|_| format!("there is no memory for {count} rows"))?;
-        let mut memory = size_of::<Record>() + count * size_of::<Row>();
+        let mut memory = size_of::<Record>() + count * size_of::<ChunkReference>();
         for n in 0..count {
-            let mut row = Row { target: NONE, offset: 0, len: 0 };
+            let mut row = ChunkReference { target: NONE, offset: 0, len: 0 };
             if let Some(number) = columns.raw.number(n) {
-                row = Row { target: RAW, offset: number.into(), len: 0 };
+                row = ChunkReference { target: RAW, offset: number.into(), len: 0 };
             } else if let Some(path) = columns.path.get(n) {
                 let at = |column: &[i64]| column.get(n).copied().unwrap_or_default();
                 let (offset, len) = (at(&columns.offset), at(&columns.size));
                 match reference(path, offset, len) {
-                    Ok((url, offset, len)) => row = Row { target: self.number_of(url)?, offset, len },
+                    Ok((url, offset, len)) => {
+                        row = ChunkReference { target: self.number_of(url)?, offset, len }
+                    }
                     Err(why) => {
                         let text = String::from_utf8_lossy(path.data());
-                        let text = format!("{len} bytes at {offset} of '{}'", shown(&text));
+                        let text = format!("{len} bytes at {offset} of '{}'", excerpt(&text));
                         memory += text.len() + 64;
                         if memory > parquet::MOST_MEMORY {
                             return Err(parquet::too_much());
                         }
-                        row = Row { target: ODD, offset: odd.len() as u64, len: 0 };
+                        row = ChunkReference { target: ODD, offset: odd.len() as u64, len: 0 };
                         odd.push((text, why));
                     }
                 }
@@ -421,7 +423,7 @@ fn reference(path: &ByteArray, offset: i64, len: i64) -> std::result::Result<(&s
 }
 
 /// Reads all bytes of an open object, but at most one more than [`LARGEST`].
-fn whole(opened: &dyn hyperslab_store::Opened, key: &str, url: &str) -> Result<Vec<u8>> {
+fn read_whole(opened: &dyn hyperslab_store::Opened, key: &str, url: &str) -> Result<Vec<u8>> {
     let size = usize::try_from(opened.size()).unwrap_or(usize::MAX).min(LARGEST + 1);
     let mut bytes = room::zeros(size).ok_or_else(|| no_memory(key, url))?;
     opened.read_ranges(&mut [hyperslab_store::RangeRead { offset: 0, buf: &mut bytes }])?;

@@ -3,7 +3,7 @@
 //! All keys are in one text, one after the other, and so are the bytes from the document. Each URL
 //! is stored once. Entries are sorted by key, so the keys with a prefix form a range.
 
-use super::template::shown;
+use super::template::excerpt;
 use hyperslab_store::{Key, waiting};
 use hyperslab_zarr as zarr;
 use std::borrow::Cow;
@@ -56,7 +56,7 @@ impl Span {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct KeyReference {
     key: Span,
     target: u32,
     offset: u64,
@@ -70,24 +70,24 @@ pub(super) struct Refs {
     urls: String,
     inline: Vec<u8>,
     targets: Vec<Span>,
-    entries: Vec<Entry>,
+    entries: Vec<KeyReference>,
 }
 
 impl Refs {
-    fn key_of(&self, entry: &Entry) -> &str {
+    fn key_of(&self, entry: &KeyReference) -> &str {
         self.keys.get(entry.key.range()).unwrap_or_default()
     }
 
-    fn inlined(&self, start: u64, len: u64) -> &[u8] {
+    fn inline_bytes(&self, start: u64, len: u64) -> &[u8] {
         let (start, len) = (start as usize, len as usize);
         self.inline.get(start..start.saturating_add(len)).unwrap_or_default()
     }
 
-    fn value_of(&self, entry: &Entry) -> Ref<'_> {
+    fn value_of(&self, entry: &KeyReference) -> Ref<'_> {
         match (entry.target, entry.len) {
-            (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inlined(entry.offset, len))),
+            (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inline_bytes(entry.offset, len))),
             (ODD, len) => {
-                let told = std::str::from_utf8(self.inlined(entry.offset, len)).unwrap_or_default();
+                let told = std::str::from_utf8(self.inline_bytes(entry.offset, len)).unwrap_or_default();
                 let (text, why) = told.split_once('\0').unwrap_or((told, ""));
                 Ref::Odd(Odd { text: text.into(), why: why.into() })
             }
@@ -123,7 +123,7 @@ impl Refs {
     /// Adds the chunks of scalars whose keys end with a slash.
     /// VirtualiZarr calls the chunk of `s` `s/` instead of `s/0`. Below anything but a scalar, no
     /// store has such a key.
-    fn add_scalars(&mut self, mut scalars: Vec<Entry>) {
+    fn add_scalars(&mut self, mut scalars: Vec<KeyReference>) {
         scalars.retain(|entry| match self.get(&format!("{}/.zarray", self.key_of(entry))) {
             Some(Ref::Inline(text)) => zarr::Json::parse(&text).is_ok_and(|array| {
                 array.get("shape").and_then(zarr::Json::as_array).is_some_and(<[_]>::is_empty)
@@ -142,7 +142,7 @@ impl Refs {
             self.entries.push(entry);
         }
         let mut entries = std::mem::take(&mut self.entries);
-        let ordered = |a: &Entry, b: &Entry| self.key_of(a).cmp(self.key_of(b));
+        let ordered = |a: &KeyReference, b: &KeyReference| self.key_of(a).cmp(self.key_of(b));
         entries.sort_by(ordered);
         entries.dedup_by(|later, kept| ordered(later, kept).is_eq());
         self.entries = entries;
@@ -155,7 +155,7 @@ impl Refs {
             + self.urls.capacity()
             + self.inline.capacity()
             + self.targets.capacity() * size_of::<Span>()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<KeyReference>()
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) struct Builder {
     /// Targets by URL.
     numbers: HashMap<Box<str>, u32>,
     /// Entries whose keys end with a slash. The keys here have no slash.
-    scalars: Vec<Entry>,
+    scalars: Vec<KeyReference>,
     /// `true`: the user asked to stop.
     stopped: bool,
 }
@@ -183,15 +183,15 @@ impl Builder {
     }
 
     /// Adds malformed text under a key, with the reason. Readers of the key get the error.
-    pub(super) fn odd(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
-        let (start, len) = self.told(text, why);
+    pub(super) fn add_malformed(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
+        let (start, len) = self.store_malformed(text, why);
         self.put(key, ODD, start, len)
     }
 
     /// Stores the text and the reason of a malformed reference.
-    fn told(&mut self, text: &str, why: &str) -> (u64, u64) {
+    fn store_malformed(&mut self, text: &str, why: &str) -> (u64, u64) {
         let start = self.refs.inline.len();
-        for part in [shown(text), "\0", why] {
+        for part in [excerpt(text), "\0", why] {
             self.refs.inline.extend_from_slice(part.as_bytes());
         }
         (start as u64, (self.refs.inline.len() - start) as u64)
@@ -203,7 +203,7 @@ impl Builder {
             && offset.checked_add(len).is_none_or(|end| end >> 63 != 0)
         {
             let why = "its offset and length are together more than 2⁶³ - 1";
-            return self.odd(key, &format!("{len} bytes at {offset}"), why);
+            return self.add_malformed(key, &format!("{len} bytes at {offset}"), why);
         }
         let target = self.number(text)?;
         let (offset, len) = range.unwrap_or((0, WHOLE));
@@ -243,7 +243,7 @@ impl Builder {
         let span = Span { start: self.refs.keys.len(), len: short(name)? };
         self.refs.keys.push_str(name);
         let entries = if is_scalar { &mut self.scalars } else { &mut self.refs.entries };
-        entries.push(Entry { key: span, target, offset, len });
+        entries.push(KeyReference { key: span, target, offset, len });
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl Builder {
             let new = match change(url) {
                 Ok(new) => new,
                 Err(why) => {
-                    odd.insert(number, self.told(url, &why));
+                    odd.insert(number, self.store_malformed(url, &why));
                     String::new()
                 }
             };
@@ -301,7 +301,7 @@ impl Builder {
     pub(super) fn finish(self) -> Refs {
         let mut refs = self.refs;
         let mut entries = std::mem::take(&mut refs.entries);
-        let ordered = |a: &Entry, b: &Entry| refs.key_of(a).cmp(refs.key_of(b));
+        let ordered = |a: &KeyReference, b: &KeyReference| refs.key_of(a).cmp(refs.key_of(b));
         entries.reverse();
         entries.sort_by(ordered);
         entries.dedup_by(|later, kept| ordered(later, kept).is_eq());

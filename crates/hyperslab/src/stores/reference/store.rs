@@ -2,7 +2,7 @@
 
 use super::refs::{Odd, Ref};
 use super::source::Source;
-use super::targets::{Found, NotFound, Targets, told};
+use super::targets::{Found, NotFound, Targets, redact_url};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
     Begun, BrokenReference, Cost, EachOpened, Entry, Facts, Further, HeldObject, Key, Lent, Many, Next,
@@ -53,13 +53,13 @@ impl ReferenceStore {
     /// Makes the store of the references of a document or folder at `url`.
     pub(super) fn new(url: String, refs: Source, targets: Targets) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
-        let far = refs.some_url().and_then(|url| targets.like(&url));
+        let far = refs.some_url().and_then(|url| targets.similar_store(&url));
         let far = far.filter(|store| store.facts().waits || store.cost().prefers_rounds());
         ReferenceStore { url, refs, targets, far, number: STORES.fetch_add(1, Ordering::Relaxed) }
     }
 
-    fn broken(&self, wanted: Wanted<'_>, why: Unread) -> StoreError {
-        let target = told(&self.refs.url(wanted.target));
+    fn broken_reference(&self, wanted: Wanted<'_>, why: Unread) -> StoreError {
+        let target = redact_url(&self.refs.url(wanted.target));
         let (key, url) = (wanted.key.to_owned(), self.url.clone());
         StoreError::Reference(Box::new(BrokenReference::new(key, url, target, wanted.range, why)))
     }
@@ -78,16 +78,18 @@ impl ReferenceStore {
 
     fn find(&self, wanted: Wanted<'_>) -> Result<Found<'_>> {
         self.targets.find(wanted.target, &self.refs.url(wanted.target)).map_err(|error| match error {
-            NotFound::Unread(why) => self.broken(wanted, why),
-            NotFound::Store(error) => self.explained(wanted, error),
+            NotFound::Unread(why) => self.broken_reference(wanted, why),
+            NotFound::Store(error) => self.explain_error(wanted, error),
         })
     }
 
     /// Turns an error about a target into an error about the reference, if that says more.
-    fn explained(&self, wanted: Wanted<'_>, error: StoreError) -> StoreError {
+    fn explain_error(&self, wanted: Wanted<'_>, error: StoreError) -> StoreError {
         let (key, url) = (wanted.key.to_owned(), self.url.clone());
         match (error, wanted.range) {
-            (StoreError::OutOfRange { size, .. }, Some(_)) => self.broken(wanted, Unread::Short(size)),
+            (StoreError::OutOfRange { size, .. }, Some(_)) => {
+                self.broken_reference(wanted, Unread::Short(size))
+            }
             (StoreError::OutOfRange { offset, len, size, .. }, None) => {
                 StoreError::OutOfRange { key, url, offset, len, size }
             }
@@ -96,7 +98,7 @@ impl ReferenceStore {
             }
             (StoreError::TooLarge { limit, .. }, _) => StoreError::TooLarge { key, url, limit },
             (error @ StoreError::InvalidKey { .. }, _) => {
-                self.broken(wanted, Unread::Unreachable(error.to_string()))
+                self.broken_reference(wanted, Unread::Unreachable(error.to_string()))
             }
             (error, _) => error,
         }
@@ -163,12 +165,12 @@ impl ReferenceStore {
         };
         let found = self.find(wanted)?;
         let (store, key) = found.parts();
-        let read = shifted(offset, ranges, |ranges| match stamped {
+        let read = read_shifted(offset, ranges, |ranges| match stamped {
             true => store.read_ranges_stamped(Key::new(key)?, size, ranges),
             false => Ok((store.read_ranges(Key::new(key)?, size, ranges)?, None)),
         });
-        match read.map_err(|error| self.explained(wanted, error))? {
-            (false, _) => Err(self.broken(wanted, Unread::Missing)),
+        match read.map_err(|error| self.explain_error(wanted, error))? {
+            (false, _) => Err(self.broken_reference(wanted, Unread::Missing)),
             (true, stamp) => Ok((true, stamp_of(stamp, wanted.range))),
         }
     }
@@ -184,13 +186,13 @@ impl ReferenceStore {
         size: Option<u64>,
         opened: Result<Option<Box<dyn Opened + 's>>>,
     ) -> Result<Box<dyn Opened + 's>> {
-        let Some(opened) = opened.map_err(|error| self.explained(wanted, error))? else {
-            return Err(self.broken(wanted, Unread::Missing));
+        let Some(opened) = opened.map_err(|error| self.explain_error(wanted, error))? else {
+            return Err(self.broken_reference(wanted, Unread::Missing));
         };
         let all = opened.size();
         let (offset, len) = wanted.range.unwrap_or((0, all));
         if offset.saturating_add(len) > all {
-            return Err(self.broken(wanted, Unread::Short(all)));
+            return Err(self.broken_reference(wanted, Unread::Short(all)));
         }
         self.check_size(wanted.key, size, len)?;
         let (key, range) = (wanted.key.to_owned(), wanted.range);
@@ -221,7 +223,7 @@ fn stamp_of(stamp: Option<Stamp>, range: Option<(u64, u64)>) -> Option<Stamp> {
 }
 
 /// Calls `read` with ranges moved up by `by` bytes. The caller has checked for overflow.
-fn shifted<R>(by: u64, ranges: &mut [RangeRead<'_>], read: impl FnOnce(&mut [RangeRead<'_>]) -> R) -> R {
+fn read_shifted<R>(by: u64, ranges: &mut [RangeRead<'_>], read: impl FnOnce(&mut [RangeRead<'_>]) -> R) -> R {
     ranges.iter_mut().for_each(|range| range.offset = range.offset.wrapping_add(by));
     let answer = read(ranges);
     ranges.iter_mut().for_each(|range| range.offset = range.offset.wrapping_sub(by));
@@ -295,8 +297,8 @@ impl Opened for OpenPart<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         self.store.check_ranges(&self.key, self.size, ranges)?;
         let wanted = Wanted { key: &self.key, target: self.target, range: self.range };
-        let read = shifted(self.offset(), ranges, |ranges| self.opened.read_ranges(ranges));
-        read.map_err(|error| self.store.explained(wanted, error))
+        let read = read_shifted(self.offset(), ranges, |ranges| self.opened.read_ranges(ranges));
+        read.map_err(|error| self.store.explain_error(wanted, error))
     }
 
     fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
@@ -330,7 +332,7 @@ impl Opened for OpenPart<'_> {
 /// A held object in use. It stays open even if it is no longer held for others.
 #[derive(Debug)]
 struct OpenHeld {
-    held: Arc<HeldObject>,
+    object: Arc<HeldObject>,
     size: u64,
     stamp: Option<Stamp>,
     /// The common stamp of all reads so far. Gated.
@@ -343,13 +345,13 @@ impl OpenHeld {
         let (store, key) = &*held;
         let key = Key::new(key)?;
         let (Some(size), stamp) = (store.size(key)?, store.stamp(key)?) else { return Ok(None) };
-        Ok(Some(OpenHeld { held, size, stamp, vouched: Mutex::default() }))
+        Ok(Some(OpenHeld { object: held, size, stamp, vouched: Mutex::default() }))
     }
 }
 
 impl Opened for OpenHeld {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        let (store, key) = &*self.held;
+        let (store, key) = &*self.object;
         let (_, stamp) = store.read_ranges_stamped(Key::new(key)?, None, ranges)?;
         let mut vouched = self.vouched.lock();
         *vouched = Some(stamp.filter(|_| vouched.is_none_or(|before| before == stamp)));
@@ -445,8 +447,8 @@ impl Store for ReferenceStore {
                 let found = self.find(wanted)?;
                 let (store, at) = found.parts();
                 let read = Key::new(at).and_then(|at| store.read_all_stamped(at, buf, limit));
-                let read = read.map_err(|error| self.explained(wanted, error))?;
-                return if read.0 { Ok(read) } else { Err(self.broken(wanted, Unread::Missing)) };
+                let read = read.map_err(|error| self.explain_error(wanted, error))?;
+                return if read.0 { Ok(read) } else { Err(self.broken_reference(wanted, Unread::Missing)) };
             }
         };
         let fits = usize::try_from(size).ok().filter(|size| *size <= limit).ok_or_else(too_large)?;
@@ -472,7 +474,10 @@ impl Store for ReferenceStore {
                 let found = self.find(wanted)?;
                 let (store, at) = found.parts();
                 let size = store.size(Key::new(at)?)?;
-                size.map_or_else(|| Err(self.broken(wanted, Unread::Missing)), |size| Ok(Some(size)))
+                size.map_or_else(
+                    || Err(self.broken_reference(wanted, Unread::Missing)),
+                    |size| Ok(Some(size)),
+                )
             }
         }
     }
@@ -588,7 +593,7 @@ impl Many for ReferenceStore {
                         openings.push(Opening { key, next: found.next });
                     }
                     Err(error) => {
-                        let error = self.explained(found.wanted, error);
+                        let error = self.explain_error(found.wanted, error);
                         put(found.n, Box::new(move || Err(error)));
                     }
                 }

@@ -23,21 +23,24 @@ const FILES: usize = 128;
 
 /// The place of a document.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum DocumentLocation {
     /// A local directory, with links resolved.
     Directory(PathBuf),
     /// A URL without a slash at its end.
     Url(String),
 }
 
-impl Place {
+impl DocumentLocation {
     /// The place of the object `key` in a store.
-    pub(super) fn of(store: &dyn Store, key: &str) -> Place {
+    pub(super) fn of(store: &dyn Store, key: &str) -> DocumentLocation {
         let local = Key::new(key).ok().and_then(|key| store.local_path(Some(key)));
         let directory = local.and_then(|path| std::path::absolute(path).ok()?.parent()?.canonicalize().ok());
         let above = key.rsplit_once('/').map_or("", |(above, _)| above);
         let url = || format!("{}/{above}", store.url().trim_end_matches('/'));
-        directory.map_or_else(|| Place::Url(url().trim_end_matches('/').to_owned()), Place::Directory)
+        directory.map_or_else(
+            || DocumentLocation::Url(url().trim_end_matches('/').to_owned()),
+            DocumentLocation::Directory,
+        )
     }
 }
 
@@ -90,7 +93,7 @@ impl From<StoreError> for NotFound {
 #[derive(Debug)]
 pub(super) struct Targets {
     policy: ExternalFiles,
-    place: Place,
+    place: DocumentLocation,
     /// The document's store and its URL, for targets in the same store.
     own: (Arc<dyn Store>, String),
     /// The options with which the document's server was reached. No other server gets them.
@@ -99,7 +102,7 @@ pub(super) struct Targets {
     remote: Option<Remote>,
     bases: Next,
     /// Open files by target number. Gated.
-    held: Mutex<HashMap<u32, Arc<HeldObject>>>,
+    open_objects: Mutex<HashMap<u32, Arc<HeldObject>>>,
 }
 
 impl Targets {
@@ -111,16 +114,16 @@ impl Targets {
         storage: &[(String, String)],
         remote: Option<&Remote>,
     ) -> Targets {
-        let (policy, place) = (settings::external_files(), Place::of(&*store, key));
+        let (policy, place) = (settings::external_files(), DocumentLocation::of(&*store, key));
         let url = store.url().trim_end_matches('/').to_owned();
         let storage = Storage(storage.to_vec());
         let (own, remote, bases) = ((store, url), remote.cloned(), Next::new());
-        Targets { policy, place, own, storage, remote, bases, held: Mutex::default() }
+        Targets { policy, place, own, storage, remote, bases, open_objects: Mutex::default() }
     }
 
     /// Finds the target with this number and URL.
     pub(super) fn find(&self, number: u32, url: &str) -> Result<Found<'_>, NotFound> {
-        if let Some(held) = self.held.lock().get(&number) {
+        if let Some(held) = self.open_objects.lock().get(&number) {
             return Ok(Found::Held(held.clone()));
         }
         let held =
@@ -144,7 +147,7 @@ impl Targets {
                 }
             };
         let held = Arc::new(held);
-        let mut kept = self.held.lock();
+        let mut kept = self.open_objects.lock();
         let dropped = if kept.len() >= FILES { std::mem::take(&mut *kept) } else { HashMap::new() };
         let replaced = kept.insert(number, held.clone());
         // Release the lock before closing files.
@@ -155,7 +158,7 @@ impl Targets {
 
     /// A store like the targets' stores, if they are distant, to find out what requests cost.
     /// `url`: the URL of a target.
-    pub(super) fn like(&self, url: &str) -> Option<Arc<dyn Store>> {
+    pub(super) fn similar_store(&self, url: &str) -> Option<Arc<dyn Store>> {
         match self.locate(url).and_then(|location| self.check(location)).ok()? {
             Location::Path(_) => None,
             Location::Url(url) => self.reach(&url).ok().map(|(store, _)| store.clone()),
@@ -174,8 +177,8 @@ impl Targets {
         let Some(path) = path else { return Ok(Location::Url(url.to_owned())) };
         match &self.place {
             _ if path.is_absolute() => Ok(Location::Path(path)),
-            Place::Directory(directory) => Ok(Location::Path(directory.join(path))),
-            Place::Url(place) => Ok(Location::Url(joined(place, url))),
+            DocumentLocation::Directory(directory) => Ok(Location::Path(directory.join(path))),
+            DocumentLocation::Url(place) => Ok(Location::Url(join_url(place, url))),
         }
     }
 
@@ -208,11 +211,11 @@ impl Targets {
                     refused(outside)
                 }
             }
-            (Location::Url(url), Place::Url(place)) => {
+            (Location::Url(url), DocumentLocation::Url(place)) => {
                 let inside = url.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
                 if anywhere || inside { Ok(Location::Url(url)) } else { refused(outside) }
             }
-            (url, Place::Directory(_)) => {
+            (url, DocumentLocation::Directory(_)) => {
                 if anywhere {
                     Ok(url)
                 } else {
@@ -233,7 +236,7 @@ impl Targets {
             return Ok((own, key.to_owned()));
         }
         let (location, key) = cut(url).unwrap_or((url, String::new()));
-        let is_own = matches!(&self.place, Place::Url(place) if is_at(place, location));
+        let is_own = matches!(&self.place, DocumentLocation::Url(place) if is_at(place, location));
         let storage = given.unwrap_or(if is_own { self.storage.0.as_slice() } else { &[] });
         let mut next = &self.bases;
         loop {
@@ -264,9 +267,9 @@ fn is_at(url: &str, host: &str) -> bool {
     url.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn is_below(path: &Path, place: &Place) -> bool {
+fn is_below(path: &Path, place: &DocumentLocation) -> bool {
     let climbs = || path.components().any(|part| part == std::path::Component::ParentDir);
-    matches!(place, Place::Directory(directory) if path.starts_with(directory) && !climbs())
+    matches!(place, DocumentLocation::Directory(directory) if path.starts_with(directory) && !climbs())
 }
 
 /// Returns `true` if the error says that nothing exists there.
@@ -275,7 +278,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Resolves a relative URL from a directory. Steps upwards end at the host.
-fn joined(directory: &str, relative: &str) -> String {
+fn join_url(directory: &str, relative: &str) -> String {
     let (scheme, rest) = directory.split_once("://").unwrap_or(("", directory));
     let mut parts: Vec<&str> = rest.split('/').collect();
     for part in relative.split('/') {
@@ -302,7 +305,7 @@ fn cut(url: &str) -> Option<(&str, String)> {
 }
 
 /// A URL for messages: without user, password and signature.
-pub(super) fn told(url: &str) -> String {
+pub(super) fn redact_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let host = if scheme.starts_with("abf") { host } else { host.rsplit('@').next().unwrap_or_default() };
@@ -389,7 +392,7 @@ mod tests {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::named("here"));
             Targets {
                 policy,
-                place: Place::Url("memory://here/x".into()),
+                place: DocumentLocation::Url("memory://here/x".into()),
                 ..Targets::around(store, "x/refs.json", &[], None)
             }
         };
@@ -429,8 +432,8 @@ mod tests {
         ] {
             assert_eq!(cut(url), parts.map(|(base, key)| (base, key.to_owned())), "{url}");
         }
-        assert_eq!(told("https://u:canary@h/a?canary"), "https://h/a");
-        assert_eq!(told("s3://b/a?b"), "s3://b/a?b");
-        assert_eq!(told("abfs://c@account/x"), "abfs://c@account/x");
+        assert_eq!(redact_url("https://u:canary@h/a?canary"), "https://h/a");
+        assert_eq!(redact_url("s3://b/a?b"), "s3://b/a?b");
+        assert_eq!(redact_url("abfs://c@account/x"), "abfs://c@account/x");
     }
 }

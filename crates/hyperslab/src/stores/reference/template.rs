@@ -58,7 +58,7 @@ impl Scope {
 
     /// Renders a template.
     pub(super) fn render(&self, template: &str) -> Result<String, String> {
-        let refused = |why: String| format!("template {:?}: {why}", shown(template));
+        let refused = |why: String| format!("template {:?}: {why}", excerpt(template));
         if template.contains("{%") || template.contains("{#") {
             return Err(refused("statements and comments of Jinja are not supported".into()));
         }
@@ -85,7 +85,7 @@ impl Scope {
 }
 
 /// The start of a text, for messages.
-pub(super) fn shown(text: &str) -> &str {
+pub(super) fn excerpt(text: &str) -> &str {
     text.char_indices().nth(100).map_or(text, |(end, _)| text.get(..end).unwrap_or_default())
 }
 
@@ -105,7 +105,7 @@ impl<'t> Parser<'t> {
         found.is_some()
     }
 
-    fn unexpected(&self) -> String {
+    fn unexpected_token(&self) -> String {
         let next: String = self.rest.trim_start().chars().take(20).collect();
         format!(
             "cannot evaluate {next:?}: only names, whole numbers with + - * // % and calls with texts are supported"
@@ -113,7 +113,7 @@ impl<'t> Parser<'t> {
     }
 
     fn end(&mut self) -> Result<(), String> {
-        if self.take("}}") { Ok(()) } else { Err(self.unexpected()) }
+        if self.take("}}") { Ok(()) } else { Err(self.unexpected_token()) }
     }
 
     fn sum(&mut self) -> Result<Value, String> {
@@ -149,15 +149,15 @@ impl<'t> Parser<'t> {
         if self.depth > DEEPEST {
             return Err(format!("it is nested more than {DEEPEST} deep"));
         }
-        let value = self.nested();
+        let value = self.parse_nested();
         self.depth -= 1;
         value
     }
 
-    fn nested(&mut self) -> Result<Value, String> {
+    fn parse_nested(&mut self) -> Result<Value, String> {
         if self.take("(") {
             let value = self.sum()?;
-            return if self.take(")") { Ok(value) } else { Err(self.unexpected()) };
+            return if self.take(")") { Ok(value) } else { Err(self.unexpected_token()) };
         }
         if self.take("-") {
             return compute(Value::Number(0), '-', self.factor()?);
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         }
         let word = self.word();
         match word.chars().next() {
-            None => Err(self.unexpected()),
+            None => Err(self.unexpected_token()),
             Some('0'..='9') => match word.parse() {
                 Ok(number) => Ok(Value::Number(number)),
                 Err(_) => Err(format!("{word:?} is no whole number of 64 bits")),
@@ -205,11 +205,11 @@ impl<'t> Parser<'t> {
         while !self.take(")") {
             let argument = self.word();
             if argument.is_empty() || !self.take("=") {
-                return Err(self.unexpected());
+                return Err(self.unexpected_token());
             }
             inner.values.insert(argument.to_owned(), self.sum()?);
             if !self.take(",") && !self.rest.starts_with(')') {
-                return Err(self.unexpected());
+                return Err(self.unexpected_token());
             }
         }
         match self.scope.functions.get(name) {
@@ -303,7 +303,7 @@ mod tests {
             (&long, "more than 65536 bytes"),
         ] {
             let error = scope().render(template).unwrap_err();
-            assert!(error.contains(why), "{}: {error}", shown(template));
+            assert!(error.contains(why), "{}: {error}", excerpt(template));
         }
     }
 }

@@ -46,7 +46,7 @@ impl Source {
                         let guess = to_usize(needed.max(*guess));
                         self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
                     }
-                    answer => answer.map_err(|why| self.refused(structure, *address, there, why))?,
+                    answer => answer.map_err(|why| self.parse_error(structure, *address, there, why))?,
                 }
                 place += 1;
             }

@@ -1,12 +1,12 @@
 //! Property tests: heaps of any layout give back their contents and read only the necessary bytes.
 
-use super::fill::Batch;
+use super::fill::IdBatch;
 use super::ids::ids;
-use super::look::{Heap, Limits, look_within};
+use super::inspect::{Heap, Limits, look_within};
 use super::*;
 use crate::testing::{
-    Builder, SIZES, bare, bare_start, collection_of, contiguous, element_within, hard, link_info, mutations,
-    open, structure, the_dataset,
+    Builder, SIZES, bare, bare_start, collection_of, contiguous_message, element_within, hard, link_info,
+    mutations, open, structure, the_dataset,
 };
 use crate::{Sizes, datatype};
 use hyperslab_array::{Index, Memory};
@@ -203,7 +203,7 @@ proptest! {
         }
         // Read in batches that grow one result.
         let items = Items::of(&element);
-        let mut grown = Growing::new(&file, element.size, items.as_ref(), count).unwrap();
+        let mut grown = VlenBuilder::new(&file, element.size, items.as_ref(), count).unwrap();
         for first in (0..count).step_by(40) {
             let (offset, count) = (model.offset + first * stride, (count - first).min(40));
             grown.push(&ids, offset, stride, count, Some(1 + first % 3)).unwrap();
@@ -240,7 +240,7 @@ proptest! {
         }
         let mut values = vec![0xEE; sections.items() as usize * items.size];
         let mut ends = vec![100; count + 1];
-        let batch = Batch {
+        let batch = IdBatch {
             file: &file,
             items: &items,
             ids: &ids,
@@ -250,7 +250,7 @@ proptest! {
             together,
             only_look: false,
         };
-        let looked = Batch { only_look: true, ..batch };
+        let looked = IdBatch { only_look: true, ..batch };
         looked.fill(&sections, &heap, 0, &mut vec![0; count], &mut []).unwrap();
         let left = batch.fill(&sections, &heap, 100, &mut ends[1..], &mut values).unwrap();
         let mut found = Memory::dirty(left * items.size).unwrap();
@@ -299,7 +299,7 @@ proptest! {
             let limits = Limits { cells, items: 5000, collections: 2, most: if together == 0 { 0 } else { 1000 } };
             let sections = look_within(limits, &ids, Some(2));
             let (file, items, threads) = (&file, &items, Some(2));
-            let batch = Batch { file, items, ids: &ids, first: 0, keep: false, threads, together, only_look: true };
+            let batch = IdBatch { file, items, ids: &ids, first: 0, keep: false, threads, together, only_look: true };
             let error = batch.fill(&sections, &sections.heap(), 0, &mut vec![0; count], &mut []).unwrap_err();
             prop_assert!(error.to_string().contains(&name) && error.to_string().contains(&why), "{}", error);
         }
@@ -329,7 +329,7 @@ fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
 /// Number of ranges that are read for these ids, and their bytes.
 fn read_for(file: &File, element: &Element, ids: &[Vec<u8>]) -> (usize, usize) {
     let items = Items::of(element);
-    let mut found = Growing::new(file, element.size, items.as_ref(), ids.len()).unwrap();
+    let mut found = VlenBuilder::new(file, element.size, items.as_ref(), ids.len()).unwrap();
     found.push(&ids.concat(), 0, 16, ids.len(), Some(1)).unwrap();
     let found = taken_apart(&found.finish(Dims::new()), 2);
     assert!(found.iter().all(|cell| cell.as_ref().is_some_and(|cell| cell.len() == 40)));
@@ -503,7 +503,7 @@ fn dataset_of(count: usize, swmr: bool) -> Dataset {
         _ => heap_id(SIZES, TEXTS[n % 3].len(), heap[n / 50 % heap.len()], (n % 50) as u16 + 1),
     });
     let raw = builder.put(&ids.collect::<Vec<u8>>());
-    let mut messages = crate::testing::dataset(&[count as u64], contiguous(raw, count as u64 * 16));
+    let mut messages = crate::testing::dataset(&[count as u64], contiguous_message(raw, count as u64 * 16));
     messages[1] = (datatype::KIND, datatype::vectors::bytes(&Kind::Text.hex(SIZES)));
     let address = builder.header(&messages);
     let root = builder.header(&[link_info(false), hard("d", address)]);

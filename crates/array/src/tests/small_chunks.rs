@@ -25,7 +25,7 @@ fn stored(spec: &Spec, rows: &[&[u8]], places: &[(u64, u8)]) -> (Vec<u8>, Ranges
         }
         object.resize(object.len() + if kind % 8 == 1 { place as usize } else { 0 }, 0xEE);
         let (mut bytes, skipped) = (Vec::new(), u32::from(kind % 8 == 2));
-        layout.encoding().chain().without(skipped).encode(rows[n], &mut bytes, &mut scratch).unwrap();
+        layout.encoding().chain().without_codecs(skipped).encode(rows[n], &mut bytes, &mut scratch).unwrap();
         ranges[n] = Some((object.len() as u64, bytes.len() as u64, skipped));
         object.extend(bytes);
     }

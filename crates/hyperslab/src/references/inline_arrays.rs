@@ -1,7 +1,7 @@
 //! Arrays whose elements are all written into references.
 
 use super::{MOST_INLINED, Refs, base64};
-use crate::copy::{copy_values, specified};
+use crate::copy::{copy_values, zarr_spec};
 use crate::meaning::Variable;
 use crate::{Array, Error, Format, Key, MemoryStore, Result, Store, zarr};
 use hyperslab_array::element_count;
@@ -35,7 +35,7 @@ pub(super) fn references(
     }
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let described =
-        specified(&name, array, variable, Format::ZarrV2, &variable.shape).map_err(|error| match error {
+        zarr_spec(&name, array, variable, Format::ZarrV2, &variable.shape).map_err(|error| match error {
             // The first reason is more helpful.
             Error::Copy { .. } => Error::Copy { array: name.clone(), why: why.to_owned() },
             error => error,

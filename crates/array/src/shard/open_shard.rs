@@ -64,7 +64,7 @@ impl<'a, 's> Shard<'a, 's> {
         verify: bool,
     ) -> Result<Self, ArrayError> {
         let refuse = |why| ArrayError::Layout { array: layout.name().into(), why };
-        let outermost = sharding.outermost(&chunk).map_err(refuse)?;
+        let outermost = sharding.outermost_level(&chunk).map_err(refuse)?;
         Ok(Shard { layout, sharding, outermost, plan, key, chunk, verify })
     }
 
@@ -116,7 +116,7 @@ impl<'a, 's> Shard<'a, 's> {
             let Some(shard) = shards.get(n).filter(|_| outcome.is_ok()) else { return };
             let found = opened.map_err(|source| shard.store(source)).and_then(|opened| match opened {
                 Some(opened) if whole => shard.read_opened(&*opened, read).map(Some),
-                Some(opened) => Ok(Some(shard.found(opened, false))),
+                Some(opened) => Ok(Some(shard.object(opened, false))),
                 None => Ok(None),
             });
             match found {
@@ -128,7 +128,7 @@ impl<'a, 's> Shard<'a, 's> {
     }
 
     /// The shard's object, or one that was decoded from it.
-    pub(crate) fn found(&self, opened: Box<dyn Opened + 's>, in_memory: bool) -> FoundObject<'s> {
+    pub(crate) fn object(&self, opened: Box<dyn Opened + 's>, in_memory: bool) -> FoundObject<'s> {
         FoundObject { key: self.key.as_str().into(), stamp: opened.stamp(), opened: Some(opened), in_memory }
     }
 
@@ -165,12 +165,12 @@ impl<'a, 's> Shard<'a, 's> {
                 self.decode(0, &stored).map_err(wrong)?
             }
         };
-        Ok(self.found(Box::new(self.in_memory(bytes)), true))
+        Ok(self.object(Box::new(self.in_memory(bytes)), true))
     }
 
     /// Reads and decodes a shard of depth `depth` at `range` of `opened`. `None` if it goes through
     /// no codecs.
-    pub(crate) fn decoded(
+    pub(crate) fn read_decoded(
         &self,
         depth: usize,
         opened: &dyn Opened,
@@ -182,7 +182,7 @@ impl<'a, 's> Shard<'a, 's> {
         }
         self.check_len(number, range.1, self.most_bytes(depth))?;
         let stored = self.bytes(opened, range)?;
-        let bytes = self.decode(depth, &stored).map_err(|source| self.wrong(number, source.to_string()))?;
+        let bytes = self.decode(depth, &stored).map_err(|source| self.error(number, source.to_string()))?;
         Ok(Some(self.in_memory(bytes)))
     }
 
@@ -251,7 +251,7 @@ impl<'a, 's> Shard<'a, 's> {
         bytes: &[u8],
         place: Option<IndexPlace>,
     ) -> Result<Arc<ShardIndex>, ArrayError> {
-        let wrong = |source| self.wrong(None, format!("its index: {source}"));
+        let wrong = |source| self.error(None, format!("its index: {source}"));
         let mut index = level.index().decode(bytes, self.verify).map_err(wrong)?;
         index.check(range.1, self.index_range(level, range.1)?);
         let index = Arc::new(index);
@@ -268,7 +268,7 @@ impl<'a, 's> Shard<'a, 's> {
                 "it has {len} bytes, and its index alone {}: it was not written to its end, or with other metadata",
                 level.index().size()
             );
-            self.wrong(None, why)
+            self.error(None, why)
         })
     }
 
@@ -298,7 +298,7 @@ impl<'a, 's> Shard<'a, 's> {
     /// Fails if there are more bytes than metadata allow for.
     pub(crate) fn check_len(&self, number: Option<usize>, len: u64, most: u64) -> Result<(), ArrayError> {
         let why = || format!("it has {len} bytes; {most} are the most that can be right");
-        if len > most { Err(self.wrong(number, why())) } else { Ok(()) }
+        if len > most { Err(self.error(number, why())) } else { Ok(()) }
     }
 
     /// Wraps an error of the store, which names the object.
@@ -311,7 +311,7 @@ impl<'a, 's> Shard<'a, 's> {
     }
 
     /// An error about the shard, or about the chunk of task `number`.
-    pub(crate) fn wrong(&self, number: Option<usize>, why: String) -> ArrayError {
+    pub(crate) fn error(&self, number: Option<usize>, why: String) -> ArrayError {
         let chunk = number.map(|number| {
             let mut task = Task::default();
             self.plan.task(self.layout, number, &mut task);

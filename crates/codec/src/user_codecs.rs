@@ -128,7 +128,7 @@ fn list(first: Option<&'static Node>) -> impl Iterator<Item = &'static Registrat
 }
 
 /// The registered codecs, newest first.
-pub(crate) fn all() -> impl Iterator<Item = &'static Registration> {
+pub(crate) fn registrations() -> impl Iterator<Item = &'static Registration> {
     // SAFETY: as in `register`.
     list(unsafe { FIRST.load(Ordering::Acquire).as_ref() })
 }
@@ -159,7 +159,7 @@ pub fn set_finder(finder: Finder) {
 ///
 /// If the count changes while metadata is parsed, do not keep the result longer than its array: the
 /// name may mean another codec later.
-pub fn found() -> u64 {
+pub fn finder_count() -> u64 {
     FOUND.load(Ordering::Acquire)
 }
 

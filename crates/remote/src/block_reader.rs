@@ -47,7 +47,7 @@ const KEPT: usize = 256;
 #[derive(Debug, Default)]
 struct Blocks {
     /// By number.
-    here: BTreeMap<u64, Arc<[u8]>>,
+    by_number: BTreeMap<u64, Arc<[u8]>>,
     /// In order of arrival.
     order: VecDeque<u64>,
     /// The block after the last one fetched.
@@ -114,7 +114,7 @@ impl HeldStore {
     fn has_blocks(&self, offset: u64, len: u64) -> bool {
         let blocks = self.blocks.lock();
         let last = offset.saturating_add(len.saturating_sub(1)) / BLOCK;
-        len <= SMALL && (offset / BLOCK..=last).all(|n| blocks.here.contains_key(&n))
+        len <= SMALL && (offset / BLOCK..=last).all(|n| blocks.by_number.contains_key(&n))
     }
 
     /// Fetches the missing blocks.
@@ -125,7 +125,7 @@ impl HeldStore {
             let mut blocks = self.blocks.lock();
             for range in ranges.iter().filter(|range| !range.buf.is_empty()) {
                 let last = (range.offset + range.buf.len() as u64 - 1) / BLOCK;
-                wanted.extend((range.offset / BLOCK..=last).filter(|n| !blocks.here.contains_key(n)));
+                wanted.extend((range.offset / BLOCK..=last).filter(|n| !blocks.by_number.contains_key(n)));
             }
             wanted.sort_unstable();
             wanted.dedup();
@@ -135,7 +135,7 @@ impl HeldStore {
             let follows = first >= blocks.next && first < blocks.next + MOST_AHEAD && blocks.next > 0;
             blocks.ahead = if follows { (blocks.ahead * 2).min(MOST_AHEAD) } else { 1 };
             let more = (last + 1..last + blocks.ahead).take_while(|n| *n < size.div_ceil(BLOCK));
-            wanted.extend(more.filter(|n| !blocks.here.contains_key(n)));
+            wanted.extend(more.filter(|n| !blocks.by_number.contains_key(n)));
             blocks.next = wanted.last().map_or(0, |n| n + 1);
         }
         let mut fetched: Vec<(u64, Vec<u8>)> = wanted
@@ -152,13 +152,13 @@ impl HeldStore {
         let mut gone = Vec::new();
         let mut blocks = self.blocks.lock();
         for (n, block) in fetched {
-            if blocks.here.insert(n, block).is_none() {
+            if blocks.by_number.insert(n, block).is_none() {
                 blocks.order.push_back(n);
             }
         }
         while blocks.order.len() > KEPT {
             let oldest = blocks.order.pop_front();
-            gone.extend(oldest.and_then(|n| blocks.here.remove(&n)));
+            gone.extend(oldest.and_then(|n| blocks.by_number.remove(&n)));
         }
         drop(blocks);
         // Freed without the lock.
@@ -173,7 +173,7 @@ impl HeldStore {
         let mut at = *offset;
         while at < end {
             let n = at / BLOCK;
-            let block = self.blocks.lock().here.get(&n).cloned();
+            let block = self.blocks.lock().by_number.get(&n).cloned();
             let within = |position: u64, base: u64| usize::try_from(position - base).unwrap_or(usize::MAX);
             let to = end.min((n + 1) * BLOCK);
             let target = buf.get_mut(within(at, *offset)..within(to, *offset)).unwrap_or_default();
@@ -263,7 +263,7 @@ impl Store for HeldStore {
         }
         self.check_open()?;
         self.store.check_size(&self.key, size, self.opened.size())?;
-        Ok(Some(Box::new(HeldOpened { held: self, opened: self.opened.again() })))
+        Ok(Some(Box::new(HeldOpened { held: self, opened: self.opened.reopen() })))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

@@ -12,15 +12,15 @@ use std::ops::Deref;
 /// Without the GIL, PyO3 would note the release in a list behind a lock. If another thread forked
 /// at that moment, the child would wait for this lock forever.
 #[derive(Debug)]
-pub(crate) struct Held<T: Send>(ManuallyDrop<T>);
+pub(crate) struct GilDropped<T: Send>(ManuallyDrop<T>);
 
-impl<T: Send> Held<T> {
+impl<T: Send> GilDropped<T> {
     pub(crate) fn new(held: T) -> Self {
-        Held(ManuallyDrop::new(held))
+        GilDropped(ManuallyDrop::new(held))
     }
 }
 
-impl<T: Send> Deref for Held<T> {
+impl<T: Send> Deref for GilDropped<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -28,7 +28,7 @@ impl<T: Send> Deref for Held<T> {
     }
 }
 
-impl<T: Send> Drop for Held<T> {
+impl<T: Send> Drop for GilDropped<T> {
     fn drop(&mut self) {
         let held = &mut self.0;
         // If the interpreter is ending, the object is not released.
@@ -37,10 +37,10 @@ impl<T: Send> Drop for Held<T> {
     }
 }
 
-impl fmt::Display for Held<PyErr> {
+impl fmt::Display for GilDropped<PyErr> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", **self)
     }
 }
 
-impl Error for Held<PyErr> {}
+impl Error for GilDropped<PyErr> {}

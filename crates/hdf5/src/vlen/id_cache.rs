@@ -13,7 +13,7 @@ const BLOCK: u64 = 4 << 10;
 
 /// The ids that were read last. Gated.
 #[derive(Debug, Default)]
-pub(crate) struct KeptIds(Mutex<Window>);
+pub(crate) struct IdCache(Mutex<Window>);
 
 #[derive(Debug, Default)]
 struct Window {
@@ -21,7 +21,7 @@ struct Window {
     bytes: Vec<u8>,
 }
 
-impl KeptIds {
+impl IdCache {
     /// Reads heap ids into `place`. `None`: `place` is too small, or the ids must be read like
     /// other elements.
     pub(crate) fn read<'p>(

@@ -4,8 +4,8 @@
 //! In Zarr v3 these elements are the fill value of the copy. In Zarr v2 the fill value is `null` if
 //! no element is missing, and `null` reads as zero: there these elements are written.
 
-use super::blocks::{Block, all};
-use super::stored::in_target;
+use super::blocks::{Block, all_indices};
+use super::stored_blocks::in_target;
 use super::transfer::{Job, wrong_size};
 use crate::error::check;
 use crate::{Dims, Result, Source, WriteOptions, meaning};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 /// The value of the elements beyond the end, as the copy has it in memory.
 /// `None`: no such elements, or the value is the copy's fill value.
-pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
+pub(super) fn value_beyond_source(job: &Job) -> Result<Option<Vec<u8>>> {
     if !job.is_new || job.window.shape.as_slice() == job.target.shape() {
         return Ok(None);
     }
-    let Some(value) = meaning::rest(&job.source)? else { return Ok(None) };
+    let Some(value) = meaning::value_beyond_end(&job.source)? else { return Ok(None) };
     let (value, fill) = match job.target.vlen() {
         Some(_) => (value, job.target.fill().unwrap_or_default()),
         None => (in_target(job, value), job.target.layout().fill().bytes()),
@@ -30,14 +30,14 @@ pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
 
 /// Writes the elements beyond the end, for a copy as a whole.
 pub(super) fn write_all(job: &Job, ask: Option<Ask<'_>>) -> Result<()> {
-    let Some(value) = written(job)? else { return Ok(()) };
+    let Some(value) = value_beyond_source(job)? else { return Ok(()) };
     let copied = Block { first: Dims::from_elem(0, job.window.shape.len()), len: job.window.shape.clone() };
     write(job, &copied, &value, ask)
 }
 
 /// Extends a copied block by the elements beyond the end of the source that adjoin it.
 /// The extended blocks together are the whole copy.
-pub(super) fn extended(job: &Job, block: &Block) -> Block {
+pub(super) fn extend_block(job: &Job, block: &Block) -> Block {
     let mut extended = block.clone();
     let ends = job.window.shape.iter().zip(job.target.shape());
     for ((len, first), (copied, all)) in extended.len.iter_mut().zip(&block.first).zip(ends) {
@@ -50,7 +50,7 @@ pub(super) fn extended(job: &Job, block: &Block) -> Block {
 
 /// Writes the elements that [`extended`] adds to a block.
 pub(super) fn write(job: &Job, copied: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Result<()> {
-    let all = extended(job, copied);
+    let all = extend_block(job, copied);
     for axis in 0..all.len.len() {
         // The copied part of earlier axes, the rest of this axis, and all of later axes.
         let mut part = all.clone();
@@ -84,7 +84,7 @@ fn write_box(job: &Job, part: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Res
     let spans = spans.map(|(axis, (first, len))| {
         (grid.index_of(axis, *first), grid.index_of(axis, first + len.saturating_sub(1)))
     });
-    for place in all(spans.collect()) {
+    for place in all_indices(spans.collect()) {
         check(ask)?;
         let one = part.common(&place, grid);
         let count = element_count(&one.len).and_then(|count| usize::try_from(count).ok());

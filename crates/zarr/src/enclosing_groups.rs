@@ -1,9 +1,9 @@
 //! The groups above a node whose consolidated metadata contains the node.
 //!
 //! Consolidated metadata is a copy that readers trust. When a node is replaced, an outdated copy is
-//! worse than none: readers decode new chunks with the old metadata. [`Above::forget`] removes the
-//! node before it is replaced. [`Above::renew`] consolidates the groups again. If the process is
-//! killed in between, readers of consolidated metadata do not see the node.
+//! worse than none: readers decode new chunks with the old metadata. [`EnclosingGroups::forget`]
+//! removes the node before it is replaced. [`EnclosingGroups::renew`] consolidates the groups again.
+//! If the process is killed in between, readers of consolidated metadata do not see the node.
 
 use crate::consolidated::{self, is_stored};
 use crate::path::parents;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The groups above a node that have consolidated metadata.
 #[derive(Debug, Default)]
-pub struct Above {
+pub struct EnclosingGroups {
     groups: Vec<Owner>,
 }
 
@@ -27,10 +27,10 @@ struct Owner {
     place: String,
 }
 
-impl Above {
+impl EnclosingGroups {
     /// The groups above a path in a store.
-    pub fn in_store(store: &Arc<dyn Store>, path: &str) -> Result<Above> {
-        let mut above = Above::default();
+    pub fn in_store(store: &Arc<dyn Store>, path: &str) -> Result<EnclosingGroups> {
+        let mut above = EnclosingGroups::default();
         for parent in parents(path) {
             let place = path.get(parent.len()..).unwrap_or_default().trim_start_matches('/');
             above.look(store, parent, place)?;
@@ -104,7 +104,7 @@ mod tests {
                     .consolidate(None)
                     .unwrap();
             }
-            let above = Above::in_store(&store, "x/a").unwrap();
+            let above = EnclosingGroups::in_store(&store, "x/a").unwrap();
             assert_eq!(above.groups.len(), 2);
             above.forget(None).unwrap();
             for (group, prefix) in [("", "x/"), ("x", "")] {
@@ -117,8 +117,14 @@ mod tests {
                 assert_eq!(seen(&store, group, name, format).as_deref(), Some("<f4"));
             }
             // A group without consolidated metadata stays so.
-            assert!(Above::in_store(&store, "y/a").unwrap().groups.iter().all(|owner| owner.path.is_empty()));
-            assert!(Above::in_store(&store, "").unwrap().groups.is_empty());
+            assert!(
+                EnclosingGroups::in_store(&store, "y/a")
+                    .unwrap()
+                    .groups
+                    .iter()
+                    .all(|owner| owner.path.is_empty())
+            );
+            assert!(EnclosingGroups::in_store(&store, "").unwrap().groups.is_empty());
         }
     }
 }

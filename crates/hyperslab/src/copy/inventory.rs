@@ -1,13 +1,13 @@
 //! The first steps of a copy: walk the source, describe each copy, create groups and arrays.
 
+use super::beyond_source;
 use super::convert::{Notes, convert};
 use super::place::Room;
 use super::region::{Region, Window};
-use super::rest;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
-use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
+use super::{CopyOptions, CopyReport, Copying, Phase, Shards, count_stored_objects, hdf5, path_text};
 use crate::meaning::{Meaning, Variable, differing_attributes, of_copied_group, ome};
 use crate::references::NO_SHAPE;
 use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
@@ -34,7 +34,7 @@ pub(super) struct Member {
 const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
 /// The source and the description of its copy. Paths are relative to the source.
-pub(super) struct Walked<'o> {
+pub(super) struct Inventory<'o> {
     options: &'o CopyOptions<'o>,
     pub(super) groups: Vec<(String, Json)>,
     pub(super) arrays: Vec<Member>,
@@ -44,10 +44,10 @@ pub(super) struct Walked<'o> {
     pub(super) report: CopyReport,
 }
 
-impl<'o> Walked<'o> {
+impl<'o> Inventory<'o> {
     /// Walks the source. `room`: the space for paths in the destination, if it is a directory.
     pub(super) fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
-        let mut walked = Walked {
+        let mut inventory = Inventory {
             options,
             groups: Vec::new(),
             arrays: Vec::new(),
@@ -58,22 +58,22 @@ impl<'o> Walked<'o> {
         match source {
             Node::Array(array) => {
                 let meaning = Meaning::of(source, [array].into_iter())?;
-                walked.add_array(&meaning, String::new(), array.clone())?;
+                inventory.add_array(&meaning, String::new(), array.clone())?;
             }
-            Node::Group(group) => walked.add_group(group, room)?,
+            Node::Group(group) => inventory.add_group(group, room)?,
         }
-        walked.check_region(source)?;
+        inventory.check_region(source)?;
         if let Some(chunks) = &options.chunks {
-            walked.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
+            inventory.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
         }
         if let Shards::Shape(shards) = &options.shards {
-            walked.check_rank("shards", SHARDS_KEPT, shards.len())?;
+            inventory.check_rank("shards", SHARDS_KEPT, shards.len())?;
         }
-        walked.report.notes =
-            walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
-        walked.report.groups = walked.groups.len() as u64;
-        walked.report.arrays = walked.arrays.len() as u64;
-        Ok(walked)
+        inventory.report.notes =
+            inventory.notes.iter().map(|(note, names)| format!("{note}: {}", list_names(names))).collect();
+        inventory.report.groups = inventory.groups.len() as u64;
+        inventory.report.arrays = inventory.arrays.len() as u64;
+        Ok(inventory)
     }
 
     /// Refuses a region that does not fit the source.
@@ -86,7 +86,7 @@ impl<'o> Walked<'o> {
             ));
         }
         let names = |member: &Member| member.variable.dimension_names.clone();
-        match region.unknown(self.arrays.iter().map(names))?[..] {
+        match region.unknown_names(self.arrays.iter().map(names))?[..] {
             [] => Ok(()),
             [name, ..] => Err(Error::Options(format!("region: no array has a dimension named {name:?}"))),
         }
@@ -101,7 +101,7 @@ impl<'o> Walked<'o> {
                 .arrays
                 .iter()
                 .filter(|member| !matches!(member.array.shape().len(), n if n == 0 || n == rank));
-            let names: Vec<String> = others.map(|member| shown(&member.path)).collect();
+            let names: Vec<String> = others.map(|member| path_text(&member.path)).collect();
             if !names.is_empty() {
                 self.notes.entry(kept).or_default().extend(names);
             }
@@ -144,26 +144,26 @@ impl<'o> Walked<'o> {
             let name = path.rsplit('/').next().unwrap_or_default();
             let added = match kind {
                 NodeKind::Datatype => {
-                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(path));
+                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(path_text(path));
                     continue;
                 }
                 NodeKind::Link(target) => {
-                    let link = format!("{} → {target}", shown(path));
+                    let link = format!("{} → {target}", path_text(path));
                     self.notes.entry(hdf5::NO_LINKS).or_default().push(link);
                     continue;
                 }
                 // HDF5 allows names that Zarr does not.
                 _ if let Err(why) = zarr::check_node_name(name) => {
-                    Err(Error::Copy { array: shown(path), why: why.to_string() })
+                    Err(Error::Copy { array: path_text(path), why: why.to_string() })
                 }
                 _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
-                    Err(Error::Copy { array: shortened(path), why })
+                    Err(Error::Copy { array: shorten_path(path), why })
                 }
                 _ => open(&group, &below).map(|node| opened.push((path.clone(), node))),
             };
             match added {
                 Err(error) if options.skip_unsupported && error.is_of_one() => {
-                    self.report.skipped.push((shown(path), error.to_string()));
+                    self.report.skipped.push((path_text(path), error.to_string()));
                     skipped = (*kind == NodeKind::Group).then(|| format!("{path}/"));
                 }
                 Err(error) => return Err(error.of_one()),
@@ -179,7 +179,7 @@ impl<'o> Walked<'o> {
             options.check()?;
             match self.add(&meaning, path.clone(), node) {
                 Err(error) if options.skip_unsupported && error.is_of_one() => {
-                    self.report.skipped.push((shown(&path), error.to_string()));
+                    self.report.skipped.push((path_text(&path), error.to_string()));
                 }
                 Err(error) => return Err(error.of_one()),
                 Ok(()) => {}
@@ -211,7 +211,7 @@ impl<'o> Walked<'o> {
     fn add(&mut self, meaning: &Meaning, path: String, node: Node) -> Result<()> {
         match node {
             Node::Array(array) if array.has_no_shape() => {
-                self.report.skipped.push((shown(&path), NO_SHAPE.into()));
+                self.report.skipped.push((path_text(&path), NO_SHAPE.into()));
                 Ok(())
             }
             Node::Array(array) => self.add_array(meaning, path, array),
@@ -230,7 +230,7 @@ impl<'o> Walked<'o> {
         let path = meaning.path(&path);
         self.note_unreadable(&path, &variable.unreadable);
         let (window, shape) = Window::of_variable(&array, &variable, self.options.region.as_ref())?;
-        let spec = convert(&array, &variable, (&window, &shape), &mut self.copying(&shown(&path)))?;
+        let spec = convert(&array, &variable, (&window, &shape), &mut self.copying(&path_text(&path)))?;
         self.report.bytes = self.report.bytes.saturating_add(window.bytes(array.dtype().size()));
         self.arrays.push(Member { path, array, variable, spec, window });
         Ok(())
@@ -241,7 +241,7 @@ impl<'o> Walked<'o> {
     }
 
     fn note_unreadable(&mut self, path: &str, unreadable: &[String]) {
-        let notes = unreadable.iter().map(|name| format!("{}, {name:?}", shown(path)));
+        let notes = unreadable.iter().map(|name| format!("{}, {name:?}", path_text(path)));
         if !unreadable.is_empty() {
             self.notes.entry(NO_ATTRIBUTE).or_default().extend(notes);
         }
@@ -274,11 +274,11 @@ impl<'o> Walked<'o> {
         let mut promised = Vec::new();
         for Member { path, array, variable, spec, window } in self.arrays.drain(..) {
             options.check()?;
-            let (_, stored) = stored(&array, ask)?;
+            let (_, stored) = count_stored_objects(&array, ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(stored);
             let copied =
                 zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
-            let name = shown(&path);
+            let name = path_text(&path);
             let repack = match copied.structure() {
                 None => None,
                 Some(structure) => {
@@ -313,7 +313,7 @@ impl<'o> Walked<'o> {
             false => Err(error),
         })?;
         for job in jobs.iter().filter(|job| !left_out.contains(&job.name)) {
-            rest::write_all(job, ask)?;
+            beyond_source::write_all(job, ask)?;
         }
         if self.consolidated && store.facts().consolidates {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
@@ -328,7 +328,7 @@ impl<'o> Walked<'o> {
                 let found =
                     zarr::Group::open(store, &zarr::join(base, path), Some(format), Consolidation::Ignore)?;
                 if let Some(differs) = differing_attributes(attributes, found.attributes()) {
-                    return Err(different(shown(path), &differs));
+                    return Err(difference_error(path_text(path), &differs));
                 }
             }
             self.report.verified = Some(start.elapsed());
@@ -336,7 +336,7 @@ impl<'o> Walked<'o> {
         self.report.block_bytes = transfer.block_bytes();
         self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
         for job in &jobs {
-            let (_, bytes) = stored(&job.target, ask)?;
+            let (_, bytes) = count_stored_objects(&job.target, ask)?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);
         }
         Ok(self.report)
@@ -357,13 +357,13 @@ fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>
         }
         let Some(found) = meaning.variable(&target)? else { continue };
         if let Some(differs) = promised.difference(&job.source, &found, &target) {
-            return Err(different(job.name.clone(), &differs));
+            return Err(difference_error(job.name.clone(), &differs));
         }
     }
     Ok(())
 }
 
-fn different(array: String, differs: &str) -> Error {
+fn difference_error(array: String, differs: &str) -> Error {
     Error::Copy { array, why: format!("the copy differs: {differs}") }
 }
 
@@ -372,18 +372,18 @@ fn open(group: &Group, below: &Below) -> Result<Node> {
 }
 
 /// Lists the first names, and the number of the others.
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     const MOST: usize = 5;
     let more = names.len().saturating_sub(MOST);
     let listed = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     if more == 0 { listed } else { format!("{listed} and {more} more") }
 }
 
-/// Like [`shown`], but shortens the middle of a path that would fill a screen.
-fn shortened(path: &str) -> String {
+/// Like [`path_text`], but shortens the middle of a path that would fill a screen.
+fn shorten_path(path: &str) -> String {
     const KEPT: usize = 40;
     if path.len() <= 4 * KEPT {
-        return shown(path);
+        return path_text(path);
     }
     let first: String = path.chars().take(KEPT).collect();
     let last: Vec<char> = path.chars().rev().take(KEPT).collect();

@@ -93,7 +93,7 @@ impl Mul for Double {
 /// The statistics of some elements.
 /// Integers, dates and bools use the fields `…_int`, floats the others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct PartialStatistics {
     /// Number of elements that are not missing.
     pub count: u64,
     /// Number of missing elements.
@@ -116,9 +116,9 @@ pub struct Part {
     pub bins: Vec<u64>,
 }
 
-impl Default for Part {
+impl Default for PartialStatistics {
     fn default() -> Self {
-        Part {
+        PartialStatistics {
             count: 0,
             missing: 0,
             min_int: i128::MAX,
@@ -133,7 +133,7 @@ impl Default for Part {
     }
 }
 
-impl Part {
+impl PartialStatistics {
     /// The mean; `None`: there are no elements.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.middle().value())
@@ -152,7 +152,7 @@ impl Part {
     }
 
     /// Converts statistics of packed numbers to statistics of the unpacked numbers: floats.
-    pub(super) fn unpacked(self, packing: &Packing) -> Part {
+    pub(super) fn unpacked(self, packing: &Packing) -> PartialStatistics {
         if self.count == 0 {
             return self;
         }
@@ -164,19 +164,19 @@ impl Part {
         let scale = Double::from(packing.scale.unwrap_or(1.0));
         let offset = Double::from(packing.offset.unwrap_or(0.0));
         let sum = self.sum + Double::of_int(self.sum_int);
-        Part {
+        PartialStatistics {
             count: self.count,
             missing: self.missing,
             min: one.min(other),
             max: one.max(other),
             sum: sum * scale + offset * Double::of_int(i128::from(self.count)),
             squares: self.squares * scale * scale,
-            ..Part::default()
+            ..PartialStatistics::default()
         }
     }
 
     /// Adds the statistics of other elements of the same array.
-    pub fn join(&mut self, other: &Part) {
+    pub fn join(&mut self, other: &PartialStatistics) {
         if self.count > 0 && other.count > 0 {
             let count = u128::from(self.count) + u128::from(other.count);
             let between = other.middle() - self.middle();
@@ -206,11 +206,17 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn part(values: &[i128]) -> Part {
-        let mut all = Part::default();
+    fn part(values: &[i128]) -> PartialStatistics {
+        let mut all = PartialStatistics::default();
         for value in values {
             let (min_int, max_int, sum_int) = (*value, *value, *value);
-            all.join(&Part { count: 1, min_int, max_int, sum_int, ..Part::default() });
+            all.join(&PartialStatistics {
+                count: 1,
+                min_int,
+                max_int,
+                sum_int,
+                ..PartialStatistics::default()
+            });
         }
         all
     }
@@ -236,8 +242,8 @@ mod tests {
 
     #[test]
     fn nothing_has_no_mean() {
-        let mut none = Part::default();
-        none.join(&Part { missing: 3, ..Part::default() });
+        let mut none = PartialStatistics::default();
+        none.join(&PartialStatistics { missing: 3, ..PartialStatistics::default() });
         assert_eq!((none.mean(), none.std(), none.missing), (None, None, 3));
         let mut one = part(&[5]);
         one.join(&none);
@@ -249,9 +255,13 @@ mod tests {
     fn order_does_not_show() {
         let values: Vec<f64> = (0..1000).map(|n| f64::from(n * 7919 % 1000) * 1e-3 + 1e9).collect();
         let joined = |values: &mut dyn Iterator<Item = &f64>| {
-            let mut all = Part::default();
+            let mut all = PartialStatistics::default();
             for value in values {
-                all.join(&Part { count: 1, sum: Double::from(*value), ..Part::default() });
+                all.join(&PartialStatistics {
+                    count: 1,
+                    sum: Double::from(*value),
+                    ..PartialStatistics::default()
+                });
             }
             (all.mean(), all.std())
         };

@@ -10,31 +10,31 @@ use std::sync::Arc;
 
 /// Codecs by place.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct CodecSlots {
     filters: Vec<Json>,
     /// The array-to-bytes codec, if it is not `bytes`.
     serializer: Option<Json>,
     compressors: Vec<Json>,
 }
 
-impl Placed {
+impl CodecSlots {
     /// Places codecs, given in encoding order. Fails with the first codec that the format cannot
     /// name.
     pub(super) fn new(codecs: &[Arc<dyn Codec>], format: Format) -> Result<Self, &Arc<dyn Codec>> {
-        let mut placed = Placed::default();
+        let mut slots = CodecSlots::default();
         let (filters, rest) = codecs.split_at(count_filters(codecs));
         for codec in filters {
-            placed.filters.push(in_format(codec, format).ok_or(codec)?);
+            slots.filters.push(in_format(codec, format).ok_or(codec)?);
         }
         for codec in rest.iter().filter(|codec| codec.name() != "bytes") {
             let json = in_format(codec, format).ok_or(codec)?;
-            let is_first = placed.serializer.is_none() && placed.compressors.is_empty();
+            let is_first = slots.serializer.is_none() && slots.compressors.is_empty();
             match name(&json).is_some_and(|name| format == Format::ZarrV3 && registry::makes_bytes(name)) {
-                true if is_first => placed.serializer = Some(json),
-                _ => placed.compressors.push(json),
+                true if is_first => slots.serializer = Some(json),
+                _ => slots.compressors.push(json),
             }
         }
-        Ok(placed)
+        Ok(slots)
     }
 
     /// Returns `true` if each filter gets and returns elements of the types that it names.
@@ -62,12 +62,12 @@ impl Placed {
     }
 
     pub(super) fn without_filters(self) -> Self {
-        Placed { filters: Vec::new(), ..self }
+        CodecSlots { filters: Vec::new(), ..self }
     }
 
     /// Sets the codecs of an array to create. `order`: the stored byte order of its elements.
     pub(super) fn put(self, spec: &mut ArraySpec, format: Format, order: ByteOrder) {
-        let Placed { mut filters, serializer, mut compressors } = self;
+        let CodecSlots { mut filters, serializer, mut compressors } = self;
         if format == Format::ZarrV2 {
             // The last codec is the compressor.
             let compressor = compressors.pop();
@@ -146,21 +146,21 @@ mod tests {
             (r#"[{"id": "pcodec"}, {"id": "zstd"}]"#.into(), &[], Some("numcodecs.pcodec"), &["zstd"]),
             (r#"[{"id": "zstd"}]"#.into(), &[], None, &["zstd"]),
         ] {
-            let placed = Placed::new(&codecs("<i4", &list), Format::ZarrV3).unwrap();
-            assert_eq!(names(&placed.filters), filters, "{list}");
-            assert_eq!(names(placed.serializer.as_slice()), Vec::from_iter(serializer));
-            assert_eq!(names(&placed.compressors), compressors);
+            let slots = CodecSlots::new(&codecs("<i4", &list), Format::ZarrV3).unwrap();
+            assert_eq!(names(&slots.filters), filters, "{list}");
+            assert_eq!(names(slots.serializer.as_slice()), Vec::from_iter(serializer));
+            assert_eq!(names(&slots.compressors), compressors);
         }
         let mut spec = ArraySpec::new(hyperslab_zarr::Format::V2, &[4], "<i4".parse().unwrap());
         let list = codecs("<i4", &format!(r#"[{delta}, {{"id": "crc32c"}}, {{"id": "zlib"}}]"#));
-        Placed::new(&list, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
+        CodecSlots::new(&list, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
         let (Choice::Set(filters), Choice::Set(compressors)) = (&spec.filters, &spec.compressors) else {
             panic!()
         };
         assert_eq!((names(filters), names(compressors)), (vec!["delta", "crc32c"], vec!["zlib"]));
         // A filter is not a compressor, even if there is no other codec.
         let only = codecs("<i4", &format!("[{delta}]"));
-        Placed::new(&only, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
+        CodecSlots::new(&only, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
         let (Choice::Set(filters), Choice::Set(compressors)) = (&spec.filters, &spec.compressors) else {
             panic!()
         };
@@ -188,8 +188,8 @@ mod tests {
             ("<f8", r#"[{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f4"}]"#, false),
             ("<f8", r#"[{"id": "bitround", "keepbits": 3}]"#, true),
         ] {
-            let placed = Placed::new(&codecs(dtype, list), Format::ZarrV3).unwrap();
-            assert_eq!(placed.are_of_elements(dtype.parse().unwrap()), fits, "{dtype} {list}");
+            let slots = CodecSlots::new(&codecs(dtype, list), Format::ZarrV3).unwrap();
+            assert_eq!(slots.are_of_elements(dtype.parse().unwrap()), fits, "{dtype} {list}");
         }
     }
 }

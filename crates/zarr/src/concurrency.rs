@@ -7,7 +7,7 @@ use std::thread;
 /// Runs `one` on its own thread and `other` on this one.
 ///
 /// `ask` is called while this waits. If it returns `true`, or `other` fails, both give up.
-pub(crate) fn both<A: Send, B, E>(
+pub(crate) fn run_concurrently<A: Send, B, E>(
     one: impl Fn(Ask<'_>) -> A + Sync,
     other: impl FnOnce() -> Result<B, E>,
     ask: Option<Ask<'_>>,
@@ -42,7 +42,7 @@ pub(crate) fn both<A: Send, B, E>(
 
 #[cfg(test)]
 mod tests {
-    use super::both;
+    use super::run_concurrently;
     use hyperslab_store::Ask;
     use std::sync::Barrier;
     use std::thread::sleep;
@@ -61,15 +61,15 @@ mod tests {
         let meet = Barrier::new(2);
         let one = |_: Ask<'_>| meet.wait().is_leader();
         let other = || Ok::<_, ()>(meet.wait().is_leader());
-        let (one, other) = both(one, other, None);
+        let (one, other) = run_concurrently(one, other, None);
         assert_ne!(one, other.unwrap());
     }
 
     #[test]
     fn an_error_and_a_question_stop_the_other() {
-        assert_eq!(both(wait, || Err::<(), _>(5), None), ("stopped", Err(5)));
+        assert_eq!(run_concurrently(wait, || Err::<(), _>(5), None), ("stopped", Err(5)));
         let begin = Instant::now();
         let late = || begin.elapsed() > Duration::from_millis(30);
-        assert_eq!(both(wait, || Ok::<_, ()>(5), Some(&late)), ("stopped", Ok(5)));
+        assert_eq!(run_concurrently(wait, || Ok::<_, ()>(5), Some(&late)), ("stopped", Ok(5)));
     }
 }

@@ -15,12 +15,12 @@ impl Variable {
     /// The value of elements beyond the end, as in the array's memory; text is UTF-8.
     /// `None`: the array has all elements of the variable.
     pub fn rest(&self, array: &Array) -> Result<Option<Vec<u8>>> {
-        if self.shape.as_slice() == array.shape() { Ok(None) } else { rest(array) }
+        if self.shape.as_slice() == array.shape() { Ok(None) } else { value_beyond_end(array) }
     }
 }
 
 /// Like [`Variable::rest`], for an array that is shorter than its variable.
-pub(crate) fn rest(array: &Array) -> Result<Option<Vec<u8>>> {
+pub(crate) fn value_beyond_end(array: &Array) -> Result<Option<Vec<u8>>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(None) };
     let defined = dataset.fill_value();
     Ok(Some(match (&dataset.element().kind, defined) {

@@ -6,22 +6,22 @@
 
 use crate::documents::Documents;
 use crate::json::Json;
-use crate::locked::Locked;
 use crate::node::{self, StoredNode};
+use crate::node_lock::NodeLock;
 use crate::path::join;
 use crate::{Format, Result};
 use hyperslab_store::{Ask, Expected, Key, Mark, Opened, Store, Version};
 use std::sync::Arc;
 
 /// A metadata object in the state in which it was read with the node.
-pub(crate) struct Seen<'s> {
+pub(crate) struct DocumentState<'s> {
     store: &'s Arc<dyn Store>,
     key: String,
     /// `None` if nobody else can change the object. `Some(None)` if the object did not exist.
     was: Option<Option<Box<dyn Opened + 's>>>,
 }
 
-impl<'s> Locked<'s> {
+impl<'s> NodeLock<'s> {
     /// Reads the node at `path`, if it exists, and notes the state of its object `name`.
     ///
     /// The object will be replaced.
@@ -32,15 +32,15 @@ impl<'s> Locked<'s> {
         format: Format,
         name: &str,
         ask: Option<Ask<'_>>,
-    ) -> Result<(Option<StoredNode>, Seen<'s>)> {
+    ) -> Result<(Option<StoredNode>, DocumentState<'s>)> {
         let key = join(path, name);
         if self.excludes_processes() || !store.facts().is_shared {
-            return Ok((node::read(store, path, Some(format))?, Seen { store, key, was: None }));
+            return Ok((node::read(store, path, Some(format))?, DocumentState { store, key, was: None }));
         }
-        let (mut documents, was) = Documents::seeing(store, path, format, &key, ask)?;
+        let (mut documents, was) = Documents::read_with_state(store, path, format, &key, ask)?;
         let found = node::find_in(&mut documents, store, path, Some(format))?;
         let stored = found.map(|found| found.parse(store, path)).transpose()?;
-        Ok((stored, Seen { store, key, was: Some(was) }))
+        Ok((stored, DocumentState { store, key, was: Some(was) }))
     }
 
     /// Reads an object of the node at `path` that will be replaced.
@@ -50,19 +50,19 @@ impl<'s> Locked<'s> {
         path: &str,
         name: &str,
         ask: Option<Ask<'_>>,
-    ) -> Result<(Option<Json>, Seen<'s>)> {
+    ) -> Result<(Option<Json>, DocumentState<'s>)> {
         let key = join(path, name);
         if self.excludes_processes() || !store.facts().is_shared {
-            return Ok((node::read_document(store, &key)?, Seen { store, key, was: None }));
+            return Ok((node::read_document(store, &key)?, DocumentState { store, key, was: None }));
         }
-        let (mut documents, was) = Documents::seeing_one(store, &key, ask)?;
+        let (mut documents, was) = Documents::read_one_with_state(store, &key, ask)?;
         let text = documents.take(store, &key)?;
         let document = text.map(|text| node::parse_document(store, &key, &text)).transpose()?;
-        Ok((document, Seen { store, key, was: Some(was) }))
+        Ok((document, DocumentState { store, key, was: Some(was) }))
     }
 }
 
-impl Seen<'_> {
+impl DocumentState<'_> {
     /// Returns `true` if nobody else can change the object meanwhile.
     pub(crate) fn is_locked(&self) -> bool {
         self.was.is_none()
@@ -76,7 +76,7 @@ impl Seen<'_> {
         self.replace_marked(document, Mark::fresh(), ask)
     }
 
-    /// Like [`Seen::replace`]; the new object gets this mark ([`Seen::is_of`]).
+    /// Like [`DocumentState::replace`]; the new object gets this mark ([`DocumentState::is_of`]).
     pub(crate) fn replace_marked(&self, document: &Json, mark: Mark, ask: Option<Ask<'_>>) -> Result<bool> {
         let expected = match &self.was {
             None => return node::write_document(self.store, &self.key, document).map(|()| true),
@@ -119,5 +119,5 @@ impl Seen<'_> {
 }
 
 #[cfg(test)]
-#[path = "seen_tests.rs"]
+#[path = "document_state_tests.rs"]
 mod tests;

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 type Wanted = ((usize, usize), Vec<(u64, u64)>);
 
 /// The ranges that the steps of a round read, and how many steps were announced.
-pub(crate) struct Ahead<'a, 's> {
+pub(crate) struct Announcer<'a, 's> {
     lots: &'a [Lot<'s>],
     steps: &'a [(usize, Step)],
     /// Bytes that earlier steps read, for each step; empty for stores that answer at once.
-    before: Vec<u64>,
+    bytes_before: Vec<u64>,
     /// Chunks of at most this many bytes are fetched whole, even if only a part is wanted.
     short: u64,
     /// How many requests the store makes at once.
@@ -25,17 +25,17 @@ pub(crate) struct Ahead<'a, 's> {
     next: AtomicUsize,
 }
 
-impl<'a, 's> Ahead<'a, 's> {
+impl<'a, 's> Announcer<'a, 's> {
     pub(crate) fn new(layout: &ArrayLayout, lots: &'a [Lot<'s>], steps: &'a [(usize, Step)]) -> Self {
         let cost = layout.store().cost();
         let (short, at_once) = (cost.request, cost.at_once);
         let (before, next) = (Vec::new(), AtomicUsize::new(0));
-        let mut ahead = Ahead { lots, steps, before, short, at_once, next };
+        let mut ahead = Announcer { lots, steps, bytes_before: before, short, at_once, next };
         if cost.prefers_rounds() && steps.len() > 1 {
             let mut bytes = 0u64;
-            ahead.before = Vec::with_capacity(steps.len());
+            ahead.bytes_before = Vec::with_capacity(steps.len());
             for (lot, step) in steps {
-                ahead.before.push(bytes);
+                ahead.bytes_before.push(bytes);
                 ahead.ranges(*lot, step, &mut |_, _, len| bytes = bytes.saturating_add(len));
             }
         }
@@ -45,9 +45,9 @@ impl<'a, 's> Ahead<'a, 's> {
     /// Announces this step and those after it, as far as memory allows. Skips steps that were
     /// announced before.
     pub(crate) fn announce_from(&self, number: usize) {
-        let Some(done) = self.before.get(number) else { return };
+        let Some(done) = self.bytes_before.get(number) else { return };
         let most = done.saturating_add(costs::WAITING_BYTES as u64);
-        let end = self.before.partition_point(|before| *before < most);
+        let end = self.bytes_before.partition_point(|before| *before < most);
         let first = self.next.fetch_max(end, Ordering::Relaxed);
         let Some(steps) = self.steps.get(first..end) else { return };
         let mut objects: Vec<Wanted> = Vec::new();

@@ -18,13 +18,13 @@ const NODE: &str = ".node.zarr.json";
 /// Holds the lock of a node until it is dropped.
 #[derive(Debug)]
 #[must_use = "the lock is let go at once"]
-pub(crate) struct Locked<'s> {
+pub(crate) struct NodeLock<'s> {
     // Released in the reverse order of locking.
     processes: ObjectLock<'s>,
     _threads: Turn,
 }
 
-impl Locked<'_> {
+impl NodeLock<'_> {
     /// Returns `true` if other processes are excluded. A node without a directory has nothing to
     /// lock.
     pub(crate) fn excludes_processes(&self) -> bool {
@@ -37,11 +37,11 @@ impl Locked<'_> {
 /// A thread that already holds the lock (a signal handler) gets
 /// [`StoreError::Busy`](hyperslab_store::StoreError::Busy). `ask` is called while this waits;
 /// `true` gives up.
-pub(crate) fn lock<'s>(store: &'s Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<Locked<'s>> {
+pub(crate) fn lock<'s>(store: &'s Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<NodeLock<'s>> {
     let key = join(path, NODE);
     let threads = turn(&**store, Key::new(&key)?, ask)?;
     let processes = store.lock_prefix(prefix(path)?, ask)?;
-    Ok(Locked { processes, _threads: threads })
+    Ok(NodeLock { processes, _threads: threads })
 }
 
 /// The prefix of all keys of a node, or `None` for the root.

@@ -12,7 +12,7 @@ use crate::select::{Factor, Selection};
 /// A view bound to a selection: base and strides per axis of the array, walked upwards.
 ///
 /// If it is [uneven](Mapped::is_uneven), elements go through dense memory.
-pub(crate) struct Mapped<P> {
+pub(crate) struct AxisMemory<P> {
     base: P,
     strides: Strides,
     uneven: bool,
@@ -28,7 +28,7 @@ fn bind(
     strides: &[isize],
     element: Option<usize>,
     selection: &Selection,
-) -> Result<Along, ArrayError> {
+) -> Result<SelectionStrides, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let array = || layout.name().to_owned();
     let wanted = selection.shape();
@@ -43,11 +43,11 @@ fn bind(
         );
         return Err(ArrayError::Layout { array: array(), why });
     }
-    Ok(along(selection, shape, strides))
+    Ok(follow_selection(selection, shape, strides))
 }
 
 /// Bytes from one element of a part of the result to the next in C order; `None` if they vary.
-fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
+fn uniform_stride(shape: &[u64], strides: &[isize]) -> Option<isize> {
     let mut found: Option<(isize, isize)> = None;
     for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
         let (step, next) = found.unwrap_or((*stride, *stride));
@@ -64,7 +64,7 @@ fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
 /// Per axis of the array, the stride along the ascending selection; and the bytes from the given
 /// base to the first element. All axes with points have the stride from one point to the next.
 #[derive(Default)]
-pub(crate) struct Along {
+pub(crate) struct SelectionStrides {
     pub(crate) strides: Strides,
     offset: isize,
     /// Points have several axes in the result and no single stride. This cannot be bound.
@@ -72,7 +72,7 @@ pub(crate) struct Along {
 }
 
 /// Follows memory along a selection. The memory must have the selection's shape.
-pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+pub(crate) fn follow_selection(selection: &Selection, shape: &[u64], strides: &[isize]) -> SelectionStrides {
     if !selection.points().is_empty() {
         return along_points(selection, shape, strides);
     }
@@ -88,12 +88,12 @@ pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> 
             bound.push(stride);
         }
     }
-    Along { strides: bound, offset, uneven: false }
+    SelectionStrides { strides: bound, offset, uneven: false }
 }
 
-/// [`along`] for a selection with points, whose axes lie among the others.
+/// [`follow_selection`] for a selection with points, whose axes lie among the others.
 #[cold]
-fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
+fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> SelectionStrides {
     let (mut at, mut offset, mut uneven) = (0, 0isize, false);
     let mut bound = Strides::from_elem(0, selection.axes().len());
     selection.for_each_part(|part| match part {
@@ -108,29 +108,29 @@ fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Alon
         Factor::Points(n) => {
             let points = &selection.points()[n];
             let end = at + points.shape.len();
-            let step = even(&shape[at..end], &strides[at..end]);
+            let step = uniform_stride(&shape[at..end], &strides[at..end]);
             uneven |= step.is_none();
             points.axes.iter().for_each(|axis| bound[*axis] = step.unwrap_or(0));
             at = end;
         }
     });
-    Along { strides: bound, offset, uneven }
+    SelectionStrides { strides: bound, offset, uneven }
 }
 
-impl Mapped<*mut u8> {
+impl AxisMemory<*mut u8> {
     pub(crate) fn target(
         layout: &ArrayLayout,
         view: &Target<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let Along { strides, offset, uneven } =
+        let SelectionStrides { strides, offset, uneven } =
             bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Mapped { base: view.base.wrapping_offset(offset), strides, uneven })
+        Ok(AxisMemory { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Memory with these strides that is never touched.
-    pub(crate) fn unread(strides: &[isize]) -> Self {
-        Mapped { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
+    pub(crate) fn without_memory(strides: &[isize]) -> Self {
+        AxisMemory { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
     }
 
     /// Address of the element at index `out` of the ascending selection.
@@ -139,15 +139,15 @@ impl Mapped<*mut u8> {
     }
 }
 
-impl Mapped<*const u8> {
+impl AxisMemory<*const u8> {
     pub(crate) fn source(
         layout: &ArrayLayout,
         view: &Source<'_>,
         selection: &Selection,
     ) -> Result<Self, ArrayError> {
-        let Along { strides, offset, uneven } =
+        let SelectionStrides { strides, offset, uneven } =
             bind(layout, &view.shape, &view.strides, view.element, selection)?;
-        Ok(Mapped { base: view.base.wrapping_offset(offset), strides, uneven })
+        Ok(AxisMemory { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
     /// Address of the element at index `out` of the ascending selection.
@@ -156,7 +156,7 @@ impl Mapped<*const u8> {
     }
 }
 
-impl<P> Mapped<P> {
+impl<P> AxisMemory<P> {
     fn offset(&self, out: &[u64]) -> isize {
         self.strides
             .iter()
@@ -180,6 +180,6 @@ impl<P> Mapped<P> {
 
 // SAFETY: a Mapped is used only while the Target or Source that it came from is borrowed; see
 // there.
-unsafe impl<P> Send for Mapped<P> {}
+unsafe impl<P> Send for AxisMemory<P> {}
 // SAFETY: as above.
-unsafe impl<P> Sync for Mapped<P> {}
+unsafe impl<P> Sync for AxisMemory<P> {}

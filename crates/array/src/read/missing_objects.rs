@@ -7,7 +7,7 @@ use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
-use crate::read::present;
+use crate::read::list_present_objects;
 use crate::select::Selection;
 
 /// Checks that every object (chunk or shard) of a selection is stored.
@@ -31,7 +31,7 @@ pub fn check_stored(
         Some(_) => chunks.by_object(layout).ok_or_else(none)?.0,
         None => chunks,
     };
-    let listed = present(layout, plan.len());
+    let listed = list_present_objects(layout, plan.len());
     Scratch::with(|scratch| {
         for n in 0..plan.len() {
             if interrupt.is_some_and(|ask| ask()) {

@@ -83,7 +83,7 @@ impl RemoteStore {
 
     /// The condition that these contents are there. `None` if the server reported no version.
     fn condition_of(&self, contents: &Contents) -> Option<Condition> {
-        let (tag, number) = (contents.strong(), contents.number.as_deref());
+        let (tag, number) = (contents.strong_tag(), contents.number.as_deref());
         self.condition_that(tag, number, contents.marks.as_ref().map(|marks| marks.as_str()))
     }
 

@@ -1,11 +1,11 @@
 //! Turns heap ids into elements of a result, batch by batch.
 
-use super::fill::Batch;
+use super::fill::IdBatch;
 use super::ids::{Id, ids, taken_apart};
-use super::look::{TOGETHER, look};
+use super::inspect::{TOGETHER, inspect};
 use super::{FEW, Items, cut};
 use crate::cursor::to_usize;
-use crate::heaps::{Collection, named};
+use crate::heaps::{Collection, heap_error};
 use crate::{File, Result};
 use hyperslab_array::{Dims, Ragged};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const MOST_SHARED: u64 = 1 << 10;
 
 /// A result under construction.
-pub(super) struct Growing<'a> {
+pub(super) struct VlenBuilder<'a> {
     file: &'a File,
     /// Bytes of an id.
     id: usize,
@@ -26,7 +26,7 @@ pub(super) struct Growing<'a> {
     collections: usize,
 }
 
-impl<'a> Growing<'a> {
+impl<'a> VlenBuilder<'a> {
     /// An empty result with room for `count` elements. Ids have `id` bytes.
     pub(super) fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self> {
         let items = items.ok_or_else(|| {
@@ -34,7 +34,7 @@ impl<'a> Growing<'a> {
         })?;
         let none = || file.source().invalid(format!("no memory for the offsets of {count} elements"));
         let result = Ragged::growing(count).ok_or_else(none)?;
-        Ok(Growing { file, id, items, result, bytes: 0, collections: 0 })
+        Ok(VlenBuilder { file, id, items, result, bytes: 0, collections: 0 })
     }
 
     pub(super) fn finish(self, shape: Dims) -> Ragged {
@@ -60,7 +60,7 @@ impl<'a> Growing<'a> {
     /// Adds a few elements. `false`: none were added, because a collection is not in memory.
     fn push_few(&mut self, ids: &[Id]) -> Result<bool> {
         let (file, first) = (self.file, self.result.count());
-        let wrong = |cell, address| move |why| named(file, first + cell, address, why);
+        let wrong = |cell, address| move |why| heap_error(file, first + cell, address, why);
         // Check lengths against the heap before memory is allocated.
         let (mut last, mut total, mut nulls): (Option<Arc<Collection>>, u64, bool) = (None, 0, false);
         for (cell, id) in ids.iter().map(taken_apart).enumerate() {
@@ -101,16 +101,16 @@ impl<'a> Growing<'a> {
     }
 
     fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<()> {
-        let sections = look(self.file, self.items, ids, threads);
+        let sections = inspect(self.file, self.items, ids, threads);
         let heap = sections.heap();
         self.collections += heap.collections();
         let (file, there, before) = (self.file, self.file.source().size(), self.result.count());
         let keep = file.can_keep(self.collections);
         let (items, together, only_look) = (self.items, TOGETHER, false);
-        let batch = Batch { file, items, ids, first: before, keep, threads, together, only_look };
+        let batch = IdBatch { file, items, ids, first: before, keep, threads, together, only_look };
         let stored = sections.items().saturating_mul(self.items.stored as u64);
         if stored > there {
-            let batch = Batch { only_look: true, ..batch };
+            let batch = IdBatch { only_look: true, ..batch };
             batch.fill(&sections, &heap, 0, &mut vec![0; ids.len()], &mut [])?;
         }
         self.bytes = self.bytes.saturating_add(stored);

@@ -5,15 +5,15 @@ use crate::{LocalOptions, LocalStore, Result, Store, zarr};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use zarr::Above;
+use zarr::EnclosingGroups;
 
 /// Finds the groups above a directory.
-pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<Above> {
-    let mut above = Above::default();
+pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<EnclosingGroups> {
+    let mut above = EnclosingGroups::default();
     let Ok(target) = std::path::absolute(target) else { return Ok(above) };
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(above) };
     // A group may be reached through links and be elsewhere.
-    let paths = BTreeSet::from([target.clone(), super::place::resolved(parent).join(name)]);
+    let paths = BTreeSet::from([target.clone(), super::place::resolve_links(parent).join(name)]);
     for path in &paths {
         for group in path.ancestors().skip(1) {
             let is_group = ["zarr.json", ".zmetadata"].iter().any(|name| group.join(name).is_file());
@@ -31,7 +31,12 @@ pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<Above> {
 /// `storage`: settings of a server.
 ///
 /// On a server, groups that cannot be read are left out: the credentials may not cover them.
-pub fn groups_above(location: &str, path: &str, fsync: bool, storage: &[(String, String)]) -> Result<Above> {
+pub fn groups_above(
+    location: &str,
+    path: &str,
+    fsync: bool,
+    storage: &[(String, String)],
+) -> Result<EnclosingGroups> {
     if let Some(target) = local_path(location)? {
         return of_directory(&target.join(path), fsync);
     }
@@ -40,19 +45,19 @@ pub fn groups_above(location: &str, path: &str, fsync: bool, storage: &[(String,
         return Ok(above);
     }
     let _ = storage;
-    Ok(Above::default())
+    Ok(EnclosingGroups::default())
 }
 
 /// Returns `None` if the location is not in a bucket.
 #[cfg(feature = "remote")]
-fn on_server(location: &str, path: &str, storage: &[(String, String)]) -> Option<Above> {
+fn on_server(location: &str, path: &str, storage: &[(String, String)]) -> Option<EnclosingGroups> {
     let (scheme, rest) = location.split_once("://")?;
     let is_bucket =
         !scheme.starts_with("http") && crate::remote::SCHEMES.iter().any(|(name, _)| *name == scheme);
     let (bucket, key) = rest.trim_matches('/').split_once('/').filter(|_| is_bucket)?;
     let store = crate::remote::RemoteStore::open(&format!("{scheme}://{bucket}"), storage).ok()?;
     let store: Arc<dyn Store> = Arc::new(store);
-    let mut above = Above::default();
+    let mut above = EnclosingGroups::default();
     for (at, _) in key.match_indices('/').chain([(0, "")]) {
         let (group, place) = key.split_at(at);
         let place = zarr::join(place.trim_start_matches('/'), path);

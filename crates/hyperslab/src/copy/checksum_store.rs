@@ -25,14 +25,14 @@ const PIECE: u64 = 1 << 20;
 type Sums = HashMap<String, Option<u64>>;
 
 /// A store with checksums; see the module documentation.
-pub(super) struct Summed {
+pub(super) struct ChecksumStore {
     inner: Arc<dyn Store>,
     sums: Mutex<Sums>,
 }
 
-impl Summed {
-    pub(super) fn new(inner: Arc<dyn Store>) -> Summed {
-        Summed { inner, sums: Mutex::new(Sums::new()) }
+impl ChecksumStore {
+    pub(super) fn new(inner: Arc<dyn Store>) -> ChecksumStore {
+        ChecksumStore { inner, sums: Mutex::new(Sums::new()) }
     }
 
     /// The checksum of a stored object: remembered from the write, or computed by reading.
@@ -50,7 +50,7 @@ impl Summed {
     }
 }
 
-impl Debug for Summed {
+impl Debug for ChecksumStore {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
@@ -86,20 +86,20 @@ fn sum_of(parts: &[&[u8]]) -> u64 {
 }
 
 /// A new object, summed as it grows; `None`: bytes were changed after they were summed.
-struct Growing<'s> {
+struct ChecksumWriter<'s> {
     inner: Box<dyn Replacement + 's>,
-    store: &'s Summed,
+    store: &'s ChecksumStore,
     key: String,
     digest: Option<Digest>,
 }
 
-impl Debug for Growing<'_> {
+impl Debug for ChecksumWriter<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl Replacement for Growing<'_> {
+impl Replacement for ChecksumWriter<'_> {
     fn len(&self) -> u64 {
         self.inner.len()
     }
@@ -128,14 +128,14 @@ impl Replacement for Growing<'_> {
     }
 
     fn commit(self: Box<Self>) -> store::Result<()> {
-        let Growing { inner, store, key, digest } = *self;
+        let ChecksumWriter { inner, store, key, digest } = *self;
         inner.commit()?;
         store.note(Key::new(&key)?, digest.map(|digest| digest.finalize()));
         Ok(())
     }
 
     fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool> {
-        let Growing { inner, store, key, digest } = *self;
+        let ChecksumWriter { inner, store, key, digest } = *self;
         let done = inner.commit_over(expected, ask)?;
         if done {
             store.note(Key::new(&key)?, digest.map(|digest| digest.finalize()));
@@ -144,7 +144,7 @@ impl Replacement for Growing<'_> {
     }
 }
 
-impl Store for Summed {
+impl Store for ChecksumStore {
     reads!();
 
     inner! {
@@ -161,7 +161,7 @@ impl Store for Summed {
 
     fn replace<'s>(&'s self, key: Key<'_>) -> store::Result<Box<dyn Replacement + 's>> {
         let (inner, name) = (self.inner.replace(key)?, key.as_str().to_owned());
-        Ok(Box::new(Growing { inner, store: self, key: name, digest: Some(Digest::new(ALGORITHM)) }))
+        Ok(Box::new(ChecksumWriter { inner, store: self, key: name, digest: Some(Digest::new(ALGORITHM)) }))
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
@@ -219,7 +219,7 @@ impl Store for Summed {
 }
 
 /// Without [`Writers::through`]: the checksums of its objects would be unknown.
-impl Writers for Summed {
+impl Writers for ChecksumStore {
     writers!();
 
     fn swap_marked(
@@ -247,31 +247,31 @@ mod tests {
     #[test]
     fn sums_are_those_of_what_is_stored() {
         let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let summed = Summed::new(inner.clone());
+        let checksums = ChecksumStore::new(inner.clone());
         let key = |name| Key::new(name).unwrap();
-        summed.write(key("parts"), &[b"123", b"456789"]).unwrap();
-        summed.swap_owned(key("owned"), Expected::Any, &mut b"123456789".to_vec(), None).unwrap();
-        summed.swap(key("swapped"), Expected::Absent, &[b"123456789"], None).unwrap();
-        let mut grown = summed.replace(key("grown")).unwrap();
+        checksums.write(key("parts"), &[b"123", b"456789"]).unwrap();
+        checksums.swap_owned(key("owned"), Expected::Any, &mut b"123456789".to_vec(), None).unwrap();
+        checksums.swap(key("swapped"), Expected::Absent, &[b"123456789"], None).unwrap();
+        let mut grown = checksums.replace(key("grown")).unwrap();
         grown.append(&[b"1234", b"5"]).unwrap();
         grown.append(&[b"6789"]).unwrap();
         grown.commit().unwrap();
         // The checksum of this object is unknown, so it is read.
-        let mut changed = summed.replace(key("changed")).unwrap();
+        let mut changed = checksums.replace(key("changed")).unwrap();
         changed.append(&[b"xxx456789"]).unwrap();
         changed.overwrite(0, b"123").unwrap();
         changed.commit_over(Expected::Any, None).unwrap();
         for name in ["parts", "owned", "swapped", "grown", "changed"] {
             // The check value of CRC-64/NVME.
-            assert_eq!(summed.sum(key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
+            assert_eq!(checksums.sum(key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
             assert_eq!(read_sum(&*inner, key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
-            assert_eq!(summed.sums.lock().get(name).unwrap().is_some(), name != "changed");
+            assert_eq!(checksums.sums.lock().get(name).unwrap().is_some(), name != "changed");
         }
         // Later writes by others do not change the known checksum; a deletion removes it.
         inner.write(key("parts"), &[b"other"]).unwrap();
-        assert_eq!(summed.sum(key("parts")).unwrap(), 0xae8b_1486_0a79_9888);
-        summed.delete(key("parts")).unwrap();
-        assert_eq!(summed.sum(key("parts")).unwrap(), sum_of(&[]));
+        assert_eq!(checksums.sum(key("parts")).unwrap(), 0xae8b_1486_0a79_9888);
+        checksums.delete(key("parts")).unwrap();
+        assert_eq!(checksums.sum(key("parts")).unwrap(), sum_of(&[]));
         let long = vec![7; PIECE as usize * 2 + 5];
         inner.write(key("long"), &[&long]).unwrap();
         assert_eq!(read_sum(&*inner, key("long")).unwrap(), sum_of(&[&long]));

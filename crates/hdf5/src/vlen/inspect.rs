@@ -102,7 +102,7 @@ fn in_order(ids: &[Id]) -> bool {
     back <= some / 8
 }
 
-pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Sections {
+pub(super) fn inspect(file: &File, items: &Items, ids: &[Id], threads: Option<usize>) -> Sections {
     look_within(Limits::of(file, items, ids, threads), ids, threads)
 }
 
@@ -134,7 +134,7 @@ fn border(ids: &[Id], at: usize, soon: usize) -> usize {
 
 /// State while a section is inspected.
 #[derive(Default)]
-struct Look {
+struct Inspection {
     collections: Numbers,
     items: u64,
     nulls: bool,
@@ -143,8 +143,8 @@ struct Look {
 fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
     // The end of each section except the last, counted from the start of the range.
-    let mut done: Vec<(usize, Look)> = Vec::new();
-    let mut look = Look::default();
+    let mut done: Vec<(usize, Inspection)> = Vec::new();
+    let mut look = Inspection::default();
     // No element has the address 0.
     let (mut last, mut number) = (0, NONE);
     for (cell, (id, place)) in ids.get(range.clone()).unwrap_or_default().iter().zip(&mut numbers).enumerate()
@@ -172,20 +172,20 @@ fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     }
     let (mut made, mut from) = (Vec::with_capacity(done.len() + 1), 0);
     for (end, look) in done {
-        made.push(look.made(range.start + from, numbers.get(from..end).unwrap_or_default().to_vec()));
+        made.push(look.into_section(range.start + from, numbers.get(from..end).unwrap_or_default().to_vec()));
         from = end;
     }
     if from > 0 {
         numbers.drain(..from);
     }
     if !numbers.is_empty() {
-        made.push(look.made(range.start + from, numbers));
+        made.push(look.into_section(range.start + from, numbers));
     }
     made
 }
 
-impl Look {
-    fn made(self, start: usize, numbers: Vec<u32>) -> Section {
+impl Inspection {
+    fn into_section(self, start: usize, numbers: Vec<u32>) -> Section {
         Section {
             cells: start..start + numbers.len(),
             numbers,

@@ -52,7 +52,7 @@ impl Side {
 
 /// The chunks to write, by place.
 /// `made`: the array of `document`; `stored`: the places of the chunks in the file.
-pub(super) fn absent(
+pub(super) fn absent_chunks(
     array: &Array,
     variable: &Variable,
     made: &zarr::Array,
@@ -93,13 +93,13 @@ pub(super) fn absent(
     let (mut of_inside, mut of_behind) = (None, None);
     let encode_once = |known: &mut Option<Json>, value: Option<&Vec<u8>>| -> Result<Option<Json>> {
         if let (None, Some(value)) = (&known, value) {
-            *known = Some(one.encoded(value, None)?);
+            *known = Some(one.encode_chunk(value, None)?);
         }
         Ok(known.clone())
     };
     let (mut found, mut bytes) = (HashMap::new(), 0u64);
     let spans = counts.iter().map(|count| (0, count.saturating_sub(1))).collect();
-    for place in crate::copy::all(spans).filter(|_| !counts.contains(&0)) {
+    for place in crate::copy::all_indices(spans).filter(|_| !counts.contains(&0)) {
         check(ask)?;
         let is_stored = stored.contains(&place);
         let value = match Side::of(&place, chunk, own, all) {
@@ -111,7 +111,7 @@ pub(super) fn absent(
                 encode_once(&mut of_inside, inside.as_ref())?
             }
             Side::AtEnd => {
-                let value = one.encoded(&rest, Some(&place))?;
+                let value = one.encode_chunk(&rest, Some(&place))?;
                 bytes += value.as_str().map_or(0, str::len) as u64;
                 Some(value)
             }
@@ -137,7 +137,7 @@ struct OneChunk<'a> {
 
 impl OneChunk<'_> {
     /// Encodes a chunk of one value. With `place`, includes the array's elements at that place.
-    fn encoded(&self, value: &[u8], place: Option<&[u64]>) -> Result<Json> {
+    fn encode_chunk(&self, value: &[u8], place: Option<&[u64]>) -> Result<Json> {
         let bytes = element_count(self.chunk).and_then(|n| n.checked_mul(self.array.dtype().size() as u64));
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(wrong_size)?;
         if !room::for_copies(bytes, COPIES) {

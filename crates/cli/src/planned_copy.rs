@@ -63,7 +63,7 @@ pub struct PlannedCopy {
 pub fn planned_copy(args: impl IntoIterator<Item = OsString>) -> Option<PlannedCopy> {
     let (name, found) = matches_of(args)?;
     let found = (name == CopyArgs::NAME).then_some(found)?;
-    CopyArgs::from_arg_matches(&found).ok()?.planned()
+    CopyArgs::from_arg_matches(&found).ok()?.planned_copy()
 }
 
 #[cfg(test)]

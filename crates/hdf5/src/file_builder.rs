@@ -45,14 +45,14 @@ impl<T: Encode + ?Sized> Encode for &T {
 macro_rules! structure {
     ($($part:expr),* $(,)?) => {{
         let mut bytes = Vec::new();
-        $($crate::building::Encode::put(&$part, &mut bytes);)*
+        $($crate::file_builder::Encode::put(&$part, &mut bytes);)*
         bytes
     }};
 }
 pub(crate) use structure;
 
 /// Appends the checksum of the bytes.
-pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn append_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(lookup3(&bytes).to_le_bytes());
     bytes
 }
@@ -84,7 +84,7 @@ impl Builder {
         for (kind, bytes) in messages {
             block.extend(structure!(*kind as u8, bytes.len() as u16, [0], bytes));
         }
-        self.put(&summed(structure!(b"OHDR\x02\x02", block.len() as u32, block)))
+        self.put(&append_checksum(structure!(b"OHDR\x02\x02", block.len() as u32, block)))
     }
 
     /// Returns the bytes of the file. The root group's header is at `root`. Version 3 may have
@@ -92,7 +92,7 @@ impl Builder {
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let head = structure!(b"\x89HDF\r\n\x1a\n", [version, 8, 8, flags], 0_u64);
         let superblock = structure!(head, self.extension, self.bytes.len() as u64, root);
-        self.bytes.splice(..Self::START, summed(superblock));
+        self.bytes.splice(..Self::START, append_checksum(superblock));
         self.bytes
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn link(name: &str, kind: u8, value: &str) -> (u16, Vec<u8>) {
 }
 
 /// The data layout message of a contiguous dataset.
-pub(crate) fn contiguous(address: u64, len: u64) -> Vec<u8> {
+pub(crate) fn contiguous_message(address: u64, len: u64) -> Vec<u8> {
     structure!([3, 1], address, len)
 }
 
