@@ -123,7 +123,8 @@ def test_the_scheduler_does_not_come_back(cluster: Cluster, tmp_path: Path) -> N
 
     def progress(_: str, done: int, total: int) -> None:
         nonlocal killed
-        if done > total * 0.3 and not killed:
+        # At once: on a busy machine the workers may be far ahead of this client.
+        if done and not killed:
             killed = done
             cluster.kill_scheduler()
 

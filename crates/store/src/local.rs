@@ -143,9 +143,9 @@ impl Replacing {
 
     /// Returns whether this write should expect an object.
     fn guess(&self) -> bool {
-        let left = self.0.load(Ordering::Relaxed);
-        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
+        // In one step: a thread that is late must not set back what another one has just found.
+        let counted = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        counted.is_ok()
     }
 
     /// Like `guess`, without counting a write.
