@@ -16,14 +16,17 @@ _PACKAGE = str(Path(hs.__file__).parent)
 def frames(work: Callable[[], Any]) -> list[str]:
     """Functions of the package that a call runs, in order. Imports and caches are warm.
 
-    A generator counts each time that it goes on. Calls of Rust do not count.
+    A generator counts each time that it goes on. Calls of Rust do not count, nor do comprehensions:
+    since Python 3.12 they are no functions.
     """
     work()
     found: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(_PACKAGE):
-            found.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_qualname}")
+        code = frame.f_code
+        comprehends = code.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>")
+        if event == "call" and code.co_filename.startswith(_PACKAGE) and not comprehends:
+            found.append(f"{Path(code.co_filename).name}:{code.co_qualname}")
 
     sys.setprofile(note)
     try:

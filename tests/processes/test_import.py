@@ -133,10 +133,12 @@ def test_the_import_loads_the_core_only() -> None:
     assert [
         name for name in found if name in late or name.startswith(tuple(f"{each}." for each in late))
     ] == []
-    assert found.isdisjoint(LONG.split())
+    # Before Python 3.12 `pathlib` imports `urllib.parse`.
+    long = {*LONG.split()} - ({"urllib"} if sys.version_info < (3, 12) else set())
+    assert found.isdisjoint(long)
     ours = {name for name in found if name.partition(".")[0] == "hyperslab"}
     assert "hyperslab._core.array" in ours
-    assert len(ours) <= 51 and len(found - ours) <= 24
+    assert len(ours) <= 51 and len(found - ours) <= (24 if sys.version_info >= (3, 12) else 32)
 
 
 @pytest.mark.parametrize(
