@@ -43,8 +43,8 @@ test: tools lint test-rust test-docs test-python test-package ## Run every test,
 
 dev: tools ## Build without optimising, and install the working tree: an edit in Python then needs no build
 	@$(with_rust) venv=$$(scripts/venv.sh newest); rm -f "$$venv/.wheel" "$$venv/.develop"; \
-	$(STEP) 'Extension module, for development' env VIRTUAL_ENV="$$PWD/$$venv" \
-	    "$$venv/bin/maturin" develop --locked --quiet; \
+	$(STEP) 'Extension module, for development' env PATH="$$PWD/$$venv/bin:$$PATH" MATURIN_PEP517_ARGS='--profile dev --locked' \
+	    "$$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .; \
 	touch "$$venv/.develop"
 
 quick: ## Check what differs from BASE (HEAD): format, lints and the tests near it, with few generated cases
