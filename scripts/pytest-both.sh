@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs pytest with two Pythons at once: pytest-both.sh NEWEST OLDEST [ARGUMENT...]
 #
-# The oldest leaves out tests that kill processes and tests of real servers: they test the engine, which
-# is the same binary in both. This takes little longer than one run. The output of the second appears after the first is done.
-# If this script ends early, it stops the second run.
+# On the oldest Python the lanes `kill` and `servers` are left out. They test the engine, and both
+# Pythons load the same binary. Two runs take little longer than one. The output of the second run
+# appears after the end of the first. If this script ends early, it stops the second run.
 set -uo pipefail
 # Job control, because background jobs otherwise ignore Ctrl-C, which tests send.
 set -m

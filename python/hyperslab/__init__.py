@@ -11,6 +11,8 @@ Names and meanings follow zarr-python 3.
 
 import atexit as _atexit
 import importlib as _importlib
+import os as _os
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from hyperslab import _start as _start  # isort: split
@@ -110,6 +112,21 @@ _LAZY = {
     "_hdf5.links": ("ExternalLink", "HardLink", "SoftLink"),
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
+# Late modules that these do not load, but methods do.
+_LATER = ("_base.awaiting", "_codecs.numcodecs", "_display.html", "_display.tree")
+
+
+def _load_before_fork() -> None:
+    """Load the late modules if other threads may be loading them.
+
+    A child that is forked in the middle of an import would wait forever for the lock of the module.
+    """
+    if len(_sys._current_frames()) > 1:
+        for module in (*_LAZY, *_LATER):
+            _importlib.import_module(f"{__name__}.{module}")
+
+
+_os.register_at_fork(before=_load_before_fork)
 
 # Background threads store what a dropped writer still held, and they end with the process. Finish
 # the writers first: they may write into archives. `atexit` runs the last registered function first.

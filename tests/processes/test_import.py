@@ -10,7 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import hyperslab as hs
+import numpy as np
 import pytest
 
 # Acts when a module is imported. Python runs this before everything else.
@@ -159,7 +161,9 @@ def test_the_first_access_loads_a_module(code: str, wanted: str) -> None:
 
 def test_threads_load_modules_at_the_same_time() -> None:
     code = """
+import h5py
 import hyperslab as hs
+import numpy as np
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 names = [name for name in hs.__all__ if name not in vars(hs)] * 2
@@ -172,6 +176,44 @@ with ThreadPoolExecutor(len(names)) as executor:
     assert all(found is vars(hs)[name] for name, found in zip(names, executor.map(get, names)))
 """
     assert "hyperslab._hdf5.file" in loaded(code)
+
+
+def test_a_fork_waits_for_imports_of_other_threads(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["a"] = np.arange(3)
+    code = f"""
+import os, signal, sys, threading, time
+import h5py
+import hyperslab as hs
+import numpy as np
+begun = threading.Event()
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hyperslab._hdf5.ids":
+            begun.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Finder())
+read = lambda: int(hs.File({str(path)!r})["a"][:].sum())
+thread = threading.Thread(target=read)
+thread.start()
+begun.wait()
+assert not hasattr(sys.modules["hyperslab._hdf5.array"], "FileArray")
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(read())
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+thread.join()
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_fork_of_one_thread_loads_nothing() -> None:
+    found = loaded("import hyperslab, os; child = os.fork(); child or os._exit(0); os.waitpid(child, 0)")
+    assert found == loaded("import hyperslab")
 
 
 def test_all_names_are_there_before_their_modules() -> None:
