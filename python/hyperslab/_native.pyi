@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, final
+from typing import Any, Literal, Protocol, Self, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +58,15 @@ __all__ = [
     "is_secret_option",
     "largest_element",
     "object_bytes",
+    "objects_array",
     "open_node",
     "open_root",
+    "optional_check_out",
+    "optional_masked",
+    "optional_type",
     "outline_copy",
     "outline_copy_into",
+    "pack_optional",
     "packing",
     "planned_copy",
     "ragged_check_text",
@@ -76,11 +81,13 @@ __all__ = [
     "remove_below",
     "replace_directory",
     "run_cli",
+    "set_codec_finder",
     "set_decodes_in_flight",
     "set_external_files",
     "set_file_locks",
     "set_partial_decode",
     "set_partial_reads",
+    "set_ragged_class",
     "set_read_missing_chunks",
     "set_recycler_bound",
     "set_shard_index_bound",
@@ -102,6 +109,39 @@ __all__ = [
 ]
 
 __version__: str
+
+class _FoundCodec(Protocol):
+    """A codec in Python, as the engine calls it. Bytes in, bytes out."""
+
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def v2(self) -> str | None: ...
+    @property
+    def v3(self) -> str | None: ...
+    @property
+    def encoded(self) -> tuple[str, tuple[int, ...], bytes] | None: ...
+    @property
+    def bytes_bytes(self) -> _FoundCodec | None: ...
+    @property
+    def class_id(self) -> int: ...
+    def encode(self, src: bytes) -> bytes: ...
+    def decode(self, src: bytes) -> bytes: ...
+
+class _FindCodec(Protocol):
+    """Makes the codec of a name and JSON settings, for chunks of this type and shape."""
+
+    def __call__(
+        self,
+        name: str,
+        settings: str | None,
+        v2: bool,
+        dtype: np.dtype[Any] | None,
+        shape: tuple[int, ...],
+        fortran: bool,
+        fill: bytes,
+        /,
+    ) -> _FoundCodec | None: ...
 
 _Item = TypeVar("_Item", bound=np.generic)
 _Result = TypeVar("_Result")
@@ -127,6 +167,7 @@ def recycled_bytes() -> int: ...
 def largest_element() -> int: ...
 def small_numbers() -> dict[str, str]: ...
 def is_reserved_codec(name: str, v2: bool) -> bool: ...
+def set_codec_finder(find: _FindCodec, makes_bytes: Callable[[str], bool]) -> None: ...
 def open_node(
     store: StoreHandle, path: str, zarr_format: int | None = None, consolidated: bool | None = None
 ) -> ArrayHandle | GroupHandle: ...
@@ -221,12 +262,18 @@ def write_field(
 def explain_field(array: ArrayBase, name: str, selection: Any, write: bool, tasks: int) -> dict[str, Any]: ...
 def frozen(array: npt.NDArray[_Item]) -> npt.NDArray[_Item]: ...
 def object_bytes(object: Any, codec: str) -> bytes: ...
+def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]: ...
+def optional_type(value: np.dtype[Any]) -> np.dtype[Any]: ...
+def optional_check_out(out: Any, value: np.dtype[Any], shape: tuple[int, ...]) -> None: ...
+def optional_masked(found: npt.NDArray[Any]) -> Any: ...
+def pack_optional(given: Any, value: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def ragged_of(values: Any, kind: Kind | None = None, item: np.dtype[Any] | None = None) -> Ragged: ...
 def ragged_strings(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def ragged_objects(
     ragged: Ragged, dtype: np.dtype[Any], encoding: str | None = None, errors: str = "strict"
 ) -> npt.NDArray[Any]: ...
 def ragged_fixed(ragged: Ragged, wide: bool, len: int | None = None) -> npt.NDArray[Any]: ...
+def set_ragged_class(cls: type[Ragged]) -> None: ...
 def ragged_views(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def convert_elements(
     src: npt.NDArray[np.uint8], src_type: str, dst: npt.NDArray[np.uint8], dst_type: str
@@ -432,6 +479,7 @@ class ArrayBase:
     def _text(
         self, selection: Any, encoding: str, errors: str, dtype: np.dtype[Any] | None = None
     ) -> Any: ...
+    def _unmasked(self, value: Any) -> Any: ...
     def _raw(
         self,
         selection: Any,
@@ -581,8 +629,6 @@ class GroupBase:
 
 @final
 class ElementHandle:
-    @property
-    def json(self) -> str: ...
     @property
     def size(self) -> int: ...
     @property

@@ -82,7 +82,7 @@ mod _native {
         StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options,
     };
     #[pymodule_export]
-    use crate::user_codecs::is_reserved_codec;
+    use crate::user_codecs::{is_reserved_codec, set_codec_finder};
     #[pymodule_export]
     use crate::values::arrow::{arrow_array, arrow_of_values, arrow_schema};
     #[pymodule_export]
@@ -92,10 +92,13 @@ mod _native {
     #[pymodule_export]
     use crate::values::frozen::frozen;
     #[pymodule_export]
-    use crate::values::objects::object_bytes;
+    use crate::values::objects::{object_bytes, objects_array};
+    #[pymodule_export]
+    use crate::values::optional::{check_out, pack_optional, to_masked_array, type_of};
     #[pymodule_export]
     use crate::values::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,
+        set_ragged_class,
     };
     #[pymodule_export]
     use crate::values::vlen_input::ragged_of;
@@ -105,7 +108,6 @@ mod _native {
         // Must run before any of our threads start.
         hyperslab::store::fork::prepare();
         crate::gil::once::make_early(module.py());
-        crate::user_codecs::look_in_python();
         crate::stores::store::prepare_remote();
         hyperslab::store::ending::ends_with(crate::gil::attach::is_ending);
         module.add("__version__", env!("CARGO_PKG_VERSION"))

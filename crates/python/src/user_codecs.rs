@@ -1,4 +1,4 @@
-//! Codecs written in Python. `hyperslab._codecs.user` finds them, and this module calls them.
+//! Codecs written in Python. A function of the package finds them, and this module calls them.
 //!
 //! A codec takes the GIL for each chunk. Nothing else in the chain holds it. Python gets a copy of
 //! the bytes, so it may keep them.
@@ -10,6 +10,7 @@ use hyperslab::codec::registry::{self, Config, Finder};
 use hyperslab::codec::{AnyCodec, ArrayToArray, ArrayToBytes, Codec, CodecError, Context, DataType, Scratch};
 use hyperslab::store::fork::Mutex;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -20,9 +21,24 @@ const ENDING: &str = "the interpreter is ending";
 
 type Result<T, E = CodecError> = std::result::Result<T, E>;
 
-/// Makes the engine look for codecs in Python.
-pub(crate) fn look_in_python() {
-    registry::set_finder(Finder { find, makes_bytes });
+/// The functions that find codecs in Python. The module that defines them sets them.
+static FINDER: PyOnceLock<PythonFinder> = PyOnceLock::new();
+
+struct PythonFinder {
+    find: Py<PyAny>,
+    makes_bytes: Py<PyAny>,
+}
+
+/// Makes the engine look for codecs in Python. Only the first call has an effect.
+///
+/// `find(name, settings, v2, dtype, shape, fortran, fill)` returns the codec for a name, as an
+/// object that [`PythonCodec::new`] takes, or `None`. `makes_bytes(name)` returns true if the codec
+/// of a Zarr v3 name is an array-to-bytes codec.
+#[pyfunction]
+pub(crate) fn set_codec_finder(py: Python<'_>, find: Py<PyAny>, makes_bytes: Py<PyAny>) {
+    if FINDER.set(py, PythonFinder { find, makes_bytes }).is_ok() {
+        registry::set_finder(Finder { find: self::find, makes_bytes: self::makes_bytes });
+    }
 }
 
 /// True if no codec may be registered under this name.
@@ -89,12 +105,11 @@ fn kept(name: &str) -> &'static str {
 }
 
 fn makes_bytes(name: &str) -> bool {
-    let asked = ask("?", |py| module(py)?.call_method1("makes_bytes", (name,))?.extract::<bool>());
+    let asked = ask("?", |py| match FINDER.get(py) {
+        Some(finder) => finder.makes_bytes.bind(py).call1((name,))?.extract::<bool>(),
+        None => Ok(false),
+    });
     asked.unwrap_or(false)
-}
-
-fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import("hyperslab._codecs.user")
 }
 
 fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<AnyCodec>> {
@@ -103,14 +118,14 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
         Config::V3(configuration) => (false, configuration.map(Value::to_string)),
     };
     let asked = try_attach(|py| -> PyResult<_> {
+        let Some(finder) = FINDER.get(py) else { return Ok(None) };
         let dtype = match array.vlen {
             None => Some(numpy_type(py, array.dtype)?),
             Some(_) => None,
         };
         let shape = PyTuple::new(py, array.shape.iter())?;
         let fill = PyBytes::new(py, &array.fill);
-        let found =
-            module(py)?.call_method1("find", (name, settings, v2, dtype, shape, array.fortran, fill))?;
+        let found = finder.find.bind(py).call1((name, settings, v2, dtype, shape, array.fortran, fill))?;
         if found.is_none() { Ok(None) } else { wrap_codec(&found, name, array).map(Some) }
     });
     match asked {
@@ -151,7 +166,7 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
     })
 }
 
-/// Makes a codec from an object of `hyperslab._codecs.user`.
+/// Makes a codec from an object that was found.
 fn wrap_codec(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
     let codec = PythonCodec::new(found, kept(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {

@@ -1,7 +1,8 @@
 """Users' codecs: how classes of users, numcodecs and zarr-python are found and called.
 
-When an array is opened or created, the engine calls `find` for each unknown codec name. It gets an
-object of `OfNumcodecs` or `OfZarr`, whose ``encode`` and ``decode`` take and return ``bytes``.
+When an array is opened or created, the engine calls `find` for each unknown codec name, because
+this module hands it over. The engine gets an object of `OfNumcodecs` or `OfZarr`, whose ``encode``
+and ``decode`` take and return ``bytes``.
 
 Nothing here imports numcodecs or zarr-python, except through an entry point.
 """
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "brought_by",
-    "find",
     "is_user_codec",
-    "makes_bytes",
     "metadata_of",
     "parse",
     "register_codec",
@@ -549,3 +548,5 @@ class _Here:
 
 
 _HERE: Final = _Here()
+
+_native.set_codec_finder(find, makes_bytes)

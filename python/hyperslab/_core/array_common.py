@@ -17,10 +17,9 @@ from hyperslab._core.cache import Cache
 from hyperslab._core.iteration import rows, vlen_rows
 from hyperslab._core.node import Node
 from hyperslab._elements.arrow import ArrowValues
-from hyperslab._elements.masked import unmasked
-from hyperslab._elements.optional import is_optional, pack_optional, to_array, to_masked_array
+from hyperslab._elements.optional import is_optional, pack_optional, to_array
 from hyperslab._elements.ragged import Ragged
-from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
+from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._index.explain import Explain
 from hyperslab._index.indexing import Indexed
 from hyperslab._index.structure import pop_fields
@@ -275,7 +274,11 @@ class AnyArray(Indexed, Node):
         if -self.ndim <= axis < self.ndim:
             self._check_stored((slice(None),) * (axis % self.ndim) + (slice(start, stop),))
         stream = Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
-        return ((index, to_masked_array(row)) for index, row in stream) if is_optional(self.dtype) else stream
+        return (
+            ((index, _native.optional_masked(row)) for index, row in stream)
+            if is_optional(self.dtype)
+            else stream
+        )
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store earlier writes.
@@ -431,11 +434,11 @@ class AnyArray(Indexed, Node):
         vlen = self._is_vlen
         values: Any
         if is_optional(self.dtype):
-            values = pack_optional(data, self._memory_dtype)
+            values = pack_optional(data, self.dtype)
         elif kind_of(self.dtype)[0] in OBJECTS:
-            values = objects_array(data, self.ndim)
+            values = _native.objects_array(data, self.ndim)
         else:
-            data = unmasked(self, data)
+            data = self._unmasked(data)
             values = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):

@@ -30,7 +30,7 @@ from hyperslab._core.group import Group, node_of
 from hyperslab._create.like import describe_like, is_zarr_array, layout_of
 from hyperslab._create.place import ZarrFormat, place_of
 from hyperslab._dask.reads import refuse_early_loss
-from hyperslab._elements.optional import is_optional, memory_dtype, pack_optional, value_dtype
+from hyperslab._elements.optional import is_optional, pack_optional
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._stores.store import MemoryStore, StoreLike, store_beside
@@ -501,7 +501,7 @@ def with_type(data: Any, dtype: Any = None, codecs: Iterable[Any] = ()) -> Any:
     """
     is_array = hasattr(data, "shape") and str(getattr(data, "dtype", None)) != "object"
     if dtype is not None and not is_array and is_optional(normalize_dtype(dtype)):
-        return pack_optional(data, memory_dtype(value_dtype(normalize_dtype(dtype))))
+        return pack_optional(data, normalize_dtype(dtype))
     if not is_zarr_array(data) and (
         makes_objects(codecs) or (isinstance(dtype, np.dtype) and kind_of(dtype)[0] in OBJECTS)
     ):

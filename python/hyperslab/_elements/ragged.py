@@ -477,3 +477,6 @@ def _from_nested(values: Any, inner: np.dtype[Any]) -> Ragged:
     validity = np.array([element is not None for element in values], np.bool_)
     valid = None if validity.all() else validity
     return Ragged._made("items", (len(lengths),), offsets, held, valid)
+
+
+_native.set_ragged_class(Ragged)

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._elements.hdf5_types import metadata_entry
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["OBJECTS", "Kind", "kind_of", "objects_array", "vlen_dtype"]
+__all__ = ["OBJECTS", "Kind", "kind_of", "vlen_dtype"]
 
 Kind: TypeAlias = Literal["text", "bytes", "items", "json2", "msgpack2"]
 
@@ -63,39 +62,3 @@ def type_of(kind: Kind, item: np.dtype[Any] | None = None) -> np.dtype[Any]:
     if kind in OBJECTS:
         return np.dtype("O", metadata={"objects": kind})
     return vlen_dtype(bytes if kind == "bytes" or item is None else item)
-
-
-def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
-    """Return values as an array of objects. The outer ``ndim`` levels of lists become axes."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ArgumentTypeError(
-            "masked objects have no value that could be written: fill them: values.filled(…)"
-        )
-    if isinstance(values, (list, tuple)):
-        shape: list[int] = []
-        level: Any = values
-        while isinstance(level, (list, tuple)) and len(shape) < ndim:
-            shape.append(len(level))
-            level = level[0] if level else None
-        made = np.empty(shape, object)
-        _place(made, values, ())
-        return made
-    if isinstance(values, np.generic):
-        values = values.item()
-    elif hasattr(values, "__array__"):
-        return np.asarray(np.asarray(values).astype(object))
-    made = np.empty((), object)
-    made[()] = values
-    return made
-
-
-def _place(made: npt.NDArray[Any], values: Any, at: tuple[int, ...]) -> None:
-    """Put the values of nested lists into an array of their shape."""
-    depth = len(at)
-    if depth == made.ndim:
-        made[at] = values
-        return
-    if not isinstance(values, (list, tuple)) or len(values) != made.shape[depth]:
-        raise InvalidArgumentError(f"lists of level {depth} differ in length: they make no array")
-    for index, value in enumerate(values):
-        _place(made, value, (*at, index))

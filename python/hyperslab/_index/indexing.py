@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._elements.masked import unmasked, unmasked_field
-from hyperslab._elements.optional import is_optional, memory_dtype, pack_optional, value_dtype
+from hyperslab._elements.optional import is_optional, pack_optional
 from hyperslab._elements.ragged import Ragged
-from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
+from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._index.explain import Explain
 from hyperslab._index.structure import pop_fields
 from hyperslab.errors import ArrayShapeError, UnsupportedSelectionError
@@ -155,7 +154,7 @@ class Indexed(_native.ArrayBase):
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _set_field(self, fields, selection, value, "coordinates")
-        self._set("coordinates", selection, flat_values(selection, unmasked(self, value), self.dtype))
+        self._set("coordinates", selection, flat_values(selection, self._unmasked(value), self.dtype))
         return None
 
     def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: Names = None) -> Any:
@@ -245,7 +244,7 @@ class VIndex(_Index):
         if fields is not None:
             return _set_field(self.array, fields, selection, value, "points")
         self.array._set(
-            "points", selection, flat_values(selection, unmasked(self.array, value), self.array.dtype)
+            "points", selection, flat_values(selection, self.array._unmasked(value), self.array.dtype)
         )
         return None
 
@@ -321,7 +320,6 @@ def _set_field(
         if len(names) != 1:
             raise UnsupportedSelectionError(f"fields: one at a time is written, found {names!r}")
         names = names[0]
-    value = unmasked_field(array, names, value)
     if meaning in ("points", "coordinates"):
         value = flat_values(selection, value, array.dtype[names].base)
     _native.write_field(array, names, selection, value, meaning)
@@ -339,10 +337,10 @@ def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
     kind = kind_of(dtype)[0]
     values: Any
     if kind in OBJECTS:
-        values = objects_array(value, 1)
+        values = _native.objects_array(value, 1)
     else:
         if is_optional(dtype):
-            value = pack_optional(value, memory_dtype(value_dtype(dtype)))
+            value = pack_optional(value, dtype)
         as_array = np.asanyarray if isinstance(value, np.ma.MaskedArray) else np.asarray
         values = as_array(value) if kind is None else Ragged.of(value, dtype)
     if values.ndim != 1:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._elements.masked import unmasked
-from hyperslab._elements.optional import check_out, fill_out, is_optional, pack_optional, to_array
-from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
+from hyperslab import _native
+from hyperslab._elements.optional import check_out, is_optional, pack_optional, to_array
+from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._index.explain import Explain
 from hyperslab.errors import (
     ArrayShapeError,
@@ -232,8 +232,8 @@ class View:
         array([[3, 4]], dtype=int32)
         """
         if out is not None and is_optional(self.dtype):
-            check_out(out, self.array._memory_dtype, self.shape)
-            fill_out(out, pack_optional(self.read(), self.array._memory_dtype))
+            check_out(out, self.dtype, self.shape)
+            out[...] = self.read()
             return out
         request = _Request(self)
         place = None if out is None else request.place_of(out)
@@ -263,11 +263,11 @@ class View:
         """
         kind = kind_of(self.dtype)[0]
         if is_optional(self.dtype):
-            given = pack_optional(values, self.array._memory_dtype)
+            given = pack_optional(values, self.dtype)
         elif kind in OBJECTS:
-            given = objects_array(values, self.ndim)
+            given = _native.objects_array(values, self.ndim)
         else:
-            given = np.asarray(unmasked(self.array, values), dtype=None if kind is None else object)
+            given = np.asarray(self.array._unmasked(values), dtype=None if kind is None else object)
         while given.ndim > self.ndim and given.shape[0] == 1:
             given = given[0]
         try:

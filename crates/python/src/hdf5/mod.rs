@@ -4,11 +4,11 @@
 //! The engine reads these as raw bytes. The type [`ElementHandle`] describes the bytes and resolves
 //! the heap ids of many elements at once. `hyperslab._hdf5.values` makes values of them.
 
+pub(crate) mod dtypes;
 pub(crate) mod references;
 
 use self::references::{Reference, RegionReference};
 use crate::errors::{self, OrRaise};
-use crate::gil::once::interned;
 use crate::stores::store::StoreHandle;
 use crate::values::cells::{self, Cells};
 use crate::values::frozen;
@@ -20,7 +20,7 @@ use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::reference::{self, Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, vlen};
-use hyperslab::{Array, DataType, Group, Kind, netcdf};
+use hyperslab::{Array, DataType, Group, netcdf};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -93,12 +93,6 @@ impl ElementHandle {
 
 #[pymethods]
 impl ElementHandle {
-    /// The type as JSON text.
-    #[getter]
-    fn json(&self) -> String {
-        self.element.to_json()
-    }
-
     /// Bytes of one element in memory.
     #[getter]
     fn size(&self) -> usize {
@@ -120,10 +114,7 @@ impl ElementHandle {
     /// NumPy type of the values.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
-        match &self.element.kind {
-            ElementKind::Plain(plain) => descr(py, &self.element, &PyArrayDescr::new(py, plain.numpy())?),
-            _ => described(py, &self.element),
-        }
+        dtypes::dtype_of(py, &self.element)
     }
 
     /// Members of a structure: name, offset and type.
@@ -241,31 +232,6 @@ pub(crate) fn is_made_of_objects(element: &Element) -> bool {
         ElementKind::ObjectReference => true,
         _ => element.has_heap_ids(),
     }
-}
-
-/// Returns the NumPy type of elements' values. `memory` is the type of the elements that the engine
-/// reads.
-pub(crate) fn descr<'py>(
-    py: Python<'py>,
-    element: &Element,
-    memory: &Bound<'py, PyArrayDescr>,
-) -> PyResult<Bound<'py, PyArrayDescr>> {
-    match element.kind {
-        // Dates and text are opaque bytes in the file with a note, which becomes metadata of the
-        // type.
-        ElementKind::Plain(plain)
-            if !matches!(plain.kind(), Kind::DateTime(_) | Kind::TimeDelta(_) | Kind::Bytes | Kind::Text) =>
-        {
-            Ok(memory.clone())
-        }
-        _ => described(py, element),
-    }
-}
-
-/// Returns the type that Python makes.
-fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyArrayDescr>> {
-    let types = py.import(interned!(py, "hyperslab._elements.hdf5_types"))?;
-    Ok(types.call_method1(interned!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
 }
 
 /// An attribute in a file.

@@ -5,6 +5,7 @@ use crate::nodes::array::ArrayBase;
 use crate::nodes::explain;
 use crate::values::elements::field_type;
 use crate::values::input::{Writing, assign, broadcast_to};
+use crate::values::masked::unmasked_field;
 use crate::values::output::{Reading, array_over, data_of, new_array, read_new, scalar_of};
 use hyperslab::Array;
 use hyperslab::array::{Dims, Selection, Source, Strides, Target, element_count, read, read_into, write};
@@ -100,14 +101,17 @@ pub(crate) fn write_field(
     let selection = base.select_as(&array, selection, meaning)?;
     let writing = Writing { threads: None, write_empty_chunks: base.write_empty_chunks };
     let layout = array.layout();
+    let (dtype, fill) =
+        (field_type(py, &field.kind)?, array.fill().and_then(|fill| fill.get(bytes_of(field))));
+    let value = &unmasked_field(&array, &dtype, &field.shape, fill, value)?;
     let Some(part) = layout.part(bytes_of(field), true) else {
-        let dtype = base.types(py, &array)?.memory.bind(py);
-        let whole = read_new(layout, dtype, &selection, Reading::default())?;
+        let memory = base.types(py, &array)?.memory.bind(py);
+        let whole = read_new(layout, memory, &selection, Reading::default())?;
         whole.get_item(name)?.set_item(PyEllipsis::get(py), value)?;
-        return assign(layout, dtype, &selection, whole.as_any(), writing);
+        return assign(layout, memory, &selection, whole.as_any(), writing);
     };
     let shape = shape_of(&selection, field);
-    let (value, mut strides) = broadcast_to(&field_type(py, &field.kind)?, &shape, value)?;
+    let (value, mut strides) = broadcast_to(&dtype, &shape, value)?;
     let (value, within) = (dense_within(value, &mut strides, &shape, field)?, part.of(selection));
     strides.truncate(within.shape().len() - 1);
     strides.push(part.unit() as isize);

@@ -462,7 +462,7 @@ impl ArrayBase {
         masked: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         if masked {
-            return masked::read(this, selection, out, threads, verify);
+            return masked::read(this.py(), this.get(), selection, out, threads, verify);
         }
         this.get().values(this.py(), selection, out, threads, verify)
     }
@@ -535,6 +535,17 @@ impl ArrayBase {
         };
         let found = vlen::read(py, &array, form, &selection, self.reading(py, &array, &selection)?)?;
         vlen::to_numpy(found, form, types.values.bind(py), selection.is_scalar(), shown)
+    }
+
+    /// Values to write: masked elements become the fill value. (Elements that may be missing are
+    /// written with their mask.)
+    fn _unmasked<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        let array = self.array(py)?;
+        match array.optional() {
+            Some(_) => Ok(value.clone()),
+            None => masked::unmasked(&array, self.types(py, &array)?.values.bind(py), value),
+        }
     }
 
     /// Reads the elements as the engine returns them, before they become Python objects.

@@ -2,8 +2,8 @@
 //! and writes depend on it.
 
 use crate::gil::engine;
-use crate::gil::once;
-use crate::hdf5 as file;
+use crate::gil::once::{self, interned};
+use crate::hdf5::dtypes;
 use crate::index::fancy::{self, Meaning};
 use crate::index::slices::selection;
 use crate::nodes::array::ArrayBase;
@@ -23,7 +23,8 @@ use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use std::collections::HashMap;
 
 /// Returns NumPy's type of an element type.
@@ -39,6 +40,22 @@ pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, 
         missing
     })?;
     PyArrayDescr::new(py, package.getattr(small.python)?)
+}
+
+/// Returns a type with a note in its metadata: a fact that NumPy has no type for.
+///
+/// `base` is a type, or something that NumPy makes a type of. To NumPy, types are equal whatever
+/// their notes are.
+pub(crate) fn with_note<'py>(
+    base: &Bound<'py, PyAny>,
+    name: &str,
+    note: impl IntoPyObject<'py>,
+) -> PyResult<Bound<'py, PyArrayDescr>> {
+    let py = base.py();
+    let (metadata, options) = (PyDict::new(py), PyDict::new(py));
+    metadata.set_item(name, note)?;
+    options.set_item(interned!(py, "metadata"), metadata)?;
+    Ok(py.get_type::<PyArrayDescr>().call((base,), Some(&options))?.cast_into::<PyArrayDescr>()?)
 }
 
 /// Returns NumPy's type of the elements that the engine reads from an array.
@@ -69,6 +86,16 @@ pub(crate) fn field_type<'py>(py: Python<'py>, kind: &FieldKind) -> PyResult<Bou
         FieldKind::Plain(dtype) => numpy_type(py, *dtype),
         FieldKind::Structure(structure) => structure_type(py, structure),
     }
+}
+
+/// Returns `true` for a scalar of NumPy.
+pub(crate) fn is_scalar(given: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = given.py();
+    let class = once::get_or_try_make(&CLASS, py, || {
+        Ok(py.import("numpy")?.getattr("generic")?.cast_into::<PyType>()?.unbind())
+    })?;
+    given.is_instance(class.bind(py))
 }
 
 /// The element types from the package ml_dtypes: their names there, and in Zarr.
@@ -207,11 +234,11 @@ impl ArrayBase {
                     }
                 });
             };
-            let values = file::descr(py, dataset.element(), memory.bind(py))?.unbind();
+            let values = dtypes::descr(py, dataset.element(), memory.bind(py))?.unbind();
             let elements = match vlen::form(py, dataset.element())? {
                 _ if matches!(dataset.dataspace(), Dataspace::Null) => Elements::Objects,
                 Some(form) => Elements::Vlen(form),
-                None if file::is_made_of_objects(dataset.element()) => Elements::Objects,
+                None if crate::hdf5::is_made_of_objects(dataset.element()) => Elements::Objects,
                 None => return Ok(Types { memory: values.clone_ref(py), values, elements: Elements::Plain }),
             };
             Ok(Types { values, memory, elements })

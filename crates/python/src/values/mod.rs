@@ -7,6 +7,7 @@ pub(crate) mod elements;
 pub(crate) mod frozen;
 pub(crate) mod input;
 pub(crate) mod masked;
+pub(crate) mod masked_arrays;
 pub(crate) mod msgpack;
 pub(crate) mod npy_string;
 pub(crate) mod objects;

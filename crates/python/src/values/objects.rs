@@ -3,14 +3,16 @@
 use crate::errors;
 use crate::gil::once::interned;
 use crate::values::cells::{Cells, new_objects};
+use crate::values::elements::is_scalar;
+use crate::values::masked_arrays::{has_masked, is_masked_array};
 use crate::values::msgpack;
-use crate::values::vlen_input::objects_of;
+use crate::values::vlen_input::{is_list, objects_of};
 use hyperslab::array::{Ragged, Selection};
 use hyperslab::codec::json_items;
 use hyperslab::zarr::Json;
 use hyperslab::{Array, Memory, VlenKind};
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
@@ -178,11 +180,7 @@ impl Objects {
         array: &Array,
     ) -> PyResult<Arc<Ragged>> {
         let py = value.py();
-        let given = py
-            .import(interned!(py, "hyperslab._elements.vlen"))?
-            .call_method1(interned!(py, "objects_array"), (value, selection.shape().len()))?;
-        let given = given.cast_into::<PyUntypedArray>()?;
-        let objects = objects_of(&given);
+        let Collected { shape, objects } = collect(value, selection.shape().len())?;
         let (mut offsets, mut bytes) = (Vec::with_capacity(objects.len() + 1), Vec::new());
         offsets.push(0);
         self.add_all(&objects, &mut offsets, &mut bytes).map_err(|error| {
@@ -197,9 +195,83 @@ impl Objects {
         };
         let mut values = Memory::dirty(bytes.len()).ok_or_else(no_memory)?;
         values.as_mut_slice().copy_from_slice(&bytes);
-        let shape: Vec<u64> = given.shape().iter().map(|len| *len as u64).collect();
         Ok(Arc::new(Ragged { shape: shape.as_slice().into(), offsets, values, validity: None }))
     }
+}
+
+/// Objects in C order, and their number per axis.
+struct Collected<'py> {
+    shape: Vec<u64>,
+    objects: Vec<Bound<'py, PyAny>>,
+}
+
+/// Collects objects. The outer `ndim` levels of lists become axes. Elements of arrays become
+/// Python's objects.
+fn collect<'py>(values: &Bound<'py, PyAny>, ndim: usize) -> PyResult<Collected<'py>> {
+    let py = values.py();
+    if is_masked_array(values)? && has_masked(values)? {
+        let message = "masked objects have no value that could be written: fill them: values.filled(…)";
+        return Err(errors::exception(py, "ArgumentTypeError", message));
+    }
+    if is_list(values) {
+        let mut shape = Vec::new();
+        let mut level = Some(values.clone());
+        while let Some(list) = level.filter(|level| is_list(level) && shape.len() < ndim) {
+            shape.push(list.len()? as u64);
+            level = list.try_iter()?.next().transpose()?;
+        }
+        let mut objects = Vec::new();
+        flatten(values, &shape, 0, &mut objects)?;
+        return Ok(Collected { shape, objects });
+    }
+    if is_scalar(values)? {
+        let object = values.call_method0(interned!(py, "item"))?;
+        return Ok(Collected { shape: Vec::new(), objects: vec![object] });
+    }
+    if values.hasattr(interned!(py, "__array__"))? {
+        let object = numpy::dtype::<Py<PyAny>>(py);
+        let array = py
+            .import(interned!(py, "numpy"))?
+            .call_method1(interned!(py, "asarray"), (values,))?
+            .call_method1(interned!(py, "astype"), (object,))?
+            .cast_into::<PyUntypedArray>()?;
+        let shape = array.shape().iter().map(|len| *len as u64).collect();
+        return Ok(Collected { shape, objects: objects_of(&array) });
+    }
+    Ok(Collected { shape: Vec::new(), objects: vec![values.clone()] })
+}
+
+/// Collects the items of nested lists of this shape. The items may be lists too.
+fn flatten<'py>(
+    values: &Bound<'py, PyAny>,
+    shape: &[u64],
+    depth: usize,
+    objects: &mut Vec<Bound<'py, PyAny>>,
+) -> PyResult<()> {
+    let Some(len) = shape.get(depth) else {
+        objects.push(values.clone());
+        return Ok(());
+    };
+    if !is_list(values) || values.len()? as u64 != *len {
+        let message = format!("lists of level {depth} differ in length: they make no array");
+        return Err(errors::invalid(values.py(), message));
+    }
+    for item in values.try_iter()? {
+        flatten(&item?, shape, depth + 1, objects)?;
+    }
+    Ok(())
+}
+
+/// Returns values as an array of objects. The outer `ndim` levels of lists become axes.
+#[pyfunction]
+pub(crate) fn objects_array<'py>(
+    values: &Bound<'py, PyAny>,
+    ndim: usize,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let Collected { shape, objects } = collect(values, ndim)?;
+    let missing = || PyValueError::new_err("a list changed while its objects were collected");
+    let mut objects = objects.into_iter();
+    new_objects(&numpy::dtype::<Py<PyAny>>(values.py()), &shape, |_| objects.next().ok_or_else(missing))
 }
 
 /// Returns the bytes of an object as an element. `codec` is the metadata of `json2` or `msgpack2`,

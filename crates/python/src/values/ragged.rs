@@ -1,6 +1,5 @@
 //! `hyperslab.Ragged`: its parts, and the native code of its methods.
 
-use crate::gil::once;
 use crate::gil::once::interned;
 use crate::values::cells::{self, Cells, Views};
 use crate::values::frozen::{self, FrozenArray, Validity};
@@ -10,7 +9,7 @@ use hyperslab::array::Ragged;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
@@ -46,13 +45,22 @@ impl Form {
     }
 }
 
+/// The class `hyperslab.Ragged`. Its module sets it.
+static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// Sets the class of ragged arrays. Its module calls this once, when it is loaded.
+///
+/// The class has a class method `_made(kind, shape, offsets, values, validity)`, a method
+/// `_with_items(dtype)`, and the attributes that [`Parts`] takes.
+#[pyfunction]
+pub(crate) fn set_ragged_class(py: Python<'_>, class: Bound<'_, PyType>) {
+    let _ = CLASS.set(py, class.unbind());
+}
+
 /// Returns the class `hyperslab.Ragged`.
 pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = once::get_or_try_make(&CLASS, py, || {
-        Ok(py.import("hyperslab._elements.ragged")?.getattr("Ragged")?.cast_into::<PyType>()?.unbind())
-    })?;
-    Ok(class.bind(py))
+    let unset = || PyRuntimeError::new_err("the class of ragged arrays is not loaded: import hyperslab");
+    CLASS.get(py).map(|class| class.bind(py)).ok_or_else(unset)
 }
 
 /// Makes a `Ragged` of these parts.

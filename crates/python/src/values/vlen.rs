@@ -2,8 +2,10 @@
 
 use crate::errors;
 use crate::gil::engine;
-use crate::hdf5::{descr, is_made_of_objects};
+use crate::hdf5::dtypes::descr;
+use crate::hdf5::is_made_of_objects;
 use crate::values::cells::{self, Cells, Views, Wanted};
+use crate::values::elements::with_note;
 use crate::values::frozen::Validity;
 use crate::values::input::Writing;
 use crate::values::npy_string::{self, is_strings};
@@ -20,36 +22,28 @@ use numpy::{
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyEllipsis};
+use pyo3::types::{PyBytes, PyEllipsis};
 use std::sync::Arc;
 
 /// Returns NumPy's type for the elements of a Zarr array, and their form.
 pub(crate) fn types(py: Python<'_>, array: &Array, kind: VlenKind) -> PyResult<(Py<PyArrayDescr>, Form)> {
-    let numpy = py.import("numpy")?;
-    if matches!(kind, VlenKind::Text) {
-        let strings = numpy.getattr("dtypes")?.getattr("StringDType")?.call0()?;
-        return Ok((strings.cast_into::<PyArrayDescr>()?.unbind(), Form::Text));
-    }
-    let metadata = PyDict::new(py);
-    let form = match kind {
+    let object = numpy::dtype::<Py<PyAny>>(py);
+    let (dtype, form) = match kind {
+        VlenKind::Text => {
+            let strings = py.import("numpy")?.getattr("dtypes")?.getattr("StringDType")?.call0()?;
+            (strings.cast_into::<PyArrayDescr>()?, Form::Text)
+        }
+        VlenKind::Bytes => (with_note(&object, "vlen", py.get_type::<PyBytes>())?, Form::Bytes),
         VlenKind::Array(item) => {
             let item = PyArrayDescr::new(py, item.numpy())?;
-            metadata.set_item("vlen", &item)?;
-            Form::Items(item.unbind())
+            (with_note(&object, "vlen", &item)?, Form::Items(item.unbind()))
         }
         VlenKind::Json | VlenKind::MessagePack => {
-            metadata.set_item("objects", kind.codec_name())?;
-            Form::Objects(Objects::of(py, array, kind)?)
-        }
-        VlenKind::Text | VlenKind::Bytes => {
-            metadata.set_item("vlen", py.get_type::<PyBytes>())?;
-            Form::Bytes
+            let objects = Objects::of(py, array, kind)?;
+            (with_note(&object, "objects", kind.codec_name())?, Form::Objects(objects))
         }
     };
-    let options = PyDict::new(py);
-    options.set_item("metadata", metadata)?;
-    let dtype = numpy.getattr("dtype")?.call(("O",), Some(&options))?;
-    Ok((dtype.cast_into::<PyArrayDescr>()?.unbind(), form))
+    Ok((dtype.unbind(), form))
 }
 
 /// Returns the form of HDF5 elements that the engine resolves. `None`: other elements.
