@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -196,7 +195,7 @@ def pyramid(
         # xarray treats the fill value of Zarr v2 as missing.
         arguments.setdefault("fill_value", skipped[0] if skipped else None)
     given = dict(
-        create.get("attributes") or json.loads(_native.carried_attributes(array._handle, group.zarr_format))
+        create.get("attributes") or _native.carried_attributes(array._handle, group.zarr_format)
     )
     # Marks the levels as incomplete. If this call is killed, the next one replaces them.
     arguments["attributes"] = {**given, _UNFINISHED: "hyperslab.pyramid was interrupted: make it again"}

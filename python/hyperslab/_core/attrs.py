@@ -41,15 +41,17 @@ class Attributes(MutableMapping[str, Any]):
 
     def __init__(self, stored: _native.StoredAttributes) -> None:
         self._stored = stored
-        self._parsed: tuple[str, dict[str, Any]] = ("{}", {})
+        # The version of the attributes, and their values. They are set together.
+        self._seen: tuple[int, dict[str, Any]] = (0, {})
 
     def _dict(self) -> dict[str, Any]:
-        # The stored text is authoritative: another object of the same node may have changed it.
-        # Comparing the text only saves parsing it.
-        text = self._stored.text()
-        if text != self._parsed[0]:
-            self._parsed = (text, json.loads(text))
-        return self._parsed[1]
+        # Another object of the same node may have changed the attributes.
+        seen = self._seen
+        newer = self._stored.newer(seen[0])
+        if newer is None:
+            return seen[1]
+        self._seen = newer
+        return newer[1]
 
     def __getitem__(self, name: str) -> Any:
         value = self._dict()[name]
@@ -100,7 +102,7 @@ class Attributes(MutableMapping[str, Any]):
 
     def asdict(self) -> dict[str, Any]:
         """Return all attributes as a new dictionary."""
-        return copy.deepcopy(self._dict())
+        return self._stored.asdict()
 
     def __eq__(self, other: object) -> bool:
         return self.asdict() == (other.asdict() if isinstance(other, Attributes) else other)

@@ -33,7 +33,7 @@ class ZarrReader(AbstractDataStore):
         self._masks = not is_v3 if fill_value_is_missing is None else fill_value_is_missing
 
     def get_attrs(self) -> dict[str, Any]:
-        found = json.loads(self._group._stored_attributes.text())
+        found = self._group._stored_attributes.asdict()
         return {name: value for name, value in found.items() if not name.lower().startswith("_nc")}
 
     def get_variables(self) -> dict[str, Variable]:
@@ -52,7 +52,7 @@ class ZarrReader(AbstractDataStore):
         return found
 
     def _variable(self, array: Array) -> Variable:
-        attributes = json.loads(user_attributes(array))
+        attributes = user_attributes(array)
         dimensions = array.dimension_names if array.ndim else ()
         if dimensions is None:
             place = "`dimension_names` in its metadata" if self._is_v3 else "attribute `_ARRAY_DIMENSIONS`"

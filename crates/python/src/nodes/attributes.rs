@@ -1,10 +1,13 @@
-//! The attributes of an array or a group as JSON texts.
+//! The attributes of an array or a group. They are read as Python objects, and written as JSON
+//! texts.
 
 use crate::errors::OrRaise;
 use crate::nodes::create;
 use crate::nodes::slot::{Slot, SlotNode};
 use hyperslab::zarr::Json;
+use crate::values::json;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::Arc;
 
 /// A change of attributes. [`Attributes::change`] returns its result.
@@ -14,6 +17,10 @@ type Change<'c> = Box<dyn FnMut(&mut Json) -> bool + Send + 'c>;
 trait Attributes: Send + Sync {
     fn text(&self, py: Python<'_>) -> PyResult<String>;
 
+    /// Returns the version of the attributes, and a new dictionary of them. `None`: the version is
+    /// `known`.
+    fn newer<'py>(&self, py: Python<'py>, known: u64) -> PyResult<Option<(u64, Bound<'py, PyDict>)>>;
+
     /// Fails if changes are refused.
     fn change(&self, py: Python<'_>, read_only: bool, change: Change<'_>) -> PyResult<bool>;
 }
@@ -22,6 +29,15 @@ impl<T: SlotNode> Attributes for Slot<T> {
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         let node = self.get(py)?;
         Ok(node.attributes().or_raise(py)?.to_text(None))
+    }
+
+    fn newer<'py>(&self, py: Python<'py>, known: u64) -> PyResult<Option<(u64, Bound<'py, PyDict>)>> {
+        let (node, version) = self.get_versioned(py)?;
+        if version == known {
+            return Ok(None);
+        }
+        let attributes = node.attributes().or_raise(py)?;
+        Ok(Some((version, json::dict(py, &attributes)?)))
     }
 
     fn change(&self, py: Python<'_>, read_only: bool, change: Change<'_>) -> PyResult<bool> {
@@ -48,6 +64,17 @@ impl StoredAttributes {
     /// All attributes as JSON text.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         self.node.text(py)
+    }
+
+    /// The version of the attributes, and a new dictionary of all attributes. ``None``: the version
+    /// is ``known``. Versions are numbers from 1.
+    fn newer<'py>(&self, py: Python<'py>, known: u64) -> PyResult<Option<(u64, Bound<'py, PyDict>)>> {
+        self.node.newer(py, known)
+    }
+
+    /// A new dictionary of all attributes.
+    fn asdict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        Ok(self.node.newer(py, 0)?.map_or_else(|| PyDict::new(py), |(_, attributes)| attributes))
     }
 
     /// Replaces all attributes by the attributes in a JSON text.

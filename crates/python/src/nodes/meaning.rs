@@ -5,10 +5,11 @@ use crate::hdf5::{AttributeHandle, attributes_of_array, attributes_of_group};
 use crate::nodes::array::ArrayBase;
 use crate::nodes::group::GroupBase;
 use crate::nodes::handles::ArrayHandle;
+use crate::values::json;
 use hyperslab::zarr::Format;
 use hyperslab::{DataFile, Json};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 /// The meaning of a file's datasets for programs that use variables.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -17,23 +18,26 @@ pub(crate) struct FileMeaning {
     inner: hyperslab::FileMeaning,
 }
 
-/// Returns the user's attributes of a Zarr array as JSON text, including `_FillValue`.
+/// Returns the user's attributes of a Zarr array, including `_FillValue`.
 ///
 /// They are as programs that use variables see them.
 #[pyfunction]
-pub(crate) fn user_attributes(py: Python<'_>, array: &ArrayBase) -> PyResult<String> {
+pub(crate) fn user_attributes<'py>(py: Python<'py>, array: &ArrayBase) -> PyResult<Bound<'py, PyDict>> {
     let array = array.array(py)?;
-    Ok(array.as_zarr().map_or_else(Json::object, hyperslab::user_attributes).to_text(None))
+    json::dict(py, &array.as_zarr().map_or_else(Json::object, hyperslab::user_attributes))
 }
 
-/// Returns the attributes for a copy of this array, as JSON text. The copy is a Zarr array with
-/// named axes.
+/// Returns the attributes for a copy of this array. The copy is a Zarr array with named axes.
 #[pyfunction]
-pub(crate) fn carried_attributes(py: Python<'_>, array: &ArrayHandle, zarr_format: u32) -> PyResult<String> {
+pub(crate) fn carried_attributes<'py>(
+    py: Python<'py>,
+    array: &ArrayHandle,
+    zarr_format: u32,
+) -> PyResult<Bound<'py, PyDict>> {
     let format = crate::nodes::create::format(Some(zarr_format))?.unwrap_or(Format::V3);
     let array = array.slot.get(py)?;
     let found = py.detach(|| hyperslab::carried_attributes(&array, format)).or_raise(py)?;
-    Ok(found.to_text(None))
+    json::dict(py, &found)
 }
 
 /// A variable: names of its axes, shape, attributes, and attributes that tell how it was stored.

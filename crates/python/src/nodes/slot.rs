@@ -47,15 +47,34 @@ pub(crate) struct Slot<T> {
     path: String,
     format: Option<Format>,
     /// Gated.
-    node: RwLock<Option<Arc<T>>>,
+    node: RwLock<Option<Held<T>>>,
     /// Number of a turn. Changes are made and published one after the other.
     changing: u64,
+}
+
+/// The present state of a node.
+struct Held<T> {
+    node: Arc<T>,
+    /// Counts the states, from 1. Two reads with the same number saw the same node.
+    version: u64,
+}
+
+impl<T> Held<T> {
+    fn first(node: Arc<T>) -> Self {
+        Held { node, version: 1 }
+    }
+}
+
+impl<T> Clone for Held<T> {
+    fn clone(&self) -> Self {
+        Held { node: self.node.clone(), version: self.version }
+    }
 }
 
 impl<T: SlotNode> Slot<T> {
     /// Holds an open node.
     pub(crate) fn open(origin: Origin, path: String, format: Option<Format>, node: T) -> Arc<Self> {
-        let node = RwLock::new(Some(Arc::new(node)));
+        let node = RwLock::new(Some(Held::first(Arc::new(node))));
         Arc::new(Slot { origin, path, format, node, changing: turns::number() })
     }
 
@@ -91,7 +110,7 @@ impl<T: SlotNode> Slot<T> {
         Err(errors::exception(py, "ReadOnlyError", message))
     }
 
-    fn current(&self) -> Option<Arc<T>> {
+    fn current(&self) -> Option<Held<T>> {
         self.node.read().clone()
     }
 
@@ -100,27 +119,33 @@ impl<T: SlotNode> Slot<T> {
         self.file().map_or(Ok(()), DataFile::check_open)
     }
 
-    fn get_or_open(&self) -> Result<Arc<T>, Error> {
+    fn get_or_open(&self) -> Result<Held<T>, Error> {
         self.check_open()?;
         match self.current() {
-            Some(node) => Ok(node),
+            Some(held) => Ok(held),
             None => {
                 let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
                 // If another thread was faster, its node stays, because it may have been changed
                 // since. An unused `opened` is freed after the lock.
                 let mut node = self.node.write();
-                Ok(node.get_or_insert_with(|| opened.clone()).clone())
+                Ok(node.get_or_insert_with(|| Held::first(opened.clone())).clone())
             }
         }
     }
 
     /// Returns the node. Opens it on first use.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
+        self.get_versioned(py).map(|(node, _)| node)
+    }
+
+    /// Returns the node and the number of its state. The number changes with the node.
+    pub(crate) fn get_versioned(&self, py: Python<'_>) -> PyResult<(Arc<T>, u64)> {
         self.check_open().or_raise(py)?;
-        match self.current() {
-            Some(node) => Ok(node),
-            None => py.detach(|| self.get_or_open()).or_raise(py),
-        }
+        let Held { node, version } = match self.current() {
+            Some(held) => held,
+            None => py.detach(|| self.get_or_open()).or_raise(py)?,
+        };
+        Ok((node, version))
     }
 
     /// Changes the node without the GIL. After an error, the node stays as `change` left it.
@@ -135,9 +160,11 @@ impl<T: SlotNode> Slot<T> {
         let work = |ask: Ask<'_>| {
             let turn = turns::take(self.changing, Some(ask));
             let _turn = turn.map_err(|refused| self.refused_error(refused))?;
-            let mut node = T::clone(&*self.get_or_open()?);
+            let Held { node, version } = self.get_or_open()?;
+            let mut node = T::clone(&*node);
             let result = change(&mut node, ask);
-            let old = self.node.write().replace(Arc::new(node));
+            let new = Held { node: Arc::new(node), version: version + 1 };
+            let old = self.node.write().replace(new);
             // Free it after the lock is released.
             drop(old);
             result

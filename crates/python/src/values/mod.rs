@@ -6,6 +6,7 @@ pub(crate) mod cells;
 pub(crate) mod elements;
 pub(crate) mod frozen;
 pub(crate) mod input;
+pub(crate) mod json;
 pub(crate) mod masked;
 pub(crate) mod masked_arrays;
 pub(crate) mod msgpack;
