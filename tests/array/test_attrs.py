@@ -83,6 +83,56 @@ def test_infinities() -> None:
     )
 
 
+# Numbers, names and texts as other software may write them.
+STORED = r"""{"zero": -0, "zeros": [-0.0, 0, 0e0, 1E5, 1e-400, 1e400, -1E+400, 0.1, 1.7976931348623157e308],
+"tokens": [NaN, Infinity, -Infinity], "twice": 1, "text": "\ud83d\ude00 \u00e9\u0000é",
+"int": [9223372036854775807, 9223372036854775808, -9223372036854775809, 123456789012345678901234567890],
+"": {"": [[], {}, null, true, false]}, "rows": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
+"twice": {"b": 2, "c": 3, "b": 4}}"""
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_stored_values_are_read_as_by_json(zarr_format: int) -> None:
+    store = hs.MemoryStore()
+    hs.create_group(store, zarr_format=zarr_format)  # type: ignore[arg-type]
+    document = f'{{"zarr_format": 3, "node_type": "group", "attributes": {STORED}}}'
+    key, text = (".zattrs", STORED) if zarr_format == 2 else ("zarr.json", document)
+    store.set(key, text.encode())
+    found, wanted = hs.open_group(store, mode="r").attrs.asdict(), json.loads(STORED)
+    # The text distinguishes integers from floats, and the signs of zeros. It shows the order of names.
+    assert json.dumps(found) == json.dumps(wanted)
+    assert found["rows"] == wanted["rows"] and type(found["int"][3]) is int
+
+
+def test_integers_are_as_long_as_python_allows() -> None:
+    store = hs.MemoryStore()
+    hs.create_group(store, zarr_format=2)
+    text = '{"long": ' + "1" * 5000 + "}"
+    store.set(".zattrs", text.encode())
+    attrs = hs.open_group(store, mode="r").attrs
+    with pytest.raises(ValueError) as wanted:
+        json.loads(text)
+    for read in (attrs.asdict, lambda: attrs["long"]):
+        with pytest.raises(ValueError) as found:
+            read()
+        assert str(found.value) == str(wanted.value)
+
+
+def test_attributes_are_made_once_until_they_change() -> None:
+    store = hs.MemoryStore()
+    g = hs.create_group(store, attributes={"a": [1]})
+    other = hs.open_group(store)
+    seen = g.attrs._dict()
+    assert g.attrs["a"] == [1] and len(g.attrs) == 1 and "a" in g.attrs and g.attrs._dict() is seen
+    g.attrs["b"] = 2
+    changed = g.attrs._dict()
+    assert changed is not seen and changed == {"a": [1], "b": 2} and g.attrs._dict() is changed
+    other.attrs["c"] = 3
+    assert g.attrs._dict() is changed
+    g.refresh()
+    assert g.attrs.asdict() == {"a": [1], "b": 2, "c": 3}
+
+
 @pytest.mark.parametrize("value", [object(), {1, 2}, 1j, b"x"])
 def test_values_that_json_does_not_have(value: Any) -> None:
     g = hs.create_group(hs.MemoryStore(), attributes={"a": 1})

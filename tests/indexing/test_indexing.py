@@ -333,3 +333,29 @@ def test_the_value_may_be_the_array_itself() -> None:
     z = hs.create_array(hs.MemoryStore(), data=model, chunks=(2, 4))
     z[:, ::-1] = z
     assert_same(z[...], model[:, ::-1])
+
+
+class Used:
+    """An integer that counts its conversions."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.count = number, 0
+
+    def __index__(self) -> int:
+        self.count += 1
+        return self.number
+
+
+@pytest.mark.parametrize(
+    "rest", [(), ([0, 2],), (np.array([0, 2]),), (None, slice(1, 3)), (slice(None), None), (None, [0, 2])]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_each_item_of_an_index_is_converted_once(rest: tuple[Any, ...], first: bool) -> None:
+    data = np.arange(9).reshape(3, 3)
+    z = hs.array(data)
+    assert_same(z[1, *rest], data[1, *rest])
+    for work in (lambda key: z[key], lambda key: z.__setitem__(key, z[0, 0])):
+        item = Used(1)
+        key = (item, *rest) if first else (*rest, item)
+        work(key)
+        assert item.count == 1

@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,16 @@ def test_the_import_loads_the_core_only() -> None:
     ours = {name for name in found if name.partition(".")[0] == "hyperslab"}
     assert "hyperslab._core.array" in ours
     assert len(ours) <= 51 and len(found - ours) <= (24 if sys.version_info >= (3, 12) else 32)
+
+
+def test_rust_calls_no_module_by_name() -> None:
+    """Modules give the engine the classes and functions that it calls. It imports the exceptions."""
+    source = Path(__file__).parents[2] / "crates/python/src"
+    texts = [path.read_text() for path in source.rglob("*.rs")]
+    assert len(texts) > 40
+    named = {name for text in texts for name in re.findall(r'"(hyperslab\.[\w.]+)"', text)}
+    # PyO3 takes the names of the modules that classes belong to.
+    assert named == {"hyperslab.errors", "hyperslab._native"}
 
 
 @pytest.mark.parametrize(

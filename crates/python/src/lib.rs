@@ -37,6 +37,8 @@ mod _native {
     #[pymodule_export]
     use crate::index::fields::{explain_field, read_field, write_field};
     #[pymodule_export]
+    use crate::index::kind::pop_fields;
+    #[pymodule_export]
     use crate::jobs::advise::{advise_array, advise_shape};
     #[pymodule_export]
     use crate::jobs::copy::{copy, copy_into};

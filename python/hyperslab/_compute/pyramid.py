@@ -194,9 +194,7 @@ def pyramid(
     if group.zarr_format == 2 and getattr(array, "zarr_format", None) != 2:
         # xarray treats the fill value of Zarr v2 as missing.
         arguments.setdefault("fill_value", skipped[0] if skipped else None)
-    given = dict(
-        create.get("attributes") or _native.carried_attributes(array._handle, group.zarr_format)
-    )
+    given = dict(create.get("attributes") or _native.carried_attributes(array._handle, group.zarr_format))
     # Marks the levels as incomplete. If this call is killed, the next one replaces them.
     arguments["attributes"] = {**given, _UNFINISHED: "hyperslab.pyramid was interrupted: make it again"}
     arguments["overwrite"] = True

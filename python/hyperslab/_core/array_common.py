@@ -22,9 +22,8 @@ from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._index.explain import Explain
 from hyperslab._index.indexing import Indexed
-from hyperslab._index.structure import pop_fields
 from hyperslab._index.view import View
-from hyperslab._native import Stream, Writer
+from hyperslab._native import Stream, Writer, pop_fields
 from hyperslab._stores.store import Store
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
 

@@ -378,23 +378,25 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
             raise ValueError("Empty datasets cannot be sliced")
         return Empty(self.dtype)
 
-    def _members(self, selection: tuple[Any, ...]) -> Any:
-        """Read ``array["a", 0:3]``: names of members, and an index."""
-        names = [part for part in selection if isinstance(part, str)]
-        index = tuple(part for part in selection if not isinstance(part, str))
-        return self.fields(names[0] if len(names) == 1 else names)[index or (() if self.shape == () else ...)]
+    def _read_members(self, names: str | list[str], rest: tuple[Any, ...]) -> Any:
+        """Read ``array["a", 0:3]``: names of members, and the other items of the index."""
+        return self.fields(names)[rest or (() if self.shape == () else ...)]
 
-    def _read_objects(self, selection: Any, encoding: tuple[str, str] | None = None) -> Any:
-        if isinstance(selection, RegionReference):
-            return read_region(self, selection)
-        parts = selection if isinstance(selection, tuple) else (selection,)
-        if any(isinstance(part, str) for part in parts):
-            return self._members(parts)
+    def _read_region(self, region: RegionReference) -> Any:
+        return read_region(self, region)
+
+    def _read_objects(self, selection: Any) -> Any:
+        """Read ``array[selection]`` if more than the engine is needed.
+
+        The elements are Python objects, there is only one element or none, or the selection has
+        a `MultiBlockSlice`.
+        """
         if self._is_null:
             return self._nothing(selection)
         if self.shape == ():
             made = self.read(selection)
             return made if self._is_whole_scalar(selection) else made[()]
+        parts = selection if isinstance(selection, tuple) else (selection,)
         if has_blocks(parts):
             return self.get_orthogonal_selection(without_blocks(parts, self.shape))
         if self._of_objects is None:

@@ -14,7 +14,7 @@ from hyperslab._elements.optional import is_optional, pack_optional
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import OBJECTS, kind_of
 from hyperslab._index.explain import Explain
-from hyperslab._index.structure import pop_fields
+from hyperslab._native import pop_fields
 from hyperslab.errors import ArrayShapeError, UnsupportedSelectionError
 
 if TYPE_CHECKING:
@@ -33,14 +33,12 @@ class Indexed(_native.ArrayBase):
     # True if the engine reads single fields.
     _reads_fields: ClassVar[bool] = False
 
-    def _read_fields(self, selection: Any) -> Any:
-        """Read ``array[selection]`` with field names in the selection."""
-        fields, selection = pop_fields(selection)
+    def _read_fields(self, fields: str | list[str], selection: Any) -> Any:
+        """Read ``array[fields, selection]``."""
         return _get_fields(self, fields, selection, None)
 
-    def _write_fields(self, selection: Any, value: Any) -> None:
-        """Write ``array[selection] = value`` with a field name in the selection."""
-        fields, selection = pop_fields(selection)
+    def _write_fields(self, fields: str | list[str], selection: Any, value: Any) -> None:
+        """Write ``array[fields, selection] = value``."""
         _set_field(self, fields, selection, value, None)
 
     def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: Names = None) -> Any:

@@ -1,4 +1,4 @@
-"""Element types with fields, as the engine takes them, and field names in selections."""
+"""Element types with fields, as the engine takes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.errors import DataTypeError, ZarrUserWarning
 
-__all__ = ["pack_structure", "pop_fields", "structure_text"]
+__all__ = ["pack_structure", "structure_text"]
 
 
 def pack_structure(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]) -> np.dtype[Any]:
@@ -73,14 +73,3 @@ def structure_text(dtype: np.dtype[Any], small: Callable[[np.dtype[Any]], str | 
         return found
 
     return None if dtype.names is None else json.dumps(fields(dtype))
-
-
-def pop_fields(selection: Any) -> tuple[Any, Any]:
-    """Return the field names in an index (``None``, one, or a list), and the index without them."""
-    if isinstance(selection, str):
-        return selection, ...
-    if not isinstance(selection, tuple) or not any(isinstance(item, str) for item in selection):
-        return None, selection
-    names = [item for item in selection if isinstance(item, str)]
-    rest = tuple(item for item in selection if not isinstance(item, str))
-    return names[0] if len(names) == 1 else names, rest[0] if len(rest) == 1 else rest or ...

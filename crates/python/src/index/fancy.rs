@@ -15,14 +15,13 @@ use numpy::{
     PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray,
     PyUntypedArrayMethods,
 };
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// The meaning of a key.
+/// The meaning of a key, if other than `array[key]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// `array[key]`
-    Plain,
     /// `array.oindex[key]`: each list selects along its own axis.
     Orthogonal,
     /// `array.vindex[key]`: coordinates of points, or a mask.
@@ -80,7 +79,23 @@ impl Item<'_> {
     }
 }
 
-/// Returns the selection of any `key`.
+/// Returns the selection of `array[key]`, if an item of the key is no basic index. `done`: the items
+/// before the first such `item`. `rest`: the items after it.
+pub(crate) fn with_lists<'a, 'py: 'a>(
+    done: &[Index<'static>],
+    item: &Bound<'py, PyAny>,
+    rest: impl IntoIterator<Item = Borrowed<'a, 'py, PyAny>>,
+    layout: &ArrayLayout,
+) -> PyResult<Selection> {
+    let mut items: Vec<Item<'py>> = done.iter().copied().map(Item::Basic).collect();
+    items.push(list(item)?);
+    for part in rest {
+        items.push(self::item(&part)?);
+    }
+    select_plain(item.py(), layout, &items)
+}
+
+/// Returns the selection of a key with another meaning than `array[key]`.
 pub(crate) fn selection(
     key: &Bound<'_, PyAny>,
     layout: &ArrayLayout,
@@ -92,7 +107,6 @@ pub(crate) fn selection(
         Err(_) => vec![item(key)?],
     };
     match meaning {
-        Meaning::Plain => select_plain(py, layout, &items),
         Meaning::Orthogonal => orthogonal(py, layout, &items),
         Meaning::Points if matches!(items.as_slice(), [Item::Mask(_)]) => mask(py, layout, &items),
         Meaning::Points | Meaning::Coordinates => coordinates(py, layout, &items),
@@ -315,10 +329,15 @@ fn shape(lens: &[usize]) -> Vec<u64> {
 
 /// Converts an item of a key.
 fn item<'py>(given: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
-    let py = given.py();
-    if let Some(index) = basic(given)? {
-        return Ok(Item::Basic(index));
+    match basic(given)? {
+        Some(index) => Ok(Item::Basic(index)),
+        None => list(given),
     }
+}
+
+/// Converts an item of a key that is no basic index: a list or a mask.
+fn list<'py>(given: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
+    let py = given.py();
     let numpy = py.import("numpy")?;
     let array = numpy.call_method1("asarray", (given,))?.cast_into::<PyUntypedArray>()?;
     let kind = array.dtype().kind();

@@ -2,4 +2,5 @@
 
 pub(crate) mod fancy;
 pub(crate) mod fields;
+pub(crate) mod kind;
 pub(crate) mod slices;

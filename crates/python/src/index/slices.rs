@@ -2,8 +2,7 @@
 //! and masks in [`crate::index::fancy`].
 
 use crate::errors;
-use crate::hdf5::references::RegionReference;
-use crate::index::fancy::{self, Meaning};
+use crate::index::fancy;
 use hyperslab::array::{ArrayLayout, Index, Selection};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
@@ -14,25 +13,29 @@ use pyo3::{PyTypeInfo, ffi};
 /// Number of index items with room on the stack. Most indices have fewer.
 const INLINE: usize = 8;
 
-/// Returns the selection of `array[key]`.
+/// Returns the selection of `array[key]`. Converts each item once.
 pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResult<Selection> {
     let mut few = [Index::Ellipsis; INLINE];
     let mut many = Vec::new();
     let indices = match key.cast_exact::<PyTuple>() {
         Ok(tuple) if tuple.len() <= INLINE => {
-            for (place, item) in few.iter_mut().zip(tuple.iter_borrowed()) {
+            let mut items = tuple.iter_borrowed();
+            let mut done = 0;
+            while let Some(item) = items.next() {
                 match basic(&item)? {
-                    Some(index) => *place = index,
-                    None => return fancy::selection(key, layout, Meaning::Plain),
+                    Some(index) => few[done] = index,
+                    None => return fancy::with_lists(&few[..done], &item, items, layout),
                 }
+                done += 1;
             }
-            &few[..tuple.len()]
+            &few[..done]
         }
         Ok(tuple) => {
-            for item in tuple.iter_borrowed() {
+            let mut items = tuple.iter_borrowed();
+            while let Some(item) = items.next() {
                 match basic(&item)? {
                     Some(index) => many.push(index),
-                    None => return fancy::selection(key, layout, Meaning::Plain),
+                    None => return fancy::with_lists(&many, &item, items, layout),
                 }
             }
             &many[..]
@@ -45,7 +48,7 @@ pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResul
                     few[0] = index;
                     &few[..1]
                 }
-                None => return fancy::selection(key, layout, Meaning::Plain),
+                None => return fancy::with_lists(&[], key, [], layout),
             },
         },
     };
@@ -123,29 +126,4 @@ fn refuse(item: &Bound<'_, PyAny>) -> PyErr {
         format!("an index is made of integers, slices, ..., lists and masks, found {kind}")
     };
     errors::exception(py, "UnsupportedSelectionError", message)
-}
-
-/// Returns `true` for an index of an HDF5 dataset that names a member, or is a reference.
-pub(crate) fn names_something(key: &Bound<'_, PyAny>) -> bool {
-    if let Ok(tuple) = key.cast::<PyTuple>() {
-        return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
-    }
-    key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
-}
-
-/// Returns `true` if an index is or contains a `hyperslab.h5.MultiBlockSlice`.
-pub(crate) fn has_blocks(key: &Bound<'_, PyAny>) -> bool {
-    let is = |part: &Bound<'_, PyAny>| part.get_type().name().is_ok_and(|name| name == "MultiBlockSlice");
-    match key.cast::<PyTuple>() {
-        Ok(tuple) => tuple.iter().any(|part| is(&part)),
-        Err(_) => is(key),
-    }
-}
-
-/// Returns `true` if an index is or contains `np.newaxis`.
-pub(crate) fn has_newaxis(key: &Bound<'_, PyAny>) -> bool {
-    match key.cast::<PyTuple>() {
-        Ok(tuple) => tuple.iter_borrowed().any(|part| part.is_none()),
-        Err(_) => key.is_none(),
-    }
 }

@@ -5,7 +5,7 @@ use crate::gil::engine;
 use crate::gil::once::interned;
 use crate::hdf5::references;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
-use crate::index::slices::{has_blocks, has_newaxis, names_something};
+use crate::index::kind::{Kind, kind, pop_fields, split_names};
 use crate::nodes::attributes::StoredAttributes;
 use crate::nodes::cache::CacheBase;
 use crate::nodes::explain;
@@ -622,19 +622,20 @@ impl ArrayBase {
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
         let in_file = base.slot.file().is_some();
-        if matches!(types.elements, Elements::Structures) && names_something(selection) {
-            return this.call_method1(interned!(py, "_read_fields"), (selection,));
-        }
-        if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
-            return this.call_method1(interned!(py, "_read_objects"), (selection,));
-        }
-        match base.select(&array, Some(selection)) {
-            Ok(selection) => base.item(py, &array, types, &selection),
-            Err(_) if in_file && has_blocks(selection) => {
+        let kind = kind(selection, in_file);
+        match kind {
+            Kind::Region => this.call_method1(interned!(py, "_read_region"), (selection,)),
+            Kind::Names if matches!(types.elements, Elements::Structures) => {
+                this.call_method1(interned!(py, "_read_fields"), pop_fields(selection)?)
+            }
+            Kind::Names if in_file => {
+                this.call_method1(interned!(py, "_read_members"), split_names(selection)?)
+            }
+            _ if is_object || in_file && (array.shape().is_empty() || kind == Kind::Blocks) => {
                 this.call_method1(interned!(py, "_read_objects"), (selection,))
             }
-            Err(_) if has_newaxis(selection) => this.call_method1(interned!(py, "_read_view"), (selection,)),
-            Err(error) => Err(error),
+            Kind::NewAxis => this.call_method1(interned!(py, "_read_view"), (selection,)),
+            _ => base.item(py, &array, types, &base.select(&array, Some(selection))?),
         }
     }
 
@@ -644,14 +645,13 @@ impl ArrayBase {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (py, base) = (this.py(), this.get());
-        if names_something(selection) && base.array(py)?.structure().is_some() {
-            return this.call_method1(interned!(py, "_write_fields"), (selection, value)).map(drop);
-        }
-        match base.write(py, Some(selection), value, None, None) {
-            Err(_) if has_newaxis(selection) => {
-                this.call_method1(interned!(py, "_write_view"), (selection, value)).map(drop)
+        match kind(selection, false) {
+            Kind::Names if base.array(py)?.structure().is_some() => {
+                let (names, rest) = pop_fields(selection)?;
+                this.call_method1(interned!(py, "_write_fields"), (names, rest, value)).map(drop)
             }
-            done => done,
+            Kind::NewAxis => this.call_method1(interned!(py, "_write_view"), (selection, value)).map(drop),
+            _ => base.write(py, Some(selection), value, None, None),
         }
     }
 

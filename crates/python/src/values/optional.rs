@@ -279,7 +279,9 @@ fn of_list<'py>(
     let mut is_flat = true;
     for item in &items {
         is_flat = is_flat
-            && (is_missing(item)? || !numpy.call_method1(interned!(py, "ndim"), (item,))?.is_truthy()?);
+            && (is_plain(item)
+                || is_missing(item)?
+                || !numpy.call_method1(interned!(py, "ndim"), (item,))?.is_truthy()?);
     }
     if is_flat {
         let objects = numpy.call_method1(interned!(py, "array"), (given, numpy::dtype::<Py<PyAny>>(py)))?;
