@@ -1,9 +1,9 @@
 //! The kinds of indices in `array[key]`.
 
 use crate::hdf5::references::RegionReference;
+use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
-use pyo3::PyTypeInfo;
 
 /// What takes an index. The types of its items decide, before any of them is converted.
 ///
@@ -61,8 +61,7 @@ pub(crate) fn split_names<'py>(
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => vec![key.clone()],
     };
-    let (names, rest): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|item| item.is_instance_of::<PyString>());
+    let (names, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|item| item.is_instance_of::<PyString>());
     let names = match names.as_slice() {
         [] => py.None().into_bound(py),
         [one] => one.clone(),

@@ -4,8 +4,8 @@
 use crate::errors::OrRaise;
 use crate::nodes::create;
 use crate::nodes::slot::{Slot, SlotNode};
-use hyperslab::zarr::Json;
 use crate::values::json;
+use hyperslab::zarr::Json;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
