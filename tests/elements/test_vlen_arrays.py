@@ -269,6 +269,24 @@ def test_wrong_text_is_refused() -> None:
             read()
 
 
+@pytest.mark.parametrize(
+    "dtype", [str, "variable_length_bytes", hs.vlen_dtype("f8"), hs.optional_dtype("f8")]
+)
+def test_lists_nested_without_end_are_refused(dtype: Any) -> None:
+    endless: list[Any] = []
+    endless += [endless, endless]
+    deep: Any = [None]
+    for _ in range(100_000):
+        deep = [deep]
+    sequences = isinstance(dtype, np.dtype) and dtype.kind == "O"
+    z = hs.create_array(hs.MemoryStore(), shape=(2,), dtype=dtype, zarr_format=2 if sequences else 3)
+    before = as_lists(z[...])
+    for values in (endless, deep):
+        with pytest.raises(ValueError, match="nested more than 64 deep"):
+            z[...] = values
+    assert as_lists(z[...]) == before
+
+
 # ---- zarr-python
 
 

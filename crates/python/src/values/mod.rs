@@ -7,6 +7,7 @@ pub(crate) mod elements;
 pub(crate) mod frozen;
 pub(crate) mod input;
 pub(crate) mod json;
+pub(crate) mod lists;
 pub(crate) mod masked;
 pub(crate) mod masked_arrays;
 pub(crate) mod msgpack;

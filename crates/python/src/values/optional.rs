@@ -7,21 +7,18 @@ use crate::errors;
 use crate::gil::once::interned;
 use crate::values::arrow_input::arrow_values;
 use crate::values::elements::{is_scalar, with_note};
+use crate::values::lists::{check_depth, is_list};
 use crate::values::masked_arrays::{self, is_masked_array, mask_of};
 use crate::values::output::is_writeable;
-use crate::values::vlen_input::{is_list, objects_of};
+use crate::values::vlen_input::objects_of;
 use hyperslab::array::Selection;
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyEllipsis, PyFloat, PyInt, PyString, PyTuple};
 
 /// The fields of the engine's structures.
 const VALUE: &str = "value";
 const VALID: &str = "valid";
-
-/// The deepest nesting of lists: the most axes that NumPy's arrays have.
-const MOST_DEPTH: usize = 64;
 
 /// Returns the NumPy type of the engine's structures for the type of the values.
 pub(crate) fn memory_type<'py>(value: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyArrayDescr>> {
@@ -194,15 +191,6 @@ fn zero<'py>(dtype: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
 
 fn as_array<'py>(given: &Bound<'py, PyAny>, dtype: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
     numpy(given.py())?.call_method1(interned!(given.py(), "asarray"), (given, dtype))
-}
-
-fn check_depth(depth: usize) -> PyResult<()> {
-    match depth {
-        0..=MOST_DEPTH => Ok(()),
-        _ => Err(PyValueError::new_err(format!(
-            "lists are nested more than {MOST_DEPTH} deep: they make no array"
-        ))),
-    }
 }
 
 /// Returns values, and which of them are present. `depth`: nesting of the lists around `given`.

@@ -10,13 +10,14 @@ use crate::errors;
 use crate::gil::once::interned;
 use crate::values::arrow_input::{self, Kind};
 use crate::values::frozen;
+use crate::values::lists::{self, Leaf, flatten, is_list, is_text_or_bytes, nesting};
 use crate::values::npy_string::{for_each_string, is_strings};
 use crate::values::output::data_of;
 use crate::values::ragged::{Form, make_ragged, ragged_check_text, ragged_class};
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 /// Builds a sequence of elements.
 pub(crate) struct Builder {
@@ -158,16 +159,6 @@ pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyRes
         return Err(PyTypeError::new_err(format!("expected {expected}, found {kind}")));
     }
     of_array(&array, target)
-}
-
-fn is_text_or_bytes(object: &Bound<'_, PyAny>) -> bool {
-    object.is_instance_of::<PyString>() || is_bytes(object)
-}
-
-fn is_bytes(object: &Bound<'_, PyAny>) -> bool {
-    object.is_instance_of::<PyBytes>()
-        || object.is_instance_of::<PyByteArray>()
-        || object.is_instance_of::<PyMemoryView>()
 }
 
 fn of_ragged<'py>(ragged: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -351,7 +342,7 @@ fn of_rows<'py>(
 
 /// Converts nested lists.
 fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let (levels, leaf) = nesting(list)?;
+    let (levels, leaf) = nesting(list, 0)?;
     // For numbers, the innermost level is the element.
     let levels = match (target, leaf) {
         (Wanted::Text | Wanted::Bytes, _) | (_, Leaf::Null) | (Wanted::Any, Leaf::Text) => levels,
@@ -363,74 +354,6 @@ fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Boun
     flatten(list, levels, 0, &mut shape, &mut leaves)?;
     shape.resize(levels, 0);
     of_objects(list.py(), &shape, &leaves, target)
-}
-
-/// The contents of the innermost lists.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Leaf {
-    Nothing,
-    Null,
-    /// Text or bytes.
-    Text,
-    Other,
-}
-
-/// Returns the number of levels of lists and arrays, and the contents of the innermost.
-///
-/// The first item that is more than null decides.
-fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, Leaf)> {
-    if let Ok(array) = object.cast::<PyUntypedArray>() {
-        let text = matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S');
-        return Ok((array.ndim(), if text { Leaf::Text } else { Leaf::Other }));
-    }
-    if !is_list(object) {
-        let text = is_text_or_bytes(object);
-        let leaf = if text { Leaf::Text } else { Leaf::Other };
-        return Ok((0, if object.is_none() { Leaf::Null } else { leaf }));
-    }
-    let mut found = (0, Leaf::Nothing);
-    for item in object.try_iter()? {
-        found = found.max(nesting(&item?)?);
-        if found.1 > Leaf::Null {
-            break;
-        }
-    }
-    Ok((found.0 + 1, found.1))
-}
-
-/// Returns `true` for a list or a tuple.
-pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
-    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
-}
-
-/// Collects the items `levels` deep in lists, in C order. Lists of one level must have equal
-/// lengths.
-fn flatten<'py>(
-    object: &Bound<'py, PyAny>,
-    levels: usize,
-    depth: usize,
-    shape: &mut Vec<u64>,
-    leaves: &mut Vec<Bound<'py, PyAny>>,
-) -> PyResult<()> {
-    if depth == levels {
-        leaves.push(object.clone());
-        return Ok(());
-    }
-    let unequal =
-        || PyValueError::new_err(format!("lists of level {depth} differ in length: they make no array"));
-    let len = match object.len() {
-        Ok(len) if !is_text_or_bytes(object) => len as u64,
-        _ => return Err(unequal()),
-    };
-    match shape.get(depth) {
-        Some(expected) if *expected != len => return Err(unequal()),
-        Some(_) => {}
-        None => shape.push(len),
-    }
-    for item in object.try_iter()? {
-        flatten(&item?, levels, depth + 1, shape, leaves)?;
-    }
-    Ok(())
 }
 
 /// Converts objects in C order: text, bytes, or objects that NumPy can convert to arrays. `None` is
@@ -448,7 +371,7 @@ fn of_objects<'py>(
         (Wanted::Items(item), _) => return of_arrays(py, shape, objects, item.as_ref()),
         (Wanted::Any, None) => Form::Text,
         (Wanted::Any, Some(first)) if first.is_instance_of::<PyString>() => Form::Text,
-        (Wanted::Any, Some(first)) if is_bytes(first) => Form::Bytes,
+        (Wanted::Any, Some(first)) if lists::is_bytes(first) => Form::Bytes,
         (Wanted::Any, Some(_)) => return of_arrays(py, shape, objects, None),
     };
     let mut builder = Builder::new(objects.len());
@@ -465,7 +388,7 @@ fn of_objects<'py>(
             }
             _ => match object.cast::<PyBytes>() {
                 Ok(bytes) => builder.push(bytes.as_bytes()),
-                Err(_) if is_bytes(object) => {
+                Err(_) if lists::is_bytes(object) => {
                     let copy = py.get_type::<PyBytes>().call1((object,))?;
                     builder.push(copy.cast::<PyBytes>()?.as_bytes());
                 }
