@@ -72,11 +72,13 @@ pub(crate) fn split_names<'py>(
 
 /// Returns the field names in an index (``None``, one, or a list), and the index without them.
 #[pyfunction]
-pub(crate) fn pop_fields<'py>(key: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let py = key.py();
-    let (names, rest) = split_names(key)?;
+pub(crate) fn pop_fields<'py>(
+    selection: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let py = selection.py();
+    let (names, rest) = split_names(selection)?;
     let rest = match rest.len() {
-        _ if names.is_none() => key.clone(),
+        _ if names.is_none() => selection.clone(),
         0 => PyEllipsis::get(py).to_owned().into_any(),
         1 => rest.get_item(0)?,
         _ => rest.into_any(),
