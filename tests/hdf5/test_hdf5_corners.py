@@ -21,6 +21,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
+from hdf5_files import new_file
 from hyperslab import errors
 
 Pair = tuple[h5py.File, Any]
@@ -156,6 +157,28 @@ def test_members_are_packed(values: Pair) -> None:
         expected, found = (read(file) for file in values)
         assert found.dtype == expected.dtype and found.dtype.itemsize == expected.dtype.itemsize
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("offsets", [4, 8])
+def test_members_are_where_h5py_has_them(tmp_path: Path, offsets: int) -> None:
+    """Text takes 8 bytes less than in the file. Objects may take more: with addresses of 4 bytes."""
+    text, items, reference = h5py.string_dtype(), h5py.vlen_dtype("f4"), h5py.ref_dtype
+    types: dict[str, list[Any]] = {
+        "texts": [("t", text), ("n", "i2"), ("a", text, (3,)), ("b", "S3")],
+        "objects": [("v", items), ("e", h5py.enum_dtype({"x": 1}, "u1")), ("q", h5py.regionref_dtype)],
+        "references": [("a", reference), ("n", "i4"), ("c", reference)],
+        "nested": [("i", [("t", text), ("n", "i4")]), ("r", reference), ("z", "f8")],
+    }
+    with new_file(tmp_path / "a.h5", "latest", offsets) as file:
+        for name, members in types.items():
+            file.create_dataset(name, shape=(2,), dtype=members)
+    with h5py.File(tmp_path / "a.h5") as theirs, hs.File(tmp_path / "a.h5") as ours:
+        for name in types:
+            found, expected = ours[name].dtype, theirs[name].dtype
+            assert found == expected and found.itemsize == expected.itemsize, name
+            assert {key: field[1] for key, field in found.fields.items()} == {
+                key: field[1] for key, field in expected.fields.items()
+            }, name
 
 
 def test_a_committed_type_equals_itself(values: Pair) -> None:
