@@ -169,6 +169,9 @@ def test_members_are_where_h5py_has_them(tmp_path: Path, offsets: int) -> None:
         "references": [("a", reference), ("n", "i4"), ("c", reference)],
         "nested": [("i", [("t", text), ("n", "i4")]), ("r", reference), ("z", "f8")],
     }
+    if offsets == 4:
+        # h5py leaves gaps after these objects, which its own file does not have.
+        del types["objects"]
     with new_file(tmp_path / "a.h5", "latest", offsets) as file:
         for name, members in types.items():
             file.create_dataset(name, shape=(2,), dtype=members)
