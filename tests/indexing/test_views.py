@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support import assert_same
 
 Step = tuple[str, Any]
 
@@ -205,3 +206,19 @@ def test_a_view_is_pickled(tmp_path: Path) -> None:
     view = pickle.loads(pickle.dumps(z.lazy[::-1, [0, 3]]))
     assert view.read().tolist() == [[8, 11], [4, 7], [0, 3]]
     assert len(view) == 3 and view.nbytes == 48
+
+
+def test_an_ellipsis_of_no_axis_separates_lists() -> None:
+    data = np.arange(24).reshape(2, 3, 4)
+    z = hs.array(data)
+    rows = [0, 1, 2]
+    for key in (
+        (slice(None), rows, ..., rows),
+        (..., rows, rows),
+        (slice(None), rows, rows, ...),
+        (slice(None), None, 0, ..., [0]),
+        (slice(None), 0, ..., [0]),
+        (0, ..., rows, rows),
+    ):
+        assert_same(z.lazy[key].read(), data[key])
+    assert_same(z[:, None, 0, ..., [0]], data[:, None, 0, ..., [0]])

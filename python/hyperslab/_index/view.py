@@ -134,7 +134,7 @@ class View:
             shapes = ", ".join(str(item.shape) for item in lists)
             raise BoundsCheckError(f"lists of shapes {shapes} do not belong together") from None
         picked = [n for n, item in enumerate(items) if isinstance(item, (int, np.ndarray))]
-        together = picked == list(range(picked[0], picked[-1] + 1))
+        together = picked == list(range(picked[0], picked[-1] + 1)) and not _ellipsis_is_between(selection)
         items = [np.asarray(item) if isinstance(item, int) else item for item in items]
         return self._take(items, shape, picked[0] if together else 0)
 
@@ -372,6 +372,13 @@ def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> lis
             items.append(_check_item(part, axis, lengths[0]) if lengths else part)
         axis += len(lengths)
     return items
+
+
+def _ellipsis_is_between(selection: Any) -> bool:
+    """Return True if an ellipsis is between integers or lists, even if it stands for no axis."""
+    parts = selection if isinstance(selection, tuple) else ()
+    picked = [n for n, part in enumerate(parts) if not (part is None or isinstance(part, slice))]
+    return any(parts[n] is Ellipsis for n in picked[1:-1])
 
 
 def _axes_of(part: Any) -> int:
