@@ -53,8 +53,8 @@ static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 /// The class has a class method `_made(kind, shape, offsets, values, validity)`, a method
 /// `_with_items(dtype)`, and the attributes that [`Parts`] takes.
 #[pyfunction]
-pub(crate) fn set_ragged_class(py: Python<'_>, class: Bound<'_, PyType>) {
-    let _ = CLASS.set(py, class.unbind());
+pub(crate) fn set_ragged_class(py: Python<'_>, cls: Bound<'_, PyType>) {
+    let _ = CLASS.set(py, cls.unbind());
 }
 
 /// Returns the class `hyperslab.Ragged`.
