@@ -33,7 +33,7 @@ def masked(array: AnyArray, values: Any, mask: npt.NDArray[np.bool_] | None) -> 
 def fill_of(array: AnyArray) -> Any:
     """Return the fill value as a 0-d array, or ``None``."""
     if array._is_vlen:
-        raise ArgumentTypeError(f"array '{array.name}': elements of variable length are not masked")
+        raise ArgumentTypeError(f"array '{array.name}': elements of variable length cannot be masked")
     bytes_ = array._fill
     return None if bytes_ is None else np.frombuffer(bytes_, array.dtype)[0]
 
@@ -83,5 +83,5 @@ def _check_fill(fill: Any, values: Any, name: str) -> None:
     if fill is None and np.ma.is_masked(values):
         raise InvalidArgumentError(
             f"array '{name}' has no fill value (null in Zarr v2): masked elements would become zeros; "
-            "fill them: values.filled(…)"
+            "fill them before: values.filled(…)"
         )

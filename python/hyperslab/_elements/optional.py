@@ -89,7 +89,9 @@ def check_out(out: Any, memory: np.dtype[Any], shape: tuple[int, ...]) -> None:
     if out.shape != shape:
         raise ArrayShapeError(f"out has shape {out.shape}, the selection {shape}")
     if not out.flags.writeable or out.hardmask:
-        raise ArrayShapeError("out is read-only, or its mask is hard")
+        raise ArrayShapeError(
+            "out: expected a writable array with a soft mask, found a read-only array or a hard mask"
+        )
 
 
 def fill_out(out: Any, found: npt.NDArray[Any]) -> None:
@@ -102,8 +104,8 @@ def to_array(values: Any, dtype: npt.DTypeLike | None, name: str) -> npt.NDArray
     """Return values for NumPy functions. Fails if any is missing: NumPy would lose that."""
     if np.ma.is_masked(values):
         raise ArgumentTypeError(
-            f"array '{name}': elements are missing, which an array of NumPy has no word for: array[...] is a "
-            "masked array; array[...].filled(…) puts values in their place"
+            f"array '{name}': elements are missing, which a plain NumPy array cannot express: use "
+            "array[...], a masked array, or array[...].filled(…)"
         )
     return np.asarray(values.data, dtype)
 

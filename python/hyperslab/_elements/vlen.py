@@ -68,9 +68,7 @@ def type_of(kind: Kind, item: np.dtype[Any] | None = None) -> np.dtype[Any]:
 def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
     """Return values as an array of objects. The outer ``ndim`` levels of lists become axes."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ArgumentTypeError(
-            "masked objects have no value that could be written: fill them: values.filled(…)"
-        )
+        raise ArgumentTypeError("masked objects have no value to write: fill them before: values.filled(…)")
     if isinstance(values, (list, tuple)):
         shape: list[int] = []
         level: Any = values
