@@ -108,9 +108,9 @@ def test_classes() -> None:
 @pytest.mark.parametrize(
     ("codec", "message"),
     [
-        ({"id": "shuffle", "elementsize": 7}, "not a multiple of elementsize 7"),
+        ({"id": "shuffle", "elementsize": 7}, "expected chunks of a multiple of elementsize 7"),
         ({"id": "shuffle", "elementsize": -1}, "shuffle"),
-        ({"id": "bz2", "level": 0}, "level is from 1 to 9, found 0"),
+        ({"id": "bz2", "level": 0}, "level must be 1 to 9, found 0"),
         ({"id": "crc32", "location": "middle"}, "crc32"),
         ({"id": "adler32", "seed": 1}, "seed"),
         ({"id": "fletcher32", "x": 1}, "fletcher32"),
@@ -156,6 +156,6 @@ def test_categories(tmp_path: Path) -> None:
     theirs = hs.open_array(tmp_path / "theirs")
     assert np.array_equal(theirs[3:, ::-2], words[3:, ::-2])
     theirs[0, 0] = "Elbe"
-    with pytest.raises(hs.errors.ChunkError, match="none of the labels"):
+    with pytest.raises(hs.errors.ChunkError, match="expected one of the labels"):
         theirs[0, 1] = "Oder"
     assert theirs[0, :2].tolist() == ["Elbe", words[0, 1]]

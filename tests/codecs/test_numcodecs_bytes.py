@@ -296,7 +296,7 @@ def test_zfp_keeps_no_wrong_values(tmp_path: Path) -> None:
     z = hs.create_array(
         tmp_path / "a", shape=4, dtype="u4", serializer=hs.codecs.Zfp(), compressors=None, fill_value=7
     )
-    with pytest.raises(hs.HyperslabError, match="too large for those"):
+    with pytest.raises(hs.HyperslabError, match="too large for them"):
         z[...] = [1, 2, 3, 2**31]
     np.testing.assert_array_equal(z[...], 7)
     for more, shape, dtype in [
@@ -352,9 +352,9 @@ def test_classes() -> None:
 @pytest.mark.parametrize(
     ("codec", "message"),
     [
-        ({"id": "lzma", "format": 7}, "format is 1"),
+        ({"id": "lzma", "format": 7}, "format must be 1"),
         ({"id": "lzma", "format": 3}, "needs filters"),
-        ({"id": "lzma", "preset": 1, "filters": [{"id": 33}]}, "exclude each other"),
+        ({"id": "lzma", "preset": 1, "filters": [{"id": 33}]}, "expected preset or filters, found both"),
         ({"id": "lzma", "filters": [{"id": 33}, {"id": 3}]}, "refuses"),
         ({"id": "lzma", "level": 1}, "level"),
         ({"id": "jenkins_lookup3", "initval": -1}, "jenkins_lookup3"),

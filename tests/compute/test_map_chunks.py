@@ -269,9 +269,7 @@ def test_plans(data: st.DataObject) -> None:
     inside = [min(unit, stop - start) for unit, (start, stop) in zip(units, spans, strict=True)]
     least = sum(each.bytes(inside) for each in inputs) + 2 * 4 * int(np.prod(inside))
     if least > budget:
-        with pytest.raises(
-            hs.errors.InvalidArgumentError, match=f"less than the {least} that one block needs"
-        ):
+        with pytest.raises(hs.errors.InvalidArgumentError, match=f"at least {least} bytes for one block"):
             plan_blocks(region, units, 4, inputs, budget, workers)
         return
     blocks = plan_blocks(region, units, 4, inputs, budget, workers)
@@ -308,7 +306,7 @@ def test_few_blocks_are_at_hand_at_a_time() -> None:
     hs.map_chunks(count, z, hs.MemoryStore(), max_memory=2 * 2400)
     assert 1 <= most <= 2
     with pytest.raises(
-        hs.errors.InvalidArgumentError, match=r"2399 bytes are less than the 2400 .* \(1, 100\)"
+        hs.errors.InvalidArgumentError, match=r"at least 2400 bytes .* \(1, 100\).* found 2399 bytes"
     ):
         hs.map_chunks(count, z, hs.MemoryStore(), max_memory=2399)
 
@@ -382,7 +380,10 @@ def test_errors_name_the_block(tmp_path: Path) -> None:
     [
         (lambda block: block[:-1], r"returned shape \(3,\), expected \(4,\)"),
         (lambda block: 7, r"returned shape \(\), expected \(4,\)"),
-        (lambda block: block * 1j, r"returned complex128, which is not cast to the target's float64"),
+        (
+            lambda block: block * 1j,
+            r"returned complex128, which casting='same_kind' does not cast to the target's float64",
+        ),
     ],
 )
 def test_results_that_do_not_fit(function: Any, message: str) -> None:
@@ -419,15 +420,15 @@ def test_arguments(options: dict[str, Any], kind: type[Exception], message: str)
 
 def test_sources_that_do_not_fit() -> None:
     target = hs.zeros((4, 3))
-    with pytest.raises(hs.errors.ArrayShapeError, match=r"sources\[1\] of shape \(4,\) does not broadcast"):
+    with pytest.raises(hs.errors.ArrayShapeError, match=r"sources\[1\] of shape \(4,\) cannot be broadcast"):
         hs.map_chunks(np.add, [np.ones(3), np.ones(4)], target)
-    with pytest.raises(hs.errors.ArrayShapeError, match="do not broadcast"):
+    with pytest.raises(hs.errors.ArrayShapeError, match="cannot be broadcast together"):
         hs.map_chunks(np.add, [np.ones(3), np.ones(4)], hs.MemoryStore())
     with pytest.raises(hs.errors.InvalidArgumentError, match="sources"):
         hs.map_chunks(np.add, [], target)
     with pytest.raises(hs.errors.ArgumentTypeError, match="expected a function"):
         hs.map_chunks(3, target, target)  # type: ignore[arg-type]
-    with pytest.raises(hs.errors.ArgumentTypeError, match="the target is there"):
+    with pytest.raises(hs.errors.ArgumentTypeError, match="the target exists"):
         hs.map_chunks(np.sqrt, target, hs.zeros((4, 3)), dtype="f4")
     with pytest.raises(TypeError, match=r"sources\[0\]: expected an array"):
         hs.map_chunks(np.sqrt, object(), target)

@@ -179,7 +179,7 @@ def test_an_array_of_the_group_stays(tmp_path: Path) -> None:
         "resampling_method": "average",
     }
     assert [each["name"] for each in group.attrs["zarr_conventions"]] == ["multiscales"]
-    with pytest.raises(hs.errors.DestinationError, match="'1' is in"):
+    with pytest.raises(hs.errors.DestinationError, match="'1' exists already in"):
         hs.pyramid(z, group)
 
 
@@ -247,10 +247,10 @@ def test_executors(tmp_path: Path) -> None:
         ({"factors": (2,)}, ValueError, "each of 2 axes"),
         ({"factors": {"q": 2}}, ValueError, "no axis 'q'"),
         ({"axes": ["x"]}, ValueError, "each of 2 axes"),
-        ({"axes": ["x", "x"]}, ValueError, "names have to differ"),
-        ({"axes": ["x", "t"]}, ValueError, "OME-Zarr takes two to five"),
+        ({"axes": ["x", "x"]}, ValueError, "expected different names"),
+        ({"axes": ["x", "t"]}, ValueError, "OME-Zarr needs two to five"),
         ({"scale": (1,)}, ValueError, "scale: expected a number"),
-        ({"max_memory": 3}, ValueError, "one block needs"),
+        ({"max_memory": 3}, ValueError, "bytes for one block"),
     ],
 )
 def test_arguments(options: dict[str, Any], kind: type[Exception], message: str) -> None:
@@ -262,7 +262,7 @@ def test_element_types() -> None:
     text = hs.array(np.array([["a", "b"], ["c", "d"]]), chunks=(1, 1))
     assert hs.pyramid(text, hs.MemoryStore(), method="nearest")["1"][...].tolist() == [["a"]]
     for dtype, method in (("U2", "mean"), ("b1", "mean"), ("c8", "max"), ("M8[D]", "mean")):
-        with pytest.raises(hs.errors.DataTypeError, match=f"method '{method}' does not take"):
+        with pytest.raises(hs.errors.DataTypeError, match=f"method '{method}' does not support"):
             hs.pyramid(hs.zeros((4, 4), dtype=dtype), hs.MemoryStore(), method=method)  # type: ignore[arg-type]
     with pytest.raises(hs.errors.ArgumentTypeError):
         hs.pyramid(np.zeros((4, 4)), hs.MemoryStore())
@@ -302,7 +302,7 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
     hs.pyramid(group["0"], group)
     assert group["1"].shape == (4, 4) and group["1"].attrs.asdict() == {}
     assert group["2"].attrs.asdict() == {}
-    with pytest.raises(hs.errors.DestinationError, match="'1' is in"):
+    with pytest.raises(hs.errors.DestinationError, match="'1' exists already in"):
         hs.pyramid(group["0"], group)
     made = hs.pyramid(group["0"], hs.MemoryStore(), attributes={"a": 1})
     assert made["1"].attrs.asdict() == {"a": 1}

@@ -313,7 +313,7 @@ def test_text_that_is_no_category() -> None:
     labels = hs.codecs.Categorize(["a"], dtype=object)
     z = hs.create_array({}, shape=(3,), dtype=object, zarr_format=2, filters=[labels], compressors=None)
     assert z.filters == (labels,)
-    with pytest.raises(hs.errors.HyperslabError, match='"b" is none of the labels'):
+    with pytest.raises(hs.errors.HyperslabError, match='expected one of the labels, found "b"'):
         z[1] = "b"
     z[0] = "a"
     assert z[...].tolist() == ["a", "", ""]
@@ -440,7 +440,7 @@ def test_fill_values(tmp_path: Path, codec: str) -> None:
     with pytest.raises(ValueError, match="fill_value"):
         hs.create(3, dtype=object, zarr_format=2, filters=[{"id": codec}], fill_value={1, 2})
     if codec == "msgpack2":
-        with pytest.raises(ValueError, match="only null"):
+        with pytest.raises(ValueError, match="expected null, a Boolean, a number or text"):
             hs.create(3, dtype=object, zarr_format=2, filters=[{"id": codec}], fill_value=[])
         with pytest.raises((ValueError, NotImplementedError), match="without axes"):
             hs.create((), dtype=object, zarr_format=2, filters=[{"id": codec}])

@@ -247,7 +247,7 @@ def test_missing_raw_data_leaves_the_facts(dangling: Path) -> None:
         for array in (a, b):
             with pytest.raises(OSError):
                 array[...]
-    with pytest.raises(FileNotFoundError, match=r"'missing\.bin', which holds its elements"):
+    with pytest.raises(FileNotFoundError, match=r"its external file 'missing\.bin' does not exist"):
         ours["raw"][0]
 
 

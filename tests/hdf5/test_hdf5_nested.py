@@ -218,7 +218,7 @@ def test_loops_ask_for_no_memory(tmp_path: Path, depth: int) -> None:
     held = object_at(content, heap, index)
     content[held : held + count * 16] = own * count
     path.write_bytes(content)
-    with pytest.raises(hs.errors.HyperslabError, match=r"'/d'.* have \d+ bytes, the file has"):
+    with pytest.raises(hs.errors.HyperslabError, match=r"'/d'.* have \d+ bytes, more than 1024 times"):
         hs.open(path)["d"].read_ragged()
-    with pytest.raises(hs.errors.HyperslabError, match=r"'/d'.* have \d+ bytes, the file has"):
+    with pytest.raises(hs.errors.HyperslabError, match=r"'/d'.* have \d+ bytes, more than 1024 times"):
         hs.open(path)["d"][...]

@@ -302,6 +302,6 @@ def test_what_h5py_refuses(tmp_path: Path, source: np.ndarray[Any, Any], target:
         file.create_virtual_dataset("v", layout)
         with pytest.raises(OSError):
             file["v"][...]
-    refused = "'s': a conversion of elements .* to those of a virtual dataset, .*, is not supported"
+    refused = "'s': conversion of elements from .* to .*, the type of the virtual dataset, is not supported"
     with hs.open(tmp_path / "v.h5", mode="r") as ours, pytest.raises(hs.HyperslabError, match=refused):
         ours["v"][...]

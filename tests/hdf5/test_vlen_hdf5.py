@@ -488,7 +488,7 @@ def test_errors_name_attributes(tmp_path: Path) -> None:
     path.write_bytes(content[: ids.end() - 4] + struct.pack("<I", 7) + content[ids.end() :])
     group = hs.open(path)["group"]
     where = f"attribute 'names': element 1, global heap collection at address {heap}: "
-    with pytest.raises(hs.errors.HyperslabError, match=where + "there is no object 7"):
+    with pytest.raises(hs.errors.HyperslabError, match=where + "the collection has no object 7"):
         group.attrs["names"]
 
 

@@ -143,7 +143,7 @@ V2_CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"dtype": "<f16"}, "<f16"),
     ({"dtype": "|O"}, "object"),
     ({"dtype": [["a", "<i4"]], "fill_value": "AAAA"}, "fill_value"),
-    ({"dtype": [["a", "<i4"], ["a", "<i4"]]}, "there twice"),
+    ({"dtype": [["a", "<i4"], ["a", "<i4"]]}, "two fields have the name"),
     ({"dtype": [["a", "|O"]]}, "object"),
     ({"dtype": [["a", "<i4", [2**31, 2**31]]]}, "bytes"),
     ({"dtype": [["a", "|V16777216"], ["b", "|V16777216"]]}, "bytes"),

@@ -195,7 +195,7 @@ def test_copies_keep_shards_unless_told_otherwise() -> None:
         ({"shards": (3, 7)}, r"shards of \[3, 7\] are no multiples of its chunks \[1, 5\]"),
         ({"shards": (3,)}, "shards: 1 sizes are given, but the source has arrays of 2 axes"),
         ({"shards": "most"}, "shards: expected integers, 'keep', 'auto' or None"),
-        ({"shards": (10, 15), "zarr_format": 2}, "Zarr v2 has none"),
+        ({"shards": (10, 15), "zarr_format": 2}, "Zarr v2 has no shards"),
     ]:
         with pytest.raises(errors.InvalidArgumentError, match=message):
             copied(**given)

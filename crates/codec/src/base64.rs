@@ -42,7 +42,7 @@ impl Codec for Base64 {
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
         let corrupt = |why: String| Err(CodecError::corrupt("base64", why));
         if !src.len().is_multiple_of(4) {
-            return corrupt(format!("truncated: {} characters are no multiple of 4", src.len()));
+            return corrupt(format!("truncated: expected a multiple of 4 characters, found {}", src.len()));
         }
         let padding = src.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
         let written = src.len() / 4 * 3 - padding;

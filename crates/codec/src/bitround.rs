@@ -73,9 +73,9 @@ impl BitRound {
             _ => return Err(unfit(format!("expected integers or floats, found {dtype}"))),
         };
         match bits {
-            Bits::Mantissa(most) if of_numcodecs && keepbits > most => {
-                Err(unfit(format!("keepbits: elements of {dtype} have {most} bits, found {keepbits}")))
-            }
+            Bits::Mantissa(most) if of_numcodecs && keepbits > most => Err(unfit(format!(
+                "keepbits: expected at most {most} for elements of type {dtype}, found {keepbits}"
+            ))),
             Bits::Signed | Bits::Unsigned if keepbits == 0 => {
                 Err(CodecError::config("bitround", "keepbits: expected 1 or more for integers, found 0"))
             }

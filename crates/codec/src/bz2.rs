@@ -56,7 +56,7 @@ impl Codec for Bzip2 {
         if self.level == self.nearest_level() {
             return Ok(());
         }
-        Err(CodecError::config("bz2", format!("level is from 1 to 9, found {}", self.level)))
+        Err(CodecError::config("bz2", format!("level must be 1 to 9, found {}", self.level)))
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
@@ -148,7 +148,7 @@ mod tests {
         for level in [-1, 0, 10, 77] {
             let edited = Bzip2::from_config(Config::V2(&json!({"id": "bz2", "level": level}))).unwrap();
             let stored = testing::encode(&BZIP2, b"abc");
-            testing::only_decodes(&edited, &stored, b"abc", "level is from 1 to 9, found");
+            testing::only_decodes(&edited, &stored, b"abc", "level must be 1 to 9, found");
         }
         for bad in [json!({"id": "bz2", "level": "1"}), json!({"id": "bz2", "x": 1})] {
             assert!(matches!(Bzip2::from_config(Config::V2(&bad)), Err(CodecError::Config { .. })), "{bad}");

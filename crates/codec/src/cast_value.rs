@@ -101,13 +101,13 @@ impl CastValue {
         let (from, to) = (elements.from(), elements.to());
         if fields.out_of_range == Some(OutOfRange::Wrap) && to.is_float() {
             return Err(unfit(format!(
-                "out_of_range: floats do not wrap, data_type is {}",
+                "out_of_range: \"wrap\" needs an integer data_type, found {}",
                 fields.data_type
             )));
         }
         let pairs = |list: Option<&Vec<(Value, Value)>>, from, to| -> Result<Pairs> {
             let parse = |json: &Value, kind| {
-                let why = || unfit(format!("scalar_map: {json} is no number of type {kind:?}"));
+                let why = || unfit(format!("scalar_map: expected a number of type {kind:?}, found {json}"));
                 Scalar::parse(json, kind).ok_or_else(why)
             };
             let pair = |(key, value): &(Value, Value)| Ok((parse(key, from)?, parse(value, to)?));
@@ -294,8 +294,8 @@ impl CastValue {
         });
         match bad {
             None => Ok(()),
-            Some(Scalar::Whole(value)) => Err(format!("{value} is no number of type {to:?}")),
-            Some(Scalar::Real(value)) => Err(format!("{value} is no number of type {to:?}")),
+            Some(Scalar::Whole(value)) => Err(format!("expected a number of type {to:?}, found {value}")),
+            Some(Scalar::Real(value)) => Err(format!("expected a number of type {to:?}, found {value}")),
         }
     }
 }
@@ -315,7 +315,7 @@ impl Codec for CastValue {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         let Elements { from, to, .. } = self.elements;
         let dst = self.elements.room(NAME, src, dst)?;
-        let hint = "; out_of_range or scalar_map can say what it becomes";
+        let hint = "; to store another number instead, set out_of_range or scalar_map";
         let done = self.run((src, from), (dst, to), &self.encode);
         done.map_err(|why| CodecError::encode(NAME, why + hint))
     }

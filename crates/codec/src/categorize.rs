@@ -69,7 +69,10 @@ impl Fields {
             _ => return Err(wrong(format!("astype: expected integers, found {encoded}"))),
         };
         if bits < 64 && self.labels.len() as u64 >= 1 << bits {
-            return Err(wrong(format!("{} labels are more than {encoded} has numbers", self.labels.len())));
+            return Err(wrong(format!(
+                "{encoded} has too few numbers for {} labels: choose a larger astype",
+                self.labels.len()
+            )));
         }
         Ok(encoded)
     }
@@ -107,7 +110,7 @@ impl Categorize {
             }
         };
         if decoded.kind() != Kind::Text || decoded.size() == 0 || array.dtype.size() != decoded.size() {
-            return Err(unfit(format!("expected elements of type {decoded}, text, found {}", array.dtype)));
+            return Err(unfit(format!("expected text elements of type {decoded}, found {}", array.dtype)));
         }
         let size = decoded.size();
         // Even a short label is kept as a whole element, twice, and elements may be large.
@@ -146,7 +149,11 @@ impl Codec for Categorize {
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let (stored, size) = (self.encoded.size(), self.decoded.size());
         if !src.len().is_multiple_of(stored) {
-            let why = format!("{} bytes are no whole number of elements of {}", src.len(), self.encoded);
+            let why = format!(
+                "expected a whole number of elements of type {}, found {} bytes",
+                self.encoded,
+                src.len()
+            );
             return Err(CodecError::corrupt(NAME, why));
         }
         let len =
@@ -166,7 +173,11 @@ impl Codec for Categorize {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         let size = self.decoded.size();
         if !src.len().is_multiple_of(size) {
-            let why = format!("{} bytes are no whole number of elements of {}", src.len(), self.decoded);
+            let why = format!(
+                "expected a whole number of elements of type {}, found {} bytes",
+                self.decoded,
+                src.len()
+            );
             return Err(CodecError::encode(NAME, why));
         }
         let len = self.max_encoded(src.len());
@@ -180,7 +191,7 @@ impl Codec for Categorize {
                 });
                 let text: String =
                     chars.take_while(|char| *char != 0).take(100).filter_map(char::from_u32).collect();
-                return Err(CodecError::encode(NAME, format!("{text:?} is none of the labels")));
+                return Err(CodecError::encode(NAME, format!("expected one of the labels, found {text:?}")));
             };
             put_number(*number, self.encoded, to);
         }
@@ -244,7 +255,7 @@ mod tests {
             assert_eq!(numbers, [0, 3, 2, 3]);
             assert_eq!(decode(&codec, &stored, words.len()).unwrap(), words);
             let error = codec.encode(&text(&["abc"], big), &mut Vec::new(), &mut Scratch::default());
-            assert!(error.unwrap_err().to_string().contains("\"abc\" is none of the labels"));
+            assert!(error.unwrap_err().to_string().contains("expected one of the labels, found \"abc\""));
             withstands_damage(&codec, &stored, words.len());
         }
         let codec = codec("<U3", json!({"labels": ["a", "long"]})).unwrap();

@@ -66,7 +66,11 @@ impl Objects for Categories {
 
     fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String> {
         if !chunk.len().is_multiple_of(self.encoded.size()) {
-            return Err(format!("{} bytes are no whole number of elements of {}", chunk.len(), self.encoded));
+            return Err(format!(
+                "expected a whole number of elements of type {}, found {} bytes",
+                self.encoded,
+                chunk.len()
+            ));
         }
         values.extend_from_slice(self.text.as_bytes());
         for stored in chunk.chunks_exact(self.encoded.size()) {
@@ -87,7 +91,7 @@ impl Objects for Categories {
         for (at, (to, element)) in stored.zip(elements).enumerate() {
             let number = self.numbers.get(*element).ok_or_else(|| {
                 let text: String = String::from_utf8_lossy(element).chars().take(100).collect();
-                element_of(at)(format!("{text:?} is none of the labels"))
+                element_of(at)(format!("expected one of the labels, found {text:?}"))
             })?;
             put_number(*number, self.encoded, to);
         }
@@ -121,7 +125,10 @@ mod tests {
             assert_eq!(encode(&codec, &words).unwrap(), chunk);
             assert_eq!(decode(&codec, chunk, 4).unwrap(), words);
             let error = encode(&codec, &[b"ab", b"c", b"", b""]).unwrap_err().to_string();
-            assert!(error.contains("element 1 of the chunk: \"c\" is none of the labels"), "{error}");
+            assert!(
+                error.contains("element 1 of the chunk: expected one of the labels, found \"c\""),
+                "{error}"
+            );
             withstands_damage(&codec, chunk, 4);
         }
         let filled =

@@ -217,7 +217,7 @@ impl CodecChain {
         if src.len() == self.decoded_size() {
             return Ok(());
         }
-        let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
+        let why = format!("expected a chunk of {} bytes, found {} bytes", self.decoded_size(), src.len());
         Err(CodecError::Encode { codec: first_name(&self.codecs), why })
     }
 }

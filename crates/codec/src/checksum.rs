@@ -45,7 +45,7 @@ pub(crate) fn verify_payload<'a>(
         Location::End => src.split_last_chunk(),
     };
     let Some((payload, stored)) = parts else {
-        let why = format!("truncated: {} bytes where the checksum alone takes 4", src.len());
+        let why = format!("truncated: expected at least 4 bytes for the checksum, found {}", src.len());
         return Err(CodecError::corrupt(name, why));
     };
     if verify {

@@ -95,8 +95,8 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
         return Ok(());
     }
     let why = format!(
-        "{decoded} bytes become {stored}, and no more than {limit} are read again from so few: smaller chunks are needed, or a larger setting \
-         `vlen_chunk_bound`"
+        "{decoded} bytes are encoded to {stored} bytes, which reads decode to at most {limit} bytes: use \
+         smaller chunks, or raise the setting `vlen_chunk_bound` (environment: HYPERSLAB_VLEN_CHUNK_BOUND)"
     );
     Err(CodecError::Encode { codec, why })
 }

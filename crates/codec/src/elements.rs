@@ -42,9 +42,9 @@ impl Elements {
             return Err(unfit(format!("cannot convert between {decoded} and {encoded}")));
         }
         match array.decoded_size() {
-            Some(size) if !size.is_multiple_of(decoded.size()) => {
-                Err(unfit(format!("{size} bytes of a chunk are no whole number of elements of {decoded}")))
-            }
+            Some(size) if !size.is_multiple_of(decoded.size()) => Err(unfit(format!(
+                "expected a whole number of elements of type {decoded} in a chunk, found {size} bytes"
+            ))),
             _ => Ok(Elements { decoded, encoded, from, to }),
         }
     }
@@ -118,7 +118,8 @@ impl Elements {
     /// The number of bytes that `stored` bytes decode to.
     pub(crate) fn decoded_size(&self, codec: &'static str, stored: usize) -> Result<usize> {
         if !stored.is_multiple_of(self.to.element_size()) {
-            let why = format!("{stored} bytes are no whole number of elements of {}", self.encoded);
+            let why =
+                format!("expected a whole number of elements of type {}, found {stored} bytes", self.encoded);
             return Err(CodecError::corrupt(codec, why));
         }
         let size = (stored / self.to.size()).checked_mul(self.from.size());
@@ -133,7 +134,11 @@ impl Elements {
         dst: &'d mut Vec<u8>,
     ) -> Result<&'d mut [u8]> {
         if !src.len().is_multiple_of(self.from.element_size()) {
-            let why = format!("{} bytes are no whole number of elements of {}", src.len(), self.decoded);
+            let why = format!(
+                "expected a whole number of elements of type {}, found {} bytes",
+                self.decoded,
+                src.len()
+            );
             return Err(CodecError::encode(codec, why));
         }
         let size = self.max_encoded(src.len());
@@ -261,7 +266,7 @@ mod tests {
             |from: &str, to: &str| Elements::new("delta", from.parse().unwrap(), to.parse().unwrap(), &array);
         assert!(new("<i2", ">f8").is_ok() && new("|u1", "|u1").is_ok());
         for (from, to, why) in [
-            ("<i4", "<i4", "6 bytes of a chunk are no whole number of elements of <i4"),
+            ("<i4", "<i4", "expected a whole number of elements of type <i4 in a chunk, found 6 bytes"),
             ("|S2", "<i2", "found |S2"),
             ("<i2", "<M8[s]", "found <M8[s]"),
             ("<c8", "<f4", "cannot convert between <c8 and <f4"),

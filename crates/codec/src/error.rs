@@ -37,8 +37,9 @@ pub enum CodecError {
     },
     /// A chunk of variable-length elements decodes to more than its few stored bytes may.
     #[error(
-        "{codec}: {stored} stored bytes decode to more than {limit}, the most that so few may lead to; to read them, raise \
-         `vlen_chunk_bound` (environment: HYPERSLAB_VLEN_CHUNK_BOUND)"
+        "{codec}: {stored} stored bytes decode to more than {limit} bytes, the limit for a chunk of this \
+         size; to read the chunk, raise the setting `vlen_chunk_bound` (environment: \
+         HYPERSLAB_VLEN_CHUNK_BOUND)"
     )]
     Expands {
         /// The codec.

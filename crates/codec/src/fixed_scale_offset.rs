@@ -63,7 +63,7 @@ impl FixedScaleOffset {
             return Err(CodecError::Unfit { why });
         }
         if scale.as_f64() == Some(0.0) {
-            return Err(CodecError::config(NAME, "scale is 0: nothing could be read back"));
+            return Err(CodecError::config(NAME, "scale must not be 0: values could not be read back"));
         }
         let whole = match (offset.as_i128(), scale.as_i128()) {
             (Some(offset), Some(scale)) if !elements.from().is_float() => Some((offset, scale)),
@@ -72,7 +72,8 @@ impl FixedScaleOffset {
         if let (Some((offset, scale)), Some((least, most))) = (whole, elements.from().range()) {
             for (field, value) in [("offset", offset), ("scale", scale)] {
                 if value < least || value > most {
-                    let why = format!("{NAME:?}: {field} {value} is no number of type {decoded}");
+                    let why =
+                        format!("{NAME:?}: {field}: expected a number of type {decoded}, found {value}");
                     return Err(CodecError::Unfit { why });
                 }
             }

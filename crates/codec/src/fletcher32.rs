@@ -26,7 +26,7 @@ const ROWS: usize = 360;
 impl Fletcher32 {
     fn verify_payload<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
         let Some((payload, stored)) = src.split_last_chunk() else {
-            let why = format!("truncated: {} bytes where the checksum alone takes 4", src.len());
+            let why = format!("truncated: expected at least 4 bytes for the checksum, found {}", src.len());
             return Err(CodecError::corrupt("fletcher32", why));
         };
         if verify {

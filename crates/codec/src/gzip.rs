@@ -123,11 +123,11 @@ fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<O
 /// Explains the fault of the member at `offset`, because libdeflate only says "bad".
 fn bad_member(offset: usize, member: &[u8]) -> CodecError {
     let why = match member {
-        [] => "no bytes where a gzip stream is expected".into(),
+        [] => "expected a gzip stream, found no bytes".into(),
         [0x1f, 0x8b, ..] => format!("the gzip member at byte {offset} is truncated or corrupt"),
         [0x1f] => format!("the gzip member at byte {offset} is truncated"),
         [first, ..] if offset == 0 => format!("not a gzip stream: the first byte is {first:#04x}, not 0x1f"),
-        [first, ..] => format!("bytes that are no gzip member follow at byte {offset} ({first:#04x}, …)"),
+        [first, ..] => format!("bytes that are not a gzip member follow at byte {offset} ({first:#04x}, …)"),
     };
     CodecError::corrupt("gzip", why)
 }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn messages_say_what_is_wrong() {
         let message = |src: &[u8]| decode(&GZIP, src, 10).unwrap_err().to_string();
-        assert_eq!(message(b""), "gzip: no bytes where a gzip stream is expected");
+        assert_eq!(message(b""), "gzip: expected a gzip stream, found no bytes");
         assert_eq!(message(b"\x28\xb5\x2f\xfd"), "gzip: not a gzip stream: the first byte is 0x28, not 0x1f");
         assert_eq!(message(&KNOWN[..20]), "gzip: the gzip member at byte 0 is truncated or corrupt");
     }

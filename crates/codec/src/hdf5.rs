@@ -148,10 +148,7 @@ fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
 /// A number of the client data.
 fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     client_data.get(at).copied().ok_or_else(|| {
-        CodecError::config(
-            name,
-            format!("{} parameters where more than {at} are expected", client_data.len()),
-        )
+        CodecError::config(name, format!("expected more than {at} parameters, found {}", client_data.len()))
     })
 }
 
@@ -160,7 +157,7 @@ fn exact_client_data<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> 
     let found = client_data.len();
     client_data
         .try_into()
-        .map_err(|_| CodecError::config(name, format!("{found} parameters where {N} are expected")))
+        .map_err(|_| CodecError::config(name, format!("expected {N} parameters, found {found}")))
 }
 
 /// A byte order of the client data.
@@ -168,7 +165,7 @@ fn byte_order(name: &str, code: u32) -> Result<ByteOrder> {
     match code {
         0 => Ok(ByteOrder::Little),
         1 => Ok(ByteOrder::Big),
-        other => Err(CodecError::config(name, format!("unknown byte order {other}"))),
+        other => Err(CodecError::config(name, format!("expected byte order 0 or 1, found {other}"))),
     }
 }
 
@@ -183,7 +180,7 @@ fn sized_header<'d, 's>(
     dst: &'d mut [u8],
 ) -> Result<(&'d mut [u8], usize, &'s [u8])> {
     let Some((&[s0, s1, s2, s3, s4, s5, s6, s7, b0, b1, b2, b3], rest)) = src.split_first_chunk() else {
-        let why = format!("truncated: {} bytes where the header alone takes 12", src.len());
+        let why = format!("truncated: expected at least 12 bytes for the header, found {}", src.len());
         return Err(CodecError::corrupt(codec, why));
     };
     let (size, room) = (u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7]), dst.len());

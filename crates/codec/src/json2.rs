@@ -197,7 +197,7 @@ impl Json2 {
                 continue;
             }
             if reader.peek() == Some(b']') {
-                return Err(format!("{at} elements in a list where {len} are expected"));
+                return Err(format!("expected {len} elements in a list, found {at}"));
             }
             let start = values.len();
             reader.value(&Style::compact(), 0, values)?;
@@ -211,7 +211,7 @@ impl Json2 {
                 if found != expected.as_bytes() {
                     let found =
                         String::from_utf8_lossy(found.get(..found.len().min(100)).unwrap_or_default());
-                    return Err(format!("expected the {what} {expected} behind the elements, found {found}"));
+                    return Err(format!("expected the {what} {expected} after the elements, found {found}"));
                 }
             }
         }
@@ -325,11 +325,11 @@ mod tests {
         };
         for (text, shape, why) in [
             (r#"[1,2,"|O",[2]"#, &[2][..], "expected ']'"),
-            (r#"[1,2,"|O",[3]]"#, &[2], "expected the shape [2] behind the elements, found [3]"),
-            (r#"[1,2,"<i4",[2]]"#, &[2], "expected the type \"|O\" behind the elements, found \"<i4\""),
-            (r#"[1,2,3,"|O",[2]]"#, &[2], "expected the type \"|O\" behind the elements, found 3"),
-            (r#"[1,"|O",[2]]"#, &[2], "expected the type \"|O\" behind the elements, found [2]"),
-            (r#"[]"#, &[2], "0 elements in a list where 2 are expected"),
+            (r#"[1,2,"|O",[3]]"#, &[2], "expected the shape [2] after the elements, found [3]"),
+            (r#"[1,2,"<i4",[2]]"#, &[2], "expected the type \"|O\" after the elements, found \"<i4\""),
+            (r#"[1,2,3,"|O",[2]]"#, &[2], "expected the type \"|O\" after the elements, found 3"),
+            (r#"[1,"|O",[2]]"#, &[2], "expected the type \"|O\" after the elements, found [2]"),
+            (r#"[]"#, &[2], "expected 2 elements in a list, found 0"),
             (r#"[[1,2],"|O",[2,2]]"#, &[2, 2], "expected '['"),
             (r#"[[1],[2],"|O",[2,2]]"#, &[2, 2], "expected ','"),
             (r#"[[1,2,3],[4,5],"|O",[2,2]]"#, &[2, 2], "expected ']'"),

@@ -90,7 +90,10 @@ impl<'a> Reader<'a> {
                 None => to.extend_from_slice(self.scalar()?),
                 Some(close) => {
                     if open.len() == MOST_DEPTH {
-                        return Err(format!("byte {}: nested more than {MOST_DEPTH} deep", self.at));
+                        return Err(format!(
+                            "byte {}: values are nested more than {MOST_DEPTH} deep",
+                            self.at
+                        ));
                     }
                     to.push(if close == b']' { b'[' } else { b'{' });
                     self.at += 1;
@@ -187,7 +190,9 @@ impl<'a> Reader<'a> {
                     self.at += 6;
                 }
                 [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => self.at += 2,
-                [b'\\', ..] => return Err(format!("byte {}: there is no such escape in a string", self.at)),
+                [b'\\', ..] => {
+                    return Err(format!("byte {}: a string has an unknown escape sequence", self.at));
+                }
                 _ => return Err(self.wrong("no control character in a string")),
             }
         }
@@ -330,8 +335,8 @@ mod tests {
             ("{\"a\": 2,}", "expected a key in quotes"),
             ("\"a", "expected the end of a string"),
             ("\"a\nb\"", "no control character"),
-            (r#""\x""#, "no such escape"),
-            (r#""\u12""#, "no such escape"),
+            (r#""\x""#, "unknown escape sequence"),
+            (r#""\u12""#, "unknown escape sequence"),
             ("01", "byte 1: expected the end"),
             ("-", "expected a digit"),
             ("1.", "expected a digit"),

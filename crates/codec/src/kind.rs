@@ -163,7 +163,7 @@ impl<'a> ArrayCodecs<'a> {
             Some(axes) if self.changing.is_empty() => {
                 let composed = axes.iter().map(|axis| self.order.get(*axis).copied());
                 self.order = composed.collect::<Option<_>>().ok_or_else(|| CodecError::Unfit {
-                    why: format!("{:?}: there are no axes {axes:?}", codec.name()),
+                    why: format!("{:?}: expected axes of the array, found axes {axes:?}", codec.name()),
                 })?;
             }
             _ if self.array.vlen.is_some() => {

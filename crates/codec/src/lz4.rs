@@ -75,7 +75,7 @@ impl Codec for Lz4 {
         let target = front("lz4", dst, claimed as usize)?;
         match decompress(block, target) {
             Some(found) if found == target.len() => Ok(found),
-            Some(found) => Err(format!("the block holds {found} bytes where its header says {claimed}")),
+            Some(found) => Err(format!("the header says {claimed} bytes, the block decodes to {found}")),
             None => Err(format!("the block is truncated, corrupt, or longer than {claimed} bytes")),
         }
         .map_err(|why| CodecError::corrupt("lz4", why))
@@ -107,7 +107,8 @@ impl Codec for Lz4 {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         let (Ok(size), true) = (u32::try_from(src.len()), src.len() <= MAX_DECODED) else {
-            let why = format!("{} bytes, where one block holds at most {MAX_DECODED}", src.len());
+            let why =
+                format!("expected at most {MAX_DECODED} bytes, found {}: use smaller chunks", src.len());
             return Err(CodecError::encode("lz4", why));
         };
         dst.clear();
@@ -138,7 +139,7 @@ impl Codec for Lz4 {
 /// The decoded size in the chunk's header, and the block.
 fn split(src: &[u8]) -> Result<(u32, &[u8])> {
     let Some((header, block)) = src.split_first_chunk() else {
-        let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
+        let why = format!("truncated: expected at least 4 bytes for the size, found {}", src.len());
         return Err(CodecError::corrupt("lz4", why));
     };
     Ok((u32::from_le_bytes(*header), block))
@@ -243,7 +244,7 @@ mod tests {
         assert!(matches!(part, Err(CodecError::Size { found: 0xff00_0064, .. })));
         let stream = [&101u32.to_le_bytes()[..], &encode(&LZ4, &[1; 100])[4..]].concat();
         let message = decode(&LZ4, &stream, 200).unwrap_err().to_string();
-        assert_eq!(message, "lz4: the block holds 100 bytes where its header says 101");
+        assert_eq!(message, "lz4: the header says 101 bytes, the block decodes to 100");
     }
 
     #[test]

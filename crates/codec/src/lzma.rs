@@ -76,19 +76,19 @@ impl Lzma {
         let lzma: Lzma = json.fields("lzma")?;
         let invalid = |why: String| Err(CodecError::config("lzma", why));
         if lzma.format > RAW {
-            return invalid(format!("format is 1 (xz), 2 (alone) or 3 (raw), found {}", lzma.format));
+            return invalid(format!("format must be 1 (xz), 2 (alone) or 3 (raw), found {}", lzma.format));
         }
         if lzma.format != XZ && lzma.check > 0 {
-            return invalid(format!("only xz, format 1, has a check; format {} has none", lzma.format));
+            return invalid(format!("check needs format 1 (xz), found format {}", lzma.format));
         }
         if lzma.preset.is_some_and(|preset| preset & !EXTREME > 9) {
-            return invalid(format!("preset is from 0 to 9, found {}", lzma.preset.unwrap_or_default()));
+            return invalid(format!("preset must be 0 to 9, found {}", lzma.preset.unwrap_or_default()));
         }
         match &lzma.filters {
             Some(_) if lzma.preset.is_some() => {
-                return invalid("preset and filters exclude each other".into());
+                return invalid("expected preset or filters, found both".into());
             }
-            None if lzma.format == RAW => return invalid("format 3, raw, needs filters".into()),
+            None if lzma.format == RAW => return invalid("format 3 (raw) needs filters".into()),
             _ => {}
         }
         lzma.check()?;
@@ -105,7 +105,9 @@ impl Lzma {
             1 => Ok(Check::Crc32),
             -1 | 4 => Ok(Check::Crc64),
             10 => Ok(Check::Sha256),
-            other => Err(CodecError::config("lzma", format!("check is -1, 0, 1, 4 or 10, found {other}"))),
+            other => {
+                Err(CodecError::config("lzma", format!("check must be -1, 0, 1, 4 or 10, found {other}")))
+            }
         }
     }
 
@@ -123,7 +125,9 @@ impl Lzma {
                 _ => Err(Error::Options),
             },
             (RAW, Some(filters)) => Stream::new_raw_encoder(&chain_of(filters, most)?),
-            _ => return Err(CodecError::encode("lzma", "format 0 can only be read; formats are 1 to 3")),
+            _ => {
+                return Err(CodecError::encode("lzma", "format 0 can only be read: choose format 1, 2 or 3"));
+            }
         };
         made.map_err(|error| codec_error(&error, self))
     }
@@ -221,7 +225,9 @@ fn chain_of(filters: &[Filter], most: u32) -> Result<Filters> {
             8 => chain.arm_thumb_properties(&properties),
             9 => chain.sparc_properties(&properties),
             other => {
-                let why = format!("no filter has id {other}: LZMA1 {LZMA1}, LZMA2 33, delta 3, BCJ 4 to 9");
+                let why = format!(
+                    "filter id {other} is unknown (known: LZMA1 {LZMA1}, LZMA2 33, delta 3, BCJ 4 to 9)"
+                );
                 return Err(CodecError::config("lzma", why));
             }
         };
@@ -260,7 +266,8 @@ impl Codec for Lzma {
             rest = unread_input(rest, &stream);
             // Many empty streams would only cost time. Besides, a raw stream ends with a zero byte.
             if decoded == 0 && !is_only {
-                let why = format!("an empty stream among others, {} bytes before the end", rest.len());
+                let why =
+                    format!("an empty stream is among other streams, {} bytes before the end", rest.len());
                 return Err(CodecError::corrupt("lzma", why));
             }
             if rest.is_empty() {
@@ -308,9 +315,9 @@ fn unread_input<'a>(src: &'a [u8], stream: &Stream) -> &'a [u8] {
 fn run(stream: &mut Stream, src: &[u8], dst: &mut [u8]) -> Result<Status> {
     stream.process(src, dst, Action::Run).map_err(|error| {
         let why = match error {
-            Error::Format => "not a stream of this format".into(),
+            Error::Format => "this is not a stream of the configured format".into(),
             Error::MemLimit => format!(
-                "the stream asks for more than {} MiB of memory, which no such chunk needs",
+                "the stream asks for more than {} MiB of memory, more than a chunk of this size needs",
                 stream.memlimit() >> 20
             ),
             Error::Options => "the stream has options that are not supported".into(),
@@ -323,8 +330,10 @@ fn run(stream: &mut Stream, src: &[u8], dst: &mut [u8]) -> Result<Status> {
 
 fn codec_error(error: &Error, codec: &Lzma) -> CodecError {
     match error {
-        Error::Mem => CodecError::encode("lzma", "there is not enough memory for such a dictionary"),
-        _ => CodecError::config("lzma", format!("the library refuses {}", codec.configuration())),
+        Error::Mem => CodecError::encode("lzma", "there is not enough memory for a dictionary of this size"),
+        _ => {
+            CodecError::config("lzma", format!("liblzma refuses the configuration {}", codec.configuration()))
+        }
     }
 }
 
@@ -468,6 +477,6 @@ mod tests {
         }
         let not_lzma =
             decode(&codec(json!({})).unwrap(), b"hyperslab hyperslab", 10).unwrap_err().to_string();
-        assert_eq!(not_lzma, "lzma: not a stream of this format");
+        assert_eq!(not_lzma, "lzma: this is not a stream of the configured format");
     }
 }

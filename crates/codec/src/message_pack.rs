@@ -49,13 +49,13 @@ pub enum Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
     /// There are no bytes.
-    #[error("it ends where a value is expected")]
+    #[error("expected a value, found the end")]
     Missing,
     /// The bytes end within the head.
     #[error("it ends within a value")]
     Truncated,
     /// The first byte is 0xc1, which has no meaning.
-    #[error("byte 0xc1 begins no value")]
+    #[error("a value cannot begin with byte 0xc1")]
     Reserved,
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn value(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
             Head::Text(len) | Head::Bytes(len) | Head::Extension { len, .. } => {
                 rest = rest
                     .get(len as usize..)
-                    .ok_or_else(|| format!("a value has {len} bytes where {} are left", rest.len()))?;
+                    .ok_or_else(|| format!("expected a value of {len} bytes, found {} bytes", rest.len()))?;
             }
             _ => {}
         }

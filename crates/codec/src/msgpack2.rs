@@ -71,11 +71,15 @@ impl MsgPack2 {
             "use_bin_type": use_bin_type,
         });
         if array.shape.is_empty() {
-            let why = format!("{NAME:?} has no chunks without axes; use \"json2\"");
+            let why = format!("{NAME:?} cannot encode arrays without axes: use \"json2\"");
             return Err(CodecError::Unfit { why });
         }
         if array.shape.iter().any(|len| *len >= u64::from(u32::MAX)) {
-            let why = format!("{NAME:?} has no lists of 2³² items, found chunks of {:?}", array.shape);
+            let why = format!(
+                "{NAME:?} cannot encode chunks with axes of 2³² - 1 elements or more, found chunk shape \
+                 {:?}: use smaller chunks",
+                array.shape
+            );
             return Err(CodecError::Unfit { why });
         }
         let (dtype, shape) = (type_name(array), array.shape.to_vec());
@@ -109,9 +113,9 @@ impl MsgPack2 {
         match Head::read(left)? {
             Head::Array(found) if u64::from(found) == expected => {}
             Head::Array(found) => {
-                return Err(format!("an array of {found} items where {expected} are expected"));
+                return Err(format!("expected an array of {expected} items, found {found} items"));
             }
-            _ => return Err("expected an array".into()),
+            _ => return Err("expected an array, found another value".into()),
         }
         for _ in 0..len {
             if depth + 1 < self.shape.len() {
@@ -142,7 +146,7 @@ impl MsgPack2 {
             let (number, bytes) = elements.next().ok_or("there are fewer elements than the chunk has")?;
             let (_, rest) = value(bytes).map_err(element_of(number))?;
             if !rest.is_empty() {
-                return Err(element_of(number)(format!("{} bytes behind its value", rest.len())));
+                return Err(element_of(number)(format!("{} bytes follow its value", rest.len())));
             }
             chunk.extend_from_slice(bytes);
         }
@@ -169,7 +173,9 @@ impl Objects for MsgPack2 {
         // Compare values, because a writer may have used more bytes for a number than it needs.
         let wrong = || {
             let MsgPack2 { dtype, shape, .. } = self;
-            format!("expected the type {dtype:?} and the shape {shape:?} behind the elements")
+            format!(
+                "expected the type {dtype:?} and the shape {shape:?} after the elements, found other values"
+            )
         };
         let mut dtype = Vec::new();
         write_text(&self.dtype, &mut dtype);
@@ -186,7 +192,7 @@ impl Objects for MsgPack2 {
         }
         match shape.len() {
             0 => Ok(()),
-            more => Err(format!("{more} bytes behind the shape")),
+            more => Err(format!("{more} bytes follow the shape")),
         }
     }
 
@@ -277,16 +283,16 @@ mod tests {
     fn chunks_that_are_refused() {
         let pack = codec(&[2]).unwrap();
         for (chunk, why) in [
-            (&b""[..], "it ends where a value is expected"),
+            (&b""[..], "expected a value, found the end"),
             (b"\x01", "expected an array"),
-            (b"\x93\x01\xa2|O\x91\x02", "an array of 3 items where 4 are expected"),
-            (b"\xdd\xff\xff\xff\xff", "an array of 4294967295 items where 4 are expected"),
+            (b"\x93\x01\xa2|O\x91\x02", "expected an array of 4 items, found 3 items"),
+            (b"\xdd\xff\xff\xff\xff", "expected an array of 4 items, found 4294967295 items"),
             (b"\x94\x01\x02\xa3<i4\x91\x02", "expected the type \"|O\" and the shape [2]"),
             (b"\x94\x01\x02\xa2|O\x91\x03", "the shape [2]"),
             (b"\x94\x01\x02\xa2|O\x92\x02\x02", "the shape [2]"),
-            (b"\x94\x01\x02\xa2|O\x91\x02\x00", "1 bytes behind the shape"),
-            (b"\x94\x01\xd9\xff", "a value has 255 bytes where 0 are left"),
-            (b"\x94\xc1", "0xc1 begins no value"),
+            (b"\x94\x01\x02\xa2|O\x91\x02\x00", "1 bytes follow the shape"),
+            (b"\x94\x01\xd9\xff", "expected a value of 255 bytes, found 0 bytes"),
+            (b"\x94\xc1", "a value cannot begin with byte 0xc1"),
         ] {
             let error = decode(&pack, chunk, 2).unwrap_err().to_string();
             assert!(error.contains(why), "{chunk:x?}: {error}");

@@ -67,22 +67,23 @@ pub(crate) fn decode(
     let (count, mut found) = (cells.len(), 0);
     let mut places = cells.iter_mut();
     objects.split(src, &mut values, &mut |bytes, start| {
-        let place = places.next().ok_or_else(|| format!("more than {count} elements"))?;
+        let place = places.next().ok_or_else(|| format!("expected {count} elements, found more"))?;
         found += 1;
         *place = if bytes == vlen.fill() {
             vlen.fill_cell()
         } else if bytes.is_empty() {
             Cell::default()
         } else {
-            let len =
-                u32::try_from(bytes.len()).map_err(|_| format!("{} bytes in an element", bytes.len()))?;
+            let len = u32::try_from(bytes.len()).map_err(|_| {
+                format!("expected at most {} bytes in an element, found {}", u32::MAX, bytes.len())
+            })?;
             Cell { buffer, len, offset: start as u64 }
         }
         .write();
         Ok(())
     })?;
     if found != count {
-        return Err(format!("{found} elements where {count} are expected"));
+        return Err(format!("expected {count} elements, found {found}"));
     }
     heap.put(buffer, Arc::new(values));
     Ok(count * Cell::SIZE)
@@ -107,7 +108,7 @@ pub(crate) fn encode(
     objects.join(&elements, dst)?;
     if dst.len() > MOST {
         return Err(format!(
-            "the chunk has {} bytes, and {MOST} are the most that can be; smaller chunks are needed",
+            "expected at most {MOST} bytes in the encoded chunk, found {}: use smaller chunks",
             dst.len()
         ));
     }

@@ -103,8 +103,8 @@ struct Object {
 /// The error for a codec that cannot encode an array of elements that may be missing.
 pub(crate) fn unsupported_codec_error(codec: &str) -> CodecError {
     let why = format!(
-        "{codec:?} cannot encode elements that may be missing: it may stand in \"data_codecs\" of \"{NAME}\", for the \
-         values that are there"
+        "{codec:?} cannot encode elements that may be missing: put it in \"data_codecs\" of \"{NAME}\", \
+         which encode the values without the missing ones"
     );
     CodecError::Unfit { why }
 }
@@ -159,7 +159,11 @@ impl List {
                 AnyCodec::BytesToBytes(_) => {
                     return Err(invalid(format!("\"{name}\" works on bytes; it must come after \"bytes\"")));
                 }
-                _ => return Err(invalid(format!("\"{name}\" works on arrays; it comes too late"))),
+                _ => {
+                    return Err(invalid(format!(
+                        "\"{name}\" works on arrays; it must come before the codec from array to bytes"
+                    )));
+                }
             };
             let shown = codec.to_v3();
             json.push(shown.ok_or_else(|| invalid(format!("Zarr v3 has no codec \"{name}\"")))?);
@@ -212,13 +216,13 @@ impl Optional {
             Some(u64::from_le_bytes(bytes))
         };
         let (Some(mask), Some(values)) = (size(0), size(8)) else {
-            let why = format!("{} bytes are too few for two sizes", src.len());
+            let why = format!("expected at least 16 bytes for two sizes, found {}", src.len());
             return Err(CodecError::corrupt(NAME, why));
         };
         let behind = src.get(HEADER..).unwrap_or_default();
         if mask.checked_add(values) != Some(behind.len() as u64) {
             let why = format!(
-                "a mask of {mask} bytes and values of {values} bytes are said to follow, found {} bytes",
+                "expected a mask of {mask} bytes and values of {values} bytes, found {} bytes in all",
                 behind.len()
             );
             return Err(CodecError::corrupt(NAME, why));
@@ -262,7 +266,7 @@ impl Optional {
         scratch: &mut Scratch,
     ) -> Result<()> {
         if src.len() != self.decoded_size() {
-            let why = format!("the chunk has {} bytes where {} are expected", src.len(), self.decoded_size());
+            let why = format!("expected a chunk of {} bytes, found {} bytes", self.decoded_size(), src.len());
             return Err(CodecError::encode(NAME, why));
         }
         let size = self.value.size();
@@ -431,7 +435,7 @@ mod tests {
         // Other codecs do not know that elements may be missing.
         for name in ["bytes", "packbits", "numcodecs.delta", "cast_value", "numcodecs.pcodec"] {
             let message = CODECS.from_v3(name, None, &array).unwrap_err().to_string();
-            assert!(message.contains("it may stand in \"data_codecs\""), "{message}");
+            assert!(message.contains("put it in \"data_codecs\""), "{message}");
         }
     }
 

@@ -90,7 +90,10 @@ impl PackBits {
         };
         let (first, last) = (fields.first_bit.unwrap_or(0), fields.last_bit.unwrap_or(width - 1));
         if first > last || last >= width {
-            let why = format!("bits {first} to {last} are not in the {width} bits of a number of {dtype}");
+            let why = format!(
+                "first_bit and last_bit: expected an ascending range in the {width} bits of {dtype}, found \
+                 bits {first} to {last}"
+            );
             return Err(unfit(why));
         }
         let count = array.decoded_size().unwrap_or(usize::MAX) / dtype.number_size();
@@ -133,11 +136,11 @@ impl PackBits {
         match found {
             Some(found) if payload.len() == size && found == padding => Ok(payload),
             Some(found) if payload.len() == size => {
-                let why = format!("{found} bits are said to mean nothing, expected {padding}");
+                let why = format!("expected {padding} padding bits, found {found}");
                 Err(CodecError::corrupt("packbits", why))
             }
             _ => {
-                let why = format!("a chunk takes {size} bytes of bits, found {}", payload.len());
+                let why = format!("expected {size} bytes of packed bits, found {}", payload.len());
                 Err(CodecError::corrupt("packbits", why))
             }
         }
@@ -347,7 +350,11 @@ mod tests {
     fn what_does_not_fit() {
         for (configuration, numpy, why) in [
             (json!({"first_bit": 9, "last_bit": 4}), "<u2", "bits 9 to 4"),
-            (json!({"last_bit": 16}), "<u2", "bits 0 to 16 are not in the 16 bits of a number of <u2"),
+            (
+                json!({"last_bit": 16}),
+                "<u2",
+                "expected an ascending range in the 16 bits of <u2, found bits 0 to 16",
+            ),
             (json!({"first_bit": 4}), "int4", "bits 4 to 3"),
             (json!({}), "|S3", "found |S3"),
         ] {

@@ -149,12 +149,16 @@ impl Codec for PackBools {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let Some((padding, packed)) = src.split_first() else {
-            return Err(CodecError::corrupt("packbits", "no bytes at all"));
+            return Err(CodecError::corrupt("packbits", "expected at least 1 byte, found none"));
         };
         let padding = usize::from(*padding);
         let bits = packed.len().saturating_mul(8);
         if padding > bits.min(7) {
-            let why = format!("{padding} bits of {} bytes are said to mean nothing", packed.len());
+            let why = format!(
+                "expected at most {} padding bits in {} bytes, found {padding}",
+                bits.min(7),
+                packed.len()
+            );
             return Err(CodecError::corrupt("packbits", why));
         }
         let bools = front("packbits", dst, bits - padding)?;

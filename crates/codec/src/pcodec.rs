@@ -122,10 +122,12 @@ impl Pcodec {
         }
         let invalid = |why: String| Err(CodecError::config("pcodec", why));
         match fields {
-            Fields { level: 13.., .. } => invalid(format!("level is from 0 to 12, found {}", fields.level)),
-            Fields { equal_pages_up_to: 0, .. } => invalid("equal_pages_up_to is at least 1, found 0".into()),
+            Fields { level: 13.., .. } => invalid(format!("level must be 0 to 12, found {}", fields.level)),
+            Fields { equal_pages_up_to: 0, .. } => {
+                invalid("equal_pages_up_to must be 1 or more, found 0".into())
+            }
             Fields { delta_encoding_order: Some(order @ 8..), .. } => {
-                invalid(format!("delta_encoding_order is from 0 to 7, found {order}"))
+                invalid(format!("delta_encoding_order must be 0 to 7, found {order}"))
             }
             Fields { delta_spec: Delta::TryConsecutive, delta_encoding_order: None, .. } => {
                 invalid("delta_spec \"try_consecutive\" needs a delta_encoding_order".into())
@@ -193,7 +195,11 @@ impl ArrayToBytes for Pcodec {}
 
 fn encode<T: Number + Pod>(src: &[u8], config: &ChunkConfig) -> Result<Vec<u8>> {
     if !src.len().is_multiple_of(size_of::<T>()) {
-        let why = format!("{} bytes are no whole number of elements", src.len());
+        let why = format!(
+            "expected a whole number of elements of {} bytes, found {} bytes",
+            size_of::<T>(),
+            src.len()
+        );
         return Err(CodecError::encode("pcodec", why));
     }
     // The library aborts the process if it runs out of memory: it needs the numbers, split in two,
@@ -217,7 +223,7 @@ fn decode<T: Number + Pod>(src: &[u8], dst: &mut [u8]) -> Result<usize> {
             DecompressorItem::Chunk(chunk) => chunk,
             DecompressorItem::EndOfData([]) => return Ok(written),
             DecompressorItem::EndOfData(rest) => {
-                let why = format!("{} bytes follow the end", rest.len());
+                let why = format!("{} bytes follow the end of the data", rest.len());
                 return Err(CodecError::corrupt("pcodec", why));
             }
         };
@@ -236,7 +242,7 @@ fn decode<T: Number + Pod>(src: &[u8], dst: &mut [u8]) -> Result<usize> {
             }
         };
         if !progress.map_err(corrupt)?.finished {
-            return Err(CodecError::corrupt("pcodec", "a page has fewer numbers than it says"));
+            return Err(CodecError::corrupt("pcodec", "a page has fewer numbers than its header says"));
         }
         written = end;
         rest = chunk.into_src();

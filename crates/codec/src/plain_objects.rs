@@ -43,7 +43,7 @@ impl PlainObjects {
     /// Reads Zarr v2 metadata.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Config::V2(object) = config else {
-            return Err(CodecError::config(json2::NAME, "Zarr v3 has no such codec"));
+            return Err(CodecError::config(json2::NAME, "this codec exists in Zarr v2 only"));
         };
         let id = object.get("id").and_then(Value::as_str).unwrap_or_default();
         let unfit = |why: String| CodecError::Unfit { why: format!("{id:?}: {why}") };
@@ -53,7 +53,7 @@ impl PlainObjects {
         }
         // In the text the last axis is the fastest, whatever the order of the array.
         if array.fortran && array.shape.iter().filter(|len| **len != 1).count() > 1 {
-            return Err(unfit(format!("of elements of {dtype} it is read in \"order\": \"C\" only")));
+            return Err(unfit(format!("elements of type {dtype} are supported in \"order\": \"C\" only")));
         }
         let (objects, spelling): (Arc<dyn Objects>, _) = match id {
             json2::NAME | json2::OLD_NAME => {
@@ -74,7 +74,7 @@ impl PlainObjects {
     fn put(&self, value: Scalar, to: &mut [u8]) -> Result<(), String> {
         let bytes = |number: i128| number.to_le_bytes();
         let size = to.len();
-        let unfit = |value: &Scalar| format!("{value} is no {}", self.dtype);
+        let unfit = |value: &Scalar| format!("expected a value of type {}, found {value}", self.dtype);
         match (self.dtype.kind(), value) {
             (Kind::Bool, Scalar::Bool(value)) => to.fill(value.into()),
             (Kind::Int | Kind::UInt, Scalar::Integer(number)) => {
@@ -119,7 +119,10 @@ impl PlainObjects {
             let mut text = String::new();
             for bytes in element.as_chunks::<4>().0 {
                 let number = self.char(*bytes);
-                text.push(char::from_u32(number).ok_or_else(|| format!("{number:#x} is no character"))?);
+                text.push(
+                    char::from_u32(number)
+                        .ok_or_else(|| format!("{number:#x} is not a Unicode character"))?,
+                );
             }
             text.truncate(text.trim_end_matches('\0').len());
             return Ok(Scalar::Text(text));
@@ -170,7 +173,7 @@ impl Codec for PlainObjects {
         let mut places = dst.chunks_exact_mut(size.max(1));
         self.objects
             .split(src, &mut values, &mut |bytes, _| {
-                let place = places.next().ok_or_else(|| format!("more than {room} elements"))?;
+                let place = places.next().ok_or_else(|| format!("expected {room} elements, found more"))?;
                 let value = self.spelling.read(bytes).map_err(element_of(found))?;
                 self.put(value, place).map_err(element_of(found))?;
                 found += 1;
@@ -274,11 +277,11 @@ mod tests {
     #[test]
     fn refused() {
         for (dtype, text, why) in [
-            ("|u1", r#"[256,"|u1",[1]]"#, "element 0 of the chunk: 256 is no |u1"),
-            ("|i1", r#"[-129,"|i1",[1]]"#, "is no |i1"),
-            ("|i1", r#"[1.0,"|i1",[1]]"#, "is no |i1"),
-            ("|b1", r#"[1,"|b1",[1]]"#, "is no |b1"),
-            ("<U1", r#"["ab","<U1",[1]]"#, "is no <U1"),
+            ("|u1", r#"[256,"|u1",[1]]"#, "element 0 of the chunk: expected a value of type |u1, found 256"),
+            ("|i1", r#"[-129,"|i1",[1]]"#, "expected a value of type |i1"),
+            ("|i1", r#"[1.0,"|i1",[1]]"#, "expected a value of type |i1"),
+            ("|b1", r#"[1,"|b1",[1]]"#, "expected a value of type |b1"),
+            ("<U1", r#"["ab","<U1",[1]]"#, "expected a value of type <U1"),
             ("|i1", r#"[null,"|i1",[1]]"#, "expected a number"),
             ("|i1", r#"[1,"<i2",[1]]"#, "expected the type \"|i1\""),
         ] {

@@ -68,7 +68,7 @@ impl Reshape {
 /// The new shape of an array of shape `old`.
 fn new_shape(lengths: &[Length], old: &[u64]) -> Result<Vec<u64>, String> {
     let product = |shape: &[u64]| shape.iter().try_fold(1u64, |size, length| size.checked_mul(*length));
-    let total = product(old).ok_or("more elements than memory can hold")?;
+    let total = product(old).ok_or("expected fewer than 2⁶⁴ elements in a chunk, found more")?;
     let mut shape = Vec::with_capacity(lengths.len());
     let mut open = None;
     // The first axis that the next list may contain.
@@ -89,24 +89,36 @@ fn new_shape(lengths: &[Length], old: &[u64]) -> Result<Vec<u64>, String> {
                 let mut combined = 1u64;
                 for axis in axes {
                     let Some(length) = old.get(*axis) else {
-                        return Err(format!("shape: there is no axis {axis}; there are {}", old.len()));
+                        return Err(format!(
+                            "shape: axis {axis} does not exist, the array has {} axes",
+                            old.len()
+                        ));
                     };
                     if *axis < next {
-                        return Err(format!("shape: axis {axis} is not behind those before it"));
+                        return Err(format!(
+                            "shape: expected each axis once and in ascending order, found axis {axis} too \
+                             late"
+                        ));
                     }
                     next = axis + 1;
-                    combined = combined.checked_mul(*length).ok_or("shape: too many elements")?;
+                    combined = combined
+                        .checked_mul(*length)
+                        .ok_or("shape: expected fewer than 2⁶⁴ elements, found more")?;
                 }
                 combined
             }
         });
     }
-    let known = product(&shape).filter(|known| *known > 0).ok_or("shape: no or too many elements")?;
+    let known = product(&shape)
+        .filter(|known| *known > 0)
+        .ok_or("shape: expected 1 to 2⁶⁴ - 1 elements, found none or more")?;
     if let Some(length) = open.and_then(|at| shape.get_mut(at)) {
         *length = total / known;
     }
     if product(&shape) != Some(total) {
-        return Err(format!("chunks of {old:?} have {total} elements, shape asks for others"));
+        return Err(format!(
+            "shape: expected {total} elements, as in chunks of shape {old:?}, found another number"
+        ));
     }
     // The old axes that are joined must cover the same elements as the new axis.
     for (at, length) in lengths.iter().enumerate() {
@@ -115,7 +127,9 @@ fn new_shape(lengths: &[Length], old: &[u64]) -> Result<Vec<u64>, String> {
             let before = (shape.get(..at).and_then(product), old.get(..*first).and_then(product));
             let after = (shape.get(at + 1..).and_then(product), old.get(last + 1..).and_then(product));
             if before.0 != before.1 || after.0 != after.1 {
-                return Err(format!("shape: axes {axes:?} of {old:?} are not axis {at} of {shape:?}"));
+                return Err(format!(
+                    "shape: axes {axes:?} of shape {old:?} cannot become axis {at} of shape {shape:?}"
+                ));
             }
         }
     }
@@ -194,16 +208,16 @@ mod tests {
     #[test]
     fn shapes_that_are_refused() {
         for (shape, why) in [
-            (json!([[1], [0]]), "axis 0 is not behind"),
-            (json!([[0, 0], 5]), "axis 0 is not behind"),
-            (json!([[0], [2]]), "there is no axis 2; there are 2"),
+            (json!([[1], [0]]), "in ascending order, found axis 0"),
+            (json!([[0, 0], 5]), "in ascending order, found axis 0"),
+            (json!([[0], [2]]), "axis 2 does not exist, the array has 2 axes"),
             (json!([-1, -1]), "-1 occurs twice"),
             (json!([0, 20]), "found 0"),
             (json!([-2, 10]), "found -2"),
-            (json!([3, -1]), "have 20 elements"),
-            (json!([4, 4]), "have 20 elements"),
-            (json!([5, [0]]), "axes [0] of [4, 5] are not axis 1 of [5, 4]"),
-            (json!([i64::MAX, i64::MAX]), "too many elements"),
+            (json!([3, -1]), "expected 20 elements"),
+            (json!([4, 4]), "expected 20 elements"),
+            (json!([5, [0]]), "axes [0] of shape [4, 5] cannot become axis 1 of shape [5, 4]"),
+            (json!([i64::MAX, i64::MAX]), "elements, found none or more"),
         ] {
             let message = reshape(shape.clone(), &[4, 5]).unwrap_err().to_string();
             assert!(message.starts_with("\"reshape\": ") && message.contains(why), "{shape}: {message}");
@@ -212,7 +226,7 @@ mod tests {
             assert!(matches!(reshape(bad, &[4, 5]), Err(CodecError::Config { .. })));
         }
         let message = reshape(json!([-1]), &[u64::MAX, 2]).unwrap_err().to_string();
-        assert!(message.contains("more elements than memory"), "{message}");
+        assert!(message.contains("expected fewer than 2⁶⁴ elements"), "{message}");
     }
 
     #[test]

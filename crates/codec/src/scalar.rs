@@ -113,7 +113,7 @@ pub fn python_float(number: f64) -> String {
 fn read_msgpack(bytes: &[u8]) -> Result<Scalar, String> {
     let (mut left, behind) = message_pack::value(bytes)?;
     if !behind.is_empty() {
-        return Err(format!("{} bytes behind the value", behind.len()));
+        return Err(format!("{} bytes follow the value", behind.len()));
     }
     Ok(match Head::read(&mut left)? {
         Head::Bool(value) => Scalar::Bool(value),
@@ -122,7 +122,7 @@ fn read_msgpack(bytes: &[u8]) -> Result<Scalar, String> {
         Head::Single(number) => Scalar::Float(number.into()),
         Head::Double(number) => Scalar::Float(number),
         Head::Text(_) => Scalar::Text(std::str::from_utf8(left).map_err(|error| error.to_string())?.into()),
-        _ => return Err("expected a Boolean, a number or text".into()),
+        _ => return Err("expected a Boolean, a number or text, found another value".into()),
     })
 }
 

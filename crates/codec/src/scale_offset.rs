@@ -66,12 +66,12 @@ impl ScaleOffset {
             return Err(unfit(format!("expected integers or floats, found {dtype}")));
         }
         let parse = |field: &str, json: &Value| {
-            let why = || unfit(format!("{field} {json} is no number of type {dtype}"));
+            let why = || unfit(format!("{field}: expected a number of type {dtype}, found {json}"));
             Scalar::parse(json, elements.from()).ok_or_else(why)
         };
         let (offset, scale) = (parse("offset", &fields.offset)?, parse("scale", &fields.scale)?);
         if matches!(scale, Scalar::Whole(0) | Scalar::Real(0.0)) {
-            return Err(CodecError::config(NAME, "scale is 0: nothing could be read back"));
+            return Err(CodecError::config(NAME, "scale must not be 0: values could not be read back"));
         }
         Ok(ScaleOffset { fields, offset, scale, elements })
     }
@@ -112,7 +112,8 @@ impl Codec for ScaleOffset {
                 }
                 let size = with_whole!(kind, decode);
                 let why = |bad| {
-                    let why = format!("{bad} / {scale} + {offset} is no number of {}", self.elements.decoded);
+                    let why =
+                        format!("{bad} / {scale} + {offset} does not fit type {}", self.elements.decoded);
                     CodecError::corrupt(NAME, why)
                 };
                 bad.map_or(Ok(size), |bad| Err(why(bad)))
@@ -147,7 +148,7 @@ impl Codec for ScaleOffset {
                 with_whole!(kind, encode);
                 let why = |bad| {
                     let why =
-                        format!("({bad} - {offset}) * {scale} is no number of {}", self.elements.decoded);
+                        format!("({bad} - {offset}) * {scale} does not fit type {}", self.elements.decoded);
                     CodecError::encode(NAME, why)
                 };
                 bad.map_or(Ok(()), |bad| Err(why(bad)))

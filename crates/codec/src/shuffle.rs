@@ -44,7 +44,8 @@ impl Shuffle {
             Some(size) if array.vlen.is_none() && !size.is_multiple_of(element_size) => {
                 Err(CodecError::Unfit {
                     why: format!(
-                        "\"shuffle\": {size} bytes of a chunk are not a multiple of elementsize {element_size}"
+                        "\"shuffle\": expected chunks of a multiple of elementsize {element_size}, found \
+                         {size} bytes"
                     ),
                 })
             }
@@ -57,7 +58,11 @@ impl Shuffle {
     }
 
     fn check(self) -> Result<()> {
-        if self.element_size == 0 { Err(CodecError::config("shuffle", "no element size")) } else { Ok(()) }
+        if self.element_size == 0 {
+            Err(CodecError::config("shuffle", "elementsize must be 1 or more, found 0"))
+        } else {
+            Ok(())
+        }
     }
 }
 

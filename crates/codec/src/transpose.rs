@@ -60,7 +60,7 @@ impl Transpose {
                 None => {
                     let last = rank.saturating_sub(1);
                     return refuse(format!(
-                        "order {order:?} is no permutation of 0 to {last}: there is no axis {axis}"
+                        "order {order:?} is not a permutation of 0 to {last}: there is no axis {axis}"
                     ));
                 }
             }
@@ -175,7 +175,7 @@ mod tests {
         let message = |order: Vec<usize>| new(order).unwrap_err().to_string();
         assert!(message(vec![0, 0]).ends_with("axis 0 occurs twice in order [0, 0]"));
         assert!(
-            message(vec![0, 2]).ends_with("order [0, 2] is no permutation of 0 to 1: there is no axis 2")
+            message(vec![0, 2]).ends_with("order [0, 2] is not a permutation of 0 to 1: there is no axis 2")
         );
         assert!(message(vec![usize::MAX]).contains("there is no axis"));
     }

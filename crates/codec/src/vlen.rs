@@ -195,9 +195,9 @@ impl Vlen {
     fn check_item(&self, cell: usize, bytes: &[u8]) -> Result<(), String> {
         match self.kind {
             VlenKind::Array(dtype) if !bytes.len().is_multiple_of(dtype.size()) => Err(format!(
-                "element {cell} has {} bytes, which is no multiple of the {} of {dtype}",
-                bytes.len(),
-                dtype.size()
+                "element {cell}: expected a multiple of {} bytes (items of type {dtype}), found {} bytes",
+                dtype.size(),
+                bytes.len()
             )),
             _ => Ok(()),
         }
@@ -206,14 +206,19 @@ impl Vlen {
     /// Implements [`Codec::decode`]. The error says why decoding failed.
     fn decode_cells(&self, heap: &Heap, src: &[u8], dst: &mut [u8]) -> Result<usize, String> {
         let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
-        let (found, mut left) =
-            number(src).ok_or_else(|| format!("the chunk has {} bytes, not even a count", src.len()))?;
+        let (found, mut left) = number(src)
+            .ok_or_else(|| format!("expected a count of {NUMBER} bytes, found {} bytes", src.len()))?;
         if found != cells.len() {
-            return Err(format!("{found} elements where {} are expected", cells.len()));
+            return Err(format!("expected {} elements, found {found}", cells.len()));
         }
         // All bytes except the lengths are payload.
         let most = cells.len().checked_mul(NUMBER).and_then(|lengths| left.len().checked_sub(lengths));
-        let most = most.ok_or_else(|| format!("{} bytes are too few for {found} elements", src.len()))?;
+        let most = most.ok_or_else(|| {
+            format!(
+                "expected at least {NUMBER} bytes for each of {found} elements, found {} bytes",
+                src.len()
+            )
+        })?;
         let mut memory = heap.allocate(most);
         let payload =
             memory.as_mut().and_then(Arc::get_mut).and_then(|memory| memory.as_mut().get_mut(..most));
@@ -230,7 +235,7 @@ impl Vlen {
             let bytes;
             (bytes, left) = rest
                 .split_at_checked(len)
-                .ok_or_else(|| format!("element {at} has {len} bytes where {} are left", rest.len()))?;
+                .ok_or_else(|| format!("element {at}: expected {len} bytes, found {}", rest.len()))?;
             *cell = if bytes == fill {
                 self.fill_cell()
             } else if bytes.is_empty() {
@@ -242,7 +247,9 @@ impl Vlen {
                 }
                 payload
                     .get_mut(end..end + len)
-                    .ok_or_else(|| format!("element {at} has {len} bytes, among them the lengths of others"))?
+                    .ok_or_else(|| {
+                        format!("element {at} of {len} bytes overlaps the lengths of later elements")
+                    })?
                     .copy_from_slice(bytes);
                 end += len;
                 Cell { buffer, len: low32(len as u64), offset: (end - len) as u64 }
@@ -250,7 +257,7 @@ impl Vlen {
             .write();
         }
         if !left.is_empty() {
-            return Err(format!("{} bytes behind its {found} elements", left.len()));
+            return Err(format!("{} bytes follow its {found} elements", left.len()));
         }
         if self.kind == VlenKind::Text {
             check_text(payload.get(..end).unwrap_or_default(), begins_within, |at| {
@@ -266,13 +273,13 @@ impl Vlen {
     /// Implements [`Codec::encode`]. The error says why encoding failed.
     fn encode_cells(&self, heap: &Heap, src: &[u8], dst: &mut Vec<u8>) -> Result<(), String> {
         let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
-        let count = u32::try_from(cells.len()).map_err(|_| format!("{} elements", cells.len()))?;
+        let count = u32::try_from(cells.len()).map_err(|_| {
+            format!("expected at most {} elements in a chunk, found {}", u32::MAX, cells.len())
+        })?;
         let lens: u64 = cells.iter().map(|cell| u64::from(Cell::read(cell).len)).sum();
         let size = lens.saturating_add((NUMBER as u64).saturating_mul(u64::from(count) + 1));
         let room = usize::try_from(size).ok().filter(|size| *size <= MOST).ok_or_else(|| {
-            format!(
-                "the chunk has {size} bytes, and {MOST} are the most that can be; smaller chunks are needed"
-            )
+            format!("expected at most {MOST} bytes in the encoded chunk, found {size}: use smaller chunks")
         })?;
         let with_slack = room.saturating_add(SHORT);
         // Old bytes of another chunk may stay for now: every byte of `room` is overwritten below.
@@ -496,22 +503,20 @@ mod tests {
         let of = |name| Vlen::new(kind(name), [].into());
         let message = |name, stored: &[u8], count| decode(&of(name), stored, count).unwrap_err().to_string();
         let two = stored(&[b"ab", b"c"]);
-        assert!(message("text", &two, 3).contains("2 elements where 3 are expected"));
-        assert!(message("text", &two, 1).contains("2 elements where 1 are expected"));
-        assert!(message("text", b"", 0).contains("not even a count"));
-        assert!(message("text", &[&two[..], b"\0"].concat(), 2).contains("1 bytes behind its 2 elements"));
-        assert!(
-            message("bytes", &two[..two.len() - 1], 2).contains("element 1 has 1 bytes where 0 are left")
-        );
-        assert!(message("bytes", &two[..7], 2).contains("7 bytes are too few for 2 elements"));
+        assert!(message("text", &two, 3).contains("expected 3 elements, found 2"));
+        assert!(message("text", &two, 1).contains("expected 1 elements, found 2"));
+        assert!(message("text", b"", 0).contains("expected a count of 4 bytes, found 0 bytes"));
+        assert!(message("text", &[&two[..], b"\0"].concat(), 2).contains("1 bytes follow its 2 elements"));
+        assert!(message("bytes", &two[..two.len() - 1], 2).contains("element 1: expected 1 bytes, found 0"));
+        assert!(message("bytes", &two[..7], 2).contains("for each of 2 elements, found 7 bytes"));
         assert!(
             message("bytes", b"\x01\0\0\0\xff\xff\xff\xffab", 1)
-                .contains("element 0 has 4294967295 bytes where 2 are left")
+                .contains("element 0: expected 4294967295 bytes, found 2")
         );
         // The length of the first element covers the second one.
         assert!(
             message("bytes", b"\x02\0\0\0\x04\0\0\0\0\0\0\0", 2)
-                .contains("element 0 has 4 bytes, among them the lengths")
+                .contains("element 0 of 4 bytes overlaps the lengths")
         );
         let message = |name, values: &[&[u8]]| {
             decode(&of(name), &stored(values), values.len()).unwrap_err().to_string()
@@ -523,9 +528,10 @@ mod tests {
         assert!(message("text", &[b"a\xc3", b"b"]).contains("element 0 is not UTF-8"));
         assert_eq!(decode(&of("bytes"), &stored(&[b"\xff"]), 1).unwrap(), [b"\xff"]);
         assert!(
-            message("<i4", &[b"", b"12345"]).contains("element 1 has 5 bytes, which is no multiple of the 4")
+            message("<i4", &[b"", b"12345"])
+                .contains("element 1: expected a multiple of 4 bytes (items of type <i4), found 5 bytes")
         );
-        assert!(encode(&of("<i4"), &[b"12345"]).unwrap_err().to_string().contains("no multiple"));
+        assert!(encode(&of("<i4"), &[b"12345"]).unwrap_err().to_string().contains("expected a multiple of"));
     }
 
     #[test]

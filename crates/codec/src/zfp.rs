@@ -224,7 +224,11 @@ fn encode<T: ZfpScalar + Pod>(
     };
     let array = ZfpField::new(elements, field.dims).map_err(|error| refuse(error.to_string()))?;
     if array.size_bytes() != src.len() {
-        return Err(refuse(format!("{} bytes where the chunk has {}", src.len(), array.size_bytes())));
+        return Err(refuse(format!(
+            "expected a chunk of {} bytes, found {} bytes",
+            array.size_bytes(),
+            src.len()
+        )));
     }
     let room = config.maximum_size(field.scalar_type, field.dims);
     let room = room.ok_or_else(|| refuse("the chunk is too large".into()))?;
@@ -271,7 +275,10 @@ impl Zfp {
             return Err(CodecError::Unfit { why });
         };
         let Some(config) = mode.config(&field) else {
-            return Err(CodecError::config("zfp", format!("there is no mode {} for {dtype}", json!(mode))));
+            return Err(CodecError::config(
+                "zfp",
+                format!("mode {} does not exist for elements of type {dtype}", json!(mode)),
+            ));
         };
         Ok(Zfp { dtype, field, mode, config })
     }
@@ -300,7 +307,7 @@ impl Zfp {
                 let top = if cfg!(target_endian = "big") { 0 } else { size - 1 };
                 if src.chunks_exact(size).any(|value| value.get(top).is_some_and(|byte| *byte >= 0x80)) {
                     let why = format!(
-                        "zfp stores {} as signed integers, found a value too large for those",
+                        "zfp stores {} as signed integers, found a value that is too large for them",
                         self.dtype
                     );
                     return Err(CodecError::encode("zfp", why));
@@ -349,7 +356,7 @@ impl Codec for Zfp {
         if !src.len().is_multiple_of(8) {
             return Err(CodecError::corrupt(
                 "zfp",
-                format!("{} bytes are no whole number of words", src.len()),
+                format!("expected a whole number of words of 8 bytes, found {} bytes", src.len()),
             ));
         }
         let words = words("zfp", src)?;

@@ -68,13 +68,17 @@ impl Zfpy {
             (4, .., Some(tolerance)) => Mode::FixedAccuracy { tolerance },
             (2..=5, ..) => Mode::Reversible {},
             (other, ..) => {
-                let why =
-                    format!("mode is 2 (rate), 3 (precision), 4 (accuracy) or 5 (reversible), found {other}");
+                let why = format!(
+                    "mode must be 2 (rate), 3 (precision), 4 (accuracy) or 5 (reversible), found {other}"
+                );
                 return Err(CodecError::config("zfpy", why));
             }
         };
         let Some(config) = mode.config(&field) else {
-            return Err(CodecError::config("zfpy", format!("there is no mode {} for {dtype}", json!(mode))));
+            return Err(CodecError::config(
+                "zfpy",
+                format!("mode {} does not exist for elements of type {dtype}", json!(mode)),
+            ));
         };
         Ok(Zfpy { fields, field, config })
     }
@@ -94,7 +98,7 @@ impl Codec for Zfpy {
         if !src.len().is_multiple_of(8) {
             return Err(CodecError::corrupt(
                 "zfpy",
-                format!("{} bytes are no whole number of words", src.len()),
+                format!("expected a whole number of words of 8 bytes, found {} bytes", src.len()),
             ));
         }
         let words = words("zfpy", src)?;
@@ -105,7 +109,10 @@ impl Codec for Zfpy {
             return Err(CodecError::corrupt("zfpy", "the header is incomplete"));
         };
         if field.scalar_type != self.field.scalar_type {
-            let why = format!("holds {:?} where {:?} is expected", field.scalar_type, self.field.scalar_type);
+            let why = format!(
+                "expected numbers of type {:?}, found {:?}",
+                self.field.scalar_type, field.scalar_type
+            );
             return Err(CodecError::corrupt("zfpy", why));
         }
         decode_field("zfpy", &mut stream, src.len(), &config, &field, dst)
@@ -194,6 +201,6 @@ mod tests {
         // The header has another type.
         let stored = encode(&codec("<i4", &[9], &json!({})).unwrap(), &[1; 36]);
         let message = decode(&codec("<f4", &[9], &json!({})).unwrap(), &stored, 36).unwrap_err().to_string();
-        assert!(message.contains("I32 where F32"), "{message}");
+        assert!(message.contains("expected numbers of type F32, found I32"), "{message}");
     }
 }

@@ -103,7 +103,7 @@ impl Codec for Zlib {
 /// Explains the fault of a stream, because libdeflate only says "bad".
 fn what_is_wrong(src: &[u8]) -> String {
     match *src {
-        [] => "no bytes where a zlib stream is expected".into(),
+        [] => "expected a zlib stream, found no bytes".into(),
         [_] => "the stream is truncated after one byte".into(),
         // RFC 1950 section 2.2: the method is 8, and the two bytes are a multiple of 31.
         [a, b, ..] if a & 0x0f != 8 || u16::from_be_bytes([a, b]) % 31 != 0 => {
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn messages_say_what_is_wrong() {
         let message = |src: &[u8]| decode(&ZLIB, src, 10).unwrap_err().to_string();
-        assert_eq!(message(b""), "zlib: no bytes where a zlib stream is expected");
+        assert_eq!(message(b""), "zlib: expected a zlib stream, found no bytes");
         assert_eq!(message(b"\x1f\x8b\x08\0"), "zlib: not a zlib stream: it starts with 0x1f 0x8b");
         assert_eq!(message(b"\x78\x20\0\0\0\0"), "zlib: the stream needs a preset dictionary");
         let mut stream = encode(&ZLIB, b"abc");

@@ -103,7 +103,7 @@ impl Codec for Zstd {
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         if src.is_empty() {
             // The library takes these for zero frames, which is valid.
-            return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
+            return Err(CodecError::corrupt("zstd", "expected a zstd frame, found no bytes"));
         }
         let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
         decompressor.decompress(dst, src).map_err(|code| decode_error(code, dst.len()))

@@ -82,8 +82,9 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>> {
     if let ElementKind::Unsupported(what) = &element.kind {
         return Err(source.unsupported(what.clone()));
     }
-    let dtype =
-        element.engine_type().ok_or_else(|| source.invalid(format!("elements of {} bytes", element.size)))?;
+    let dtype = element.engine_type().ok_or_else(|| {
+        source.invalid(format!("its elements have {} bytes, more than are supported", element.size))
+    })?;
     let layout = match dataset.data_layout() {
         DataLayout::Chunked(layout) => chunked(dataset, dtype, &layout.chunk),
         DataLayout::Compact { address, size } => {
@@ -106,8 +107,11 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
     let bytes = element_count(chunk)
         .and_then(|count| count.checked_mul(stored))
         .and_then(|bytes| usize::try_from(bytes).ok());
-    let bytes =
-        bytes.ok_or_else(|| source.invalid(format!("chunks of shape {chunk:?} are larger than memory")))?;
+    let bytes = bytes.ok_or_else(|| {
+        source.invalid(format!(
+            "a chunk of shape {chunk:?} with elements of {stored} bytes is larger than the address space"
+        ))
+    })?;
     let mut codecs = conversion(dataset);
     for filter in dataset.filters() {
         let size = to_usize(stored);
@@ -117,7 +121,9 @@ fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLay
             error => source.invalid(format!("the filter {}: {error}", filter.id)),
         })?);
     }
-    let locator = dataset.chunks().ok_or_else(|| source.invalid("chunks in a dataset without axes"))?;
+    let locator = dataset
+        .chunks()
+        .ok_or_else(|| source.invalid("its data layout is chunked, but its dataspace has no axes"))?;
     assemble(dataset, dtype, chunk.into(), codecs, locator, source.store().clone())
 }
 
@@ -134,12 +140,15 @@ fn contiguous_layout(
         Some(_) if needed == 0 => Location::Absent,
         Some(address) => {
             if let Some(size) = size.filter(|size| *size < needed) {
-                return Err(source.invalid(format!("its elements are {needed} bytes, {size} are stored")));
+                return Err(source.invalid(format!(
+                    "expected {needed} bytes of elements, found {size} bytes in its data layout"
+                )));
             }
             if address.checked_add(needed).is_none_or(|end| end > source.end()) {
                 let end = source.end();
                 return Err(source.invalid(format!(
-                    "its {needed} bytes at address {address} end behind the file, at {end}"
+                    "its {needed} bytes of elements at address {address} end after the end of the file, \
+                     which has {end} bytes"
                 )));
             }
             Location::Range { offset: source.base().saturating_add(address), len: needed, skipped: 0 }
@@ -158,7 +167,7 @@ fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
             Hdf5Error::NotFound {
                 file: file.source().name(),
                 path: dataset.path().into(),
-                why: Some(format!("there is no file '{name}', which holds its elements")),
+                why: Some(format!("its external file '{name}' does not exist")),
             }
         })?;
         let len = len.unwrap_or(u64::MAX).min(needed.saturating_sub(total));
@@ -166,7 +175,7 @@ fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
         segments.push(Segment { store: found.0, key: found.1, offset: *offset, len });
     }
     if total < needed {
-        let why = format!("its elements are {needed} bytes, its external files have {total}");
+        let why = format!("expected {needed} bytes of elements, found {total} bytes in its external files");
         return Err(file.source().invalid(why));
     }
     let key = "external";
@@ -239,7 +248,8 @@ fn assemble(
     // Some writers omit the part of a chunk beyond the array's end. The HDF5 library reads such
     // chunks.
     let encoding = encoding.that_may_end_early();
-    let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
+    let grid = ChunkGrid::regular(chunk)
+        .ok_or_else(|| invalid("its chunk shape has an axis of 0 elements".into()))?;
     let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
     let shape = dataset.dataspace().shape().into();
     let name = format!("/{}", dataset.path());
@@ -252,7 +262,7 @@ fn elements_len(dataset: &Dataset) -> Result<u64> {
     let needed = dataset.dataspace().count().and_then(|count| count.checked_mul(size));
     needed.ok_or_else(|| {
         let shape = dataset.dataspace().shape();
-        dataset.file().source().invalid(format!("the bytes of shape {shape:?} cannot be counted"))
+        dataset.file().source().invalid(format!("the elements of shape {shape:?} have more than 2⁶⁴ bytes"))
     })
 }
 
@@ -293,11 +303,17 @@ mod tests {
         assert_eq!(values(&[1, 2], contiguous_message(0, 12), &[], put).unwrap(), bytes[..4]);
         assert_eq!(values(&[], contiguous_message(0, 2), &[], put).unwrap(), bytes[..2]);
         assert_eq!(values(&[0, 7], contiguous_message(0, 0), &[], put).unwrap(), [0; 0]);
-        fails(values(&[2, 3], contiguous_message(0, 11), &[], put), "12 bytes, 11 are stored");
-        fails(values(&[1000], contiguous_message(0, 2000), &[], put), "end behind the file");
+        fails(
+            values(&[2, 3], contiguous_message(0, 11), &[], put),
+            "expected 12 bytes of elements, found 11 bytes",
+        );
+        fails(values(&[1000], contiguous_message(0, 2000), &[], put), "end after the end of the file");
         assert!(values(&[u64::MAX / 2, 4], contiguous_message(0, u64::MAX), &[], put).is_err());
         assert!(values(&[u64::MAX / 2], contiguous_message(0, u64::MAX), &[], put).is_err());
-        fails(values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()), "4 bytes, 3 are stored");
+        fails(
+            values(&[2], vec![3, 0, 3, 0, 1, 2, 3], &[], |_, _| ()),
+            "expected 4 bytes of elements, found 3 bytes",
+        );
     }
 
     #[test]
@@ -362,6 +378,6 @@ mod tests {
         }
         assert!(read(&[], &[1, 2]).is_err());
         let most = u32::MAX;
-        fails(read(&[3, 3, 3], &[most, most, most, 2]), "larger than memory");
+        fails(read(&[3, 3, 3], &[most, most, most, 2]), "larger than the address space");
     }
 }

@@ -55,7 +55,9 @@ impl Attribute {
         let decoded = conversion.decode(&self.data, &mut values, &mut Scratch::default());
         match decoded {
             Ok(decoded) if decoded == len => Ok(values),
-            Ok(decoded) => Err(self.invalid(format!("{len} bytes are expected in memory, not {decoded}"))),
+            Ok(decoded) => {
+                Err(self.invalid(format!("expected {len} bytes after decoding, found {decoded} bytes")))
+            }
             Err(error) => Err(self.invalid(error.to_string())),
         }
     }
@@ -96,7 +98,8 @@ impl Attribute {
         let data = data.map(|bytes| stored.slice(0..bytes)).ok_or_else(|| {
             let (shape, size) = (dataspace.shape(), datatype.size);
             let why = format!(
-                "the attribute '{}' of shape {shape:?} has {} bytes, an element {size}",
+                "attribute '{}': expected elements of {size} bytes in shape {shape:?}, found {} bytes for \
+                 all of them",
                 parts.name,
                 stored.len()
             );

@@ -43,7 +43,11 @@ fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, Bytes)>> {
     let at = cursor.clone();
     let count = u64::from(cursor.u32()?);
     if count.saturating_mul(LEAST) > bytes.len() as u64 {
-        return Err(at.corrupt(format!("{count} entries in {} bytes", bytes.len())));
+        return Err(at.corrupt(format!(
+            "expected at least {} bytes for {count} entries, found {} bytes",
+            count.saturating_mul(LEAST),
+            bytes.len()
+        )));
     }
     let mut found = Vec::new();
     for _ in 0..count {

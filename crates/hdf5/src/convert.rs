@@ -94,7 +94,11 @@ impl Conversion {
     /// Converts the elements that have bytes in `wanted`.
     fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8]) -> Result<(), CodecError> {
         if !src.len().is_multiple_of(self.stored) {
-            let why = format!("{} bytes are no whole number of elements of {} bytes", src.len(), self.stored);
+            let why = format!(
+                "expected a whole number of elements of {} bytes, found {} bytes",
+                self.stored,
+                src.len()
+            );
             return Err(CodecError::Corrupt { codec: NAME, why });
         }
         let found = (src.len() / self.stored).saturating_mul(self.memory);
@@ -472,9 +476,9 @@ mod tests {
         assert_eq!(decode(6, 20), Ok(8));
         assert_eq!(decode(0, 0), Ok(0));
         for (stored, memory, why) in [
-            (7, 8, "7 bytes are no whole number of elements of 3 bytes"),
-            (5, 8, "5 bytes are no whole number"),
-            (1, 0, "1 bytes are no whole number"),
+            (7, 8, "expected a whole number of elements of 3 bytes, found 7 bytes"),
+            (5, 8, "expected a whole number of elements of 3 bytes, found 5 bytes"),
+            (1, 0, "expected a whole number of elements of 3 bytes, found 1 bytes"),
             (6, 7, "hdf5 elements: decodes to 8 bytes where 7 are expected"),
             (6, 0, "hdf5 elements: decodes to 8 bytes where 0 are expected"),
         ] {

@@ -12,6 +12,11 @@ pub struct Sizes {
     pub length: u8,
 }
 
+/// Returns the known versions as text for error messages: "0, 1".
+pub(crate) fn join_known<T: ToString>(known: &[T]) -> String {
+    known.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Reads a little-endian number of any size. `None`: it does not fit into 64 bits.
 #[inline]
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
@@ -113,8 +118,7 @@ impl<'a> Cursor<'a> {
                 Ok(bytes)
             }
             None if self.whole => {
-                Err(self
-                    .corrupt(format!("{len} bytes are expected, only {} are there", self.remaining_len())))
+                Err(self.corrupt(format!("expected {len} bytes, found only {}", self.remaining_len())))
             }
             None => Err(ParseError::Need((self.at as u64).saturating_add(len as u64))),
         }
@@ -124,7 +128,7 @@ impl<'a> Cursor<'a> {
     pub fn take_u64(&mut self, len: u64) -> Parsed<&'a [u8]> {
         match usize::try_from(len) {
             Ok(len) => self.take(len),
-            Err(_) => Err(self.corrupt(format!("a length of {len} bytes"))),
+            Err(_) => Err(self.corrupt(format!("a length of {len} bytes is larger than the address space"))),
         }
     }
 
@@ -180,7 +184,7 @@ impl<'a> Cursor<'a> {
     pub fn uint(&mut self, len: usize) -> Parsed<u64> {
         let at = self.address();
         number(self.take(len)?).ok_or_else(|| {
-            let why = format!("a number of {len} bytes that does not fit into 64 bits");
+            let why = format!("a number of {len} bytes does not fit into 64 bits");
             ParseError::Corrupt { at, why }
         })
     }
@@ -194,7 +198,7 @@ impl<'a> Cursor<'a> {
     pub fn offset(&mut self) -> Parsed<Option<u64>> {
         let (at, len) = (self.address(), self.sizes.offset);
         address(self.take(usize::from(len))?).ok_or_else(|| {
-            let why = format!("an address of {len} bytes that does not fit into 64 bits");
+            let why = format!("an address of {len} bytes does not fit into 64 bits");
             ParseError::Corrupt { at, why }
         })
     }
@@ -214,7 +218,7 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         let (expected, found) = (expected.escape_ascii(), found.escape_ascii());
-        Err(at.corrupt(format!("the signature '{expected}' is expected, found '{found}'")))
+        Err(at.corrupt(format!("expected the signature '{expected}', found '{found}'")))
     }
 
     /// Reads a version number, which must be one of `known`. Other versions are refused.
@@ -222,7 +226,10 @@ impl<'a> Cursor<'a> {
         let version = self.u8()?;
         match known.contains(&version) {
             true => Ok(version),
-            false => Err(ParseError::Unsupported(format!("version {version} of the {what}"))),
+            false => Err(ParseError::Unsupported(format!(
+                "version {version} of the {what} (known: {})",
+                join_known(known)
+            ))),
         }
     }
 

@@ -220,7 +220,8 @@ impl Facts {
             let (rank, size) = (dataspace.shape().len(), u64::from(datatype.size));
             if layout.chunk.len() != rank || layout.element_size != size {
                 let why = format!(
-                    "chunks of {} axes and elements of {} bytes, in a dataset of {rank} axes and elements of {size} bytes",
+                    "expected chunks of {rank} axes and elements of {size} bytes, found chunks of {} axes \
+                     and elements of {} bytes",
                     layout.chunk.len(),
                     layout.element_size
                 );
@@ -256,14 +257,14 @@ fn in_memory(
     }
     let Some(stored) = fill.and_then(|fill| fill.value) else { return Ok(None) };
     if stored.len() as u64 != u64::from(datatype.size) {
-        let why = format!("the fill value has {} bytes, an element {}", stored.len(), datatype.size);
+        let why = format!("expected a fill value of {} bytes, found {} bytes", datatype.size, stored.len());
         return Err(file.source().invalid(why));
     }
     let Some(conversion) = element.conversion(datatype) else { return Ok(Some(stored)) };
     let mut value = vec![0; element.size];
     match conversion.decode(&stored, &mut value, &mut Scratch::default()) {
         Ok(_) => Ok(Some(value)),
-        Err(error) => Err(file.source().invalid(format!("the fill value: {error}"))),
+        Err(error) => Err(file.source().invalid(format!("fill value: {error}"))),
     }
 }
 

@@ -150,7 +150,7 @@ impl Element {
                     _ => part,
                 };
                 return complex(&part).ok_or_else(|| {
-                    ParseError::Unsupported(format!("a complex number of two {}", part.to_json()))
+                    ParseError::Unsupported(format!("a complex number with parts of type {}", part.to_json()))
                 });
             }
         };
@@ -285,7 +285,7 @@ fn check_size(size: usize) -> Parsed<usize> {
 }
 
 fn too_large(size: usize) -> ParseError {
-    ParseError::Unsupported(format!("an element of {size} bytes"))
+    ParseError::Unsupported(format!("an element of {size} bytes (at most {} bytes)", DataType::MAX_SIZE))
 }
 
 /// Checks that addresses and heap ids have the length that the superblock gives.
@@ -293,12 +293,15 @@ fn expect(what: &str, found: usize, expected: usize, kind: ElementKind) -> Parse
     if found == expected {
         return Ok(kind);
     }
-    Err(ParseError::Unsupported(format!("{what} of {found} bytes, which have {expected} in this file,")))
+    Err(ParseError::Unsupported(format!(
+        "a datatype of {found} bytes for {what} (expected {expected} bytes, by the sizes in the superblock)"
+    )))
 }
 
 fn integer(datatype: &Datatype) -> Parsed<Integer> {
-    Integer::of(datatype)
-        .ok_or_else(|| ParseError::Unsupported("an enumeration of other than integers".into()))
+    Integer::of(datatype).ok_or_else(|| {
+        ParseError::Unsupported("an enumeration with a base type that is not an integer".into())
+    })
 }
 
 fn float(float: &Float) -> Parsed<Element> {

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
     /// The parser needs this many bytes from the start of the structure. The file may have them.
-    #[error("it ends in the middle: {0} bytes are needed")]
+    #[error("it ends early: expected at least {0} bytes")]
     Need(u64),
     /// The bytes cannot be right.
     #[error("byte {at}: {why}")]
@@ -19,7 +19,10 @@ pub enum ParseError {
         why: String,
     },
     /// The checksum differs: the bytes are damaged, or are being written at this moment.
-    #[error("byte {at}: the checksum is {found:#010x}, the bytes have {expected:#010x}")]
+    #[error(
+        "byte {at}: the checksum is {found:#010x}, expected {expected:#010x}: the bytes are damaged, or \
+         are being written"
+    )]
     Checksum {
         /// Address of the checksum.
         at: u64,
@@ -56,8 +59,9 @@ pub enum Hdf5Error {
     },
     /// The file's writer has not closed it.
     #[error(
-        "{file} is open for writing, or its writer was killed: what it holds may be half a change. Close its writer. If there is none, \
-         `h5clear -s` declares it whole, and verify_checksums = false reads it as it is"
+        "{file} is open for writing, or its writer was killed: it may contain half of a change. Close its \
+         writer. If it has no writer, run `h5clear -s` to mark it as closed, or set verify_checksums = \
+         false to read it as it is"
     )]
     Unclosed {
         /// The file.

@@ -87,7 +87,7 @@ impl File {
         let found = superblock::find(source.store().as_ref(), key, source.size())?;
         let base = found.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: source.name(),
-            why: "no superblock at byte 0, 512, 1024, 2048, …".into(),
+            why: "expected a superblock at byte 0, 512, 1024, 2048, …, found none".into(),
         })?;
         let source = source.with_base(base).with_format(Sizes { offset: 8, length: 8 }, options.verify);
         let superblock = source.parse("superblock", 0, 128, Superblock::parse)?;
@@ -108,7 +108,7 @@ impl File {
         if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
             let size = source.size();
             return Err(source.invalid(format!(
-                "it is truncated, or its writer has not finished: {end} bytes are expected, {size} are there"
+                "it is truncated, or its writer has not finished: expected {end} bytes, found {size}"
             )));
         }
         let file = File {
@@ -195,7 +195,7 @@ impl File {
     pub fn root(&self) -> Result<Group> {
         match self.object_at(self.inner.superblock.root, "")? {
             Node::Group(group) => Ok(group),
-            _ => Err(self.source().invalid("its root is not a group")),
+            _ => Err(self.source().invalid("its root object is not a group")),
         }
     }
 
@@ -236,7 +236,7 @@ impl File {
             return Ok(kept);
         }
         let found = self.collections(&[address], true)?;
-        found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
+        found.into_iter().next().ok_or_else(|| self.source().invalid("a global heap collection was not read"))
     }
 
     /// Reads the collections at ascending addresses together. `keep`: caches them for later reads.

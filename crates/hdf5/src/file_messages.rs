@@ -57,12 +57,15 @@ impl File {
             shared::Shared::Header(address) => {
                 let header = self.header(*address)?;
                 header.message(kind).cloned().ok_or_else(|| {
-                    self.source().invalid(format!("a shared {name} is not in the object header at {address}"))
+                    self.source().invalid(format!(
+                        "expected a shared {name} in the object header at address {address}, found none"
+                    ))
                 })
             }
             shared::Shared::Heap(id) => {
                 let address = self.shared_heap(kind)?.ok_or_else(|| {
-                    self.source().invalid(format!("a shared {name}, of which the file has no heap"))
+                    self.source()
+                        .invalid(format!("a {name} is shared, but the file has no heap of such messages"))
                 })?;
                 let data = self.heap(address)?.get(self.source(), id)?;
                 Ok(Message { kind, flags: 0, creation: None, address, data })

@@ -175,8 +175,14 @@ impl Group {
         match info.map(|info| (info.tracked, info.heap, info.names)) {
             Some((tracked, None, _)) => Ok(Storage::Compact { tracked }),
             Some((tracked, Some(heap), Some(names))) => Ok(Storage::Dense { tracked, heap, names }),
-            Some(_) => Err(self.file.source().invalid("a group has a heap of links, but no B-tree")),
-            None => Err(self.file.source().invalid(format!("there is no group at address {}", self.address))),
+            Some(_) => Err(self
+                .file
+                .source()
+                .invalid("its link info message has a fractal heap, but no B-tree of the names")),
+            None => Err(self
+                .file
+                .source()
+                .invalid(format!("the object at address {} is not a group", self.address))),
         }
     }
 
@@ -220,16 +226,16 @@ impl Group {
                 why: Some(why),
             };
             let Node::Group(group) = &node else {
-                return Err(missing(format!("what is before '{name}' is not a group")));
+                return Err(missing(format!("the object before '{name}' is not a group")));
             };
             let link = group
                 .link(name)?
                 .ok_or_else(|| missing(format!("'/{}' has no link '{name}'", group.path)))?;
             let place = join(&group.path, name);
             if !matches!(link.target, LinkTarget::Hard(_)) {
-                *links = links
-                    .checked_sub(1)
-                    .ok_or_else(|| missing(format!("more than {MOST_LINKS} links lead on")))?;
+                *links = links.checked_sub(1).ok_or_else(|| {
+                    missing(format!("its path follows more than {MOST_LINKS} soft or external links"))
+                })?;
             }
             node = match link.target {
                 LinkTarget::Hard(address) => group.file.object_at(address, &place)?,
@@ -241,7 +247,9 @@ impl Group {
                         .open_other(&file, Purpose::Link)
                         .map_err(|error| error.with_object_path(&format!("/{place}")))?;
                     let other = other.ok_or_else(|| {
-                        missing(format!("there is no file '{file}', where '{place}' leads"))
+                        missing(format!(
+                            "'{place}' is an external link to the file '{file}', which does not exist"
+                        ))
                     })?;
                     other.root()?.resolve(&target, links)?
                 }
@@ -351,10 +359,10 @@ mod tests {
         assert_eq!(path(group.child("e")).as_deref(), Ok("g/e"));
         for (from, why) in [
             ("x", "has no link 'x'"),
-            ("a", "more than 40 links"),
+            ("a", "follows more than 40 soft or external links"),
             ("none", "'/g' has no link 'x'"),
-            ("d/x", "what is before 'x' is not a group"),
-            ("through", "what is before 'x' is not a group"),
+            ("d/x", "the object before 'x' is not a group"),
+            ("through", "the object before 'x' is not a group"),
         ] {
             says(format!("{from}: {}", path(file.node(from)).unwrap_err()), why);
         }
@@ -422,7 +430,10 @@ mod tests {
         let dataset = the_dataset(&file, "s").unwrap();
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
         assert!(file.open_other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");
-        for (from, why) in [("none", "there is no file 'missing'"), ("circle", "more than 40 links")] {
+        for (from, why) in [
+            ("none", "the file 'missing', which does not exist"),
+            ("circle", "follows more than 40 soft or external links"),
+        ] {
             says(path(file.node(from)).unwrap_err(), why);
         }
         let closed = File::open(store, "f", FileOptions::default()).unwrap();

@@ -39,7 +39,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     let size = parse(Cursor::whole(&driver.data, 0, SIZES))
         .map_err(|why| first.structure_error("family driver info", 0, why))?;
     if size == 0 {
-        return Err(first.invalid("it is a family of members without bytes"));
+        return Err(first.invalid("its family driver information says that its members have 0 bytes"));
     }
     let segment = |(store, key): FoundFile, len| Segment { store, key, offset: 0, len };
     let mut members = vec![segment((first.store().clone(), first.key().into()), first.size().min(size))];
@@ -47,11 +47,14 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     while members.last().is_some_and(|last| last.len == size) {
         let number = members.len() as u64;
         let name = member_name(last_name(first.key()), number).ok_or_else(|| {
-            first.invalid("it is the first of a family, but there are no zeros in its name")
+            first.invalid(
+                "it is the first member of a family file, but its name has no number 0 (expected a name \
+                 such as 'data-00000.h5')",
+            )
         })?;
         let Some(found) = options.find(first, &name, Purpose::Member)? else { break };
         if number == MOST {
-            return Err(first.invalid(format!("it is a family of more than {MOST} members")));
+            return Err(first.invalid(format!("it is a family file of more than {MOST} members")));
         }
         let len = found.0.size(Key::new(&found.1)?)?.unwrap_or_default().min(size);
         members.push(segment(found, len));
@@ -110,7 +113,10 @@ fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<V
     let mut members = multi_members(&mut Cursor::whole(&driver.data, 0, SIZES)).map_err(wrong)?;
     let own = members.first().map(|(_, _, name)| name.clone()).unwrap_or_default();
     let shared = shared_name(last_name(first.key()), &own).ok_or_else(|| {
-        first.invalid(format!("it is a member of a multi file, and not named as that says: '{own}'"))
+        first.invalid(format!(
+            "it is the first member of a multi file: expected a name like '{own}', with any text in place \
+             of '%s'"
+        ))
     })?;
     members.sort();
     let nexts = members.iter().skip(1).map(|(start, ..)| Some(*start)).chain([None]).collect::<Vec<_>>();
@@ -122,10 +128,12 @@ fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<V
             let name = name.replacen("%s", shared, 1);
             options
                 .find(first, &name, Purpose::Member)?
-                .ok_or_else(|| first.invalid(format!("its member '{name}' is missing")))?
+                .ok_or_else(|| first.invalid(format!("its member file '{name}' does not exist")))?
         };
         if segments.is_empty() && start != 0 {
-            return Err(first.invalid(format!("addresses of its first member begin at {start}")));
+            return Err(first.invalid(format!(
+                "expected its first member file to begin at address 0, found address {start}"
+            )));
         }
         let len = next.map_or(len, |next| next.saturating_sub(start));
         segments.push(Segment { store: found.0, key: found.1, offset: 0, len });
@@ -189,7 +197,7 @@ mod tests {
         assert!(matches!(values(&members, false), Err(Hdf5Error::Refused { .. })));
         fails(values(&members[..members.len() - 1], true), "truncated");
         let renamed = [&[("first.h5", members[0].1)], &members[1..]].concat();
-        fails(values(&renamed, true), "no zeros in its name");
+        fails(values(&renamed, true), "its name has no number 0");
         let none = example("NCSAfami", &[0; 8], |_| 0);
         assert!(values(&[("f0", &none)], true).is_err());
     }
@@ -202,8 +210,8 @@ mod tests {
         let bytes = example("NCSAmult", &info, |_| raw);
         let members: [(&str, &[u8]); 2] = [("x-m.h5", &bytes), ("x-r.h5", &[1, 0, 2, 0, 3, 0])];
         assert_eq!(values(&members, true).unwrap(), [1, 0, 2, 0, 3, 0]);
-        fails(values(&members[..1], true), "'x-r.h5' is missing");
-        fails(values(&[("x.h5", &bytes), members[1]], true), "not named as that says");
+        fails(values(&members[..1], true), "'x-r.h5' does not exist");
+        fails(values(&[("x.h5", &bytes), members[1]], true), "expected a name like '%s-m.h5'");
     }
 
     #[test]

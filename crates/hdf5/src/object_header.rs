@@ -111,12 +111,10 @@ impl ObjectHeader {
                 let block = content.defined_address("a continuation block")?;
                 continuations.push((block, content.length()?));
             } else if messages::name(kind).is_none() && flags & FAIL_IF_UNKNOWN != 0 {
-                return Err(ParseError::Unsupported(format!(
-                    "the object header message of type {kind:#06x}"
-                )));
+                return Err(ParseError::Unsupported(format!("object header message type {kind:#06x}")));
             } else if kind != messages::NIL {
                 if self.messages.len() == MOST {
-                    return Err(cursor.corrupt(format!("more than {MOST} messages")));
+                    return Err(cursor.corrupt(format!("expected at most {MOST} messages, found more")));
                 }
                 let data = bytes.slice(at..at.saturating_add(len));
                 self.messages.push(Message { kind, flags, creation, address, data });
@@ -158,7 +156,10 @@ fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Parsed<(u64, Bytes)>
     }
     cursor.signature(b"OCHK")?;
     let start = cursor.address();
-    let len = cursor.remaining_len().checked_sub(4).ok_or_else(|| cursor.corrupt("it has no checksum"))?;
+    let len = cursor
+        .remaining_len()
+        .checked_sub(4)
+        .ok_or_else(|| cursor.corrupt("expected a checksum of 4 bytes at the end, found fewer bytes"))?;
     let block = cursor.take(len)?.to_vec();
     cursor.checksum(0)?;
     Ok((start, Bytes::from(block)))
@@ -235,7 +236,7 @@ mod tests {
             read(&append_checksum(structure!(b"OHDR\x02\x02", messages.len() as u32, messages)))
         };
         assert_eq!(many(MOST).unwrap().messages(12).count(), MOST);
-        fails(many(MOST + 1), "more than 262144 messages");
+        fails(many(MOST + 1), "at most 262144 messages");
     }
 
     #[test]

@@ -51,8 +51,9 @@ impl FileOptions {
     /// Finds the file called `name` in `file`, which was opened with these options.
     pub(crate) fn find(&self, file: &Source, name: &str, purpose: Purpose) -> Result<Option<FoundFile>> {
         let Some(others) = &self.others else {
-            let part = if purpose == Purpose::Member { "is another member of this file, which " } else { "" };
-            let why = format!("it {part}was opened without leave to open others");
+            let part =
+                if purpose == Purpose::Member { "it is another member of this file, and " } else { "" };
+            let why = format!("{part}this file was opened without permission to open other files");
             return Err(Hdf5Error::Refused { file: file.name(), object: None, target: name.into(), why });
         };
         others.find(name, purpose)

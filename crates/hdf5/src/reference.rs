@@ -69,7 +69,7 @@ pub fn resolve(
     count: usize,
 ) -> Result<Vec<Option<Reference>>> {
     let parts = strided(memory, offset, stride, element.size, count).ok_or_else(|| {
-        file.source().invalid(format!("{count} references are not within {} bytes", memory.len()))
+        file.source().invalid(format!("{count} references do not fit into {} bytes of memory", memory.len()))
     })?;
     let mut found: Vec<Option<Reference>> = Vec::new();
     // Heap collection, index of the object in it, and number of the reference.
@@ -81,7 +81,11 @@ pub fn resolve(
             ElementKind::ObjectReference => (object_reference(part), None, None),
             ElementKind::RegionReference => (None, heap_id(part), None),
             ElementKind::AnyReference => any_reference(file.source().cursor(part, 0)).map_err(wrong)?,
-            _ => return Err(file.source().invalid("elements that are not references lead nowhere")),
+            _ => {
+                return Err(file
+                    .source()
+                    .invalid("expected elements that are references, found another type"));
+            }
         };
         found.push(direct);
         heads.push(head);
@@ -119,7 +123,7 @@ fn in_heap(
     index: u32,
     head: Option<Head>,
 ) -> Result<Reference, ObjectError> {
-    let object = object.ok_or_else(|| format!("there is no object {index}"))?;
+    let object = object.ok_or_else(|| format!("the collection has no object {index}"))?;
     let bytes = object.read(file.source())?;
     let mut cursor = file.source().cursor(&bytes, 0);
     let reference = match head {
@@ -158,7 +162,9 @@ fn any_reference(mut cursor: Cursor<'_>) -> Parsed<Any> {
     }
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
     if !(2..=4).contains(&kind) || flags > 1 {
-        return Err(ParseError::Unsupported(format!("a reference of kind {kind} with flags {flags:#x}")));
+        return Err(ParseError::Unsupported(format!(
+            "a reference of type {kind} with flags {flags:#x} (known: types 2 to 4, flags 0 and 1)"
+        )));
     }
     let head = Head { kind, external: flags & 1 != 0 };
     if kind == 2 && !head.external {

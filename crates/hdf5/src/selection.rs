@@ -6,6 +6,7 @@
 //! A selection orders its elements. Points keep their listed order. All other elements are in C
 //! order of the dataspace, regardless of their blocks.
 
+use crate::cursor::join_known;
 use crate::{Cursor, ParseError, Parsed};
 
 /// The largest rank of a dataspace (the library's H5S_MAX_RANK).
@@ -66,7 +67,7 @@ impl Selection {
             1 => points(cursor),
             2 => hyperslab(cursor),
             3 => skip_header(cursor, "all-element selection").map(|()| Selection::All),
-            other => Err(at.corrupt(format!("a selection of type {other}; known are 0 to 3"))),
+            other => Err(at.corrupt(format!("expected a selection of type 0 to 3, found type {other}"))),
         }
     }
 
@@ -157,7 +158,10 @@ fn version(cursor: &mut Cursor<'_>, what: &str, known: &[u32]) -> Parsed<u32> {
     let version = cursor.u32()?;
     match known.contains(&version) {
         true => Ok(version),
-        false => Err(ParseError::Unsupported(format!("version {version} of the {what}"))),
+        false => Err(ParseError::Unsupported(format!(
+            "version {version} of the {what} (known: {})",
+            join_known(known)
+        ))),
     }
 }
 
@@ -167,7 +171,7 @@ fn rank(cursor: &mut Cursor<'_>) -> Parsed<usize> {
     usize::try_from(rank)
         .ok()
         .filter(|rank| (1..=MOST_AXES).contains(rank))
-        .ok_or_else(|| at.corrupt(format!("a selection of {rank} axes; there are 1 to {MOST_AXES}")))
+        .ok_or_else(|| at.corrupt(format!("expected a selection of 1 to {MOST_AXES} axes, found {rank}")))
 }
 
 /// Reads the size in bytes of the selection's numbers.
@@ -175,7 +179,10 @@ fn encoded_size(cursor: &mut Cursor<'_>) -> Parsed<usize> {
     let at = cursor.clone();
     match cursor.u8()? {
         size @ (2 | 4 | 8) => Ok(size.into()),
-        size => Err(at.corrupt(format!("a selection whose numbers have {size} bytes; they have 2, 4 or 8"))),
+        size => {
+            Err(at
+                .corrupt(format!("expected a selection with numbers of 2, 4 or 8 bytes, found {size} bytes")))
+        }
     }
 }
 
@@ -218,7 +225,9 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
         _ => (cursor.u8()?, encoded_size(cursor)?),
     };
     if flags & !REGULAR != 0 {
-        return Err(ParseError::Unsupported(format!("flags {flags:#04x} of the hyperslab selection")));
+        return Err(ParseError::Unsupported(format!(
+            "flags {flags:#04x} of the hyperslab selection (known: 0x01)"
+        )));
     }
     let rank = rank(cursor)?;
     if flags & REGULAR == 0 {
@@ -232,11 +241,13 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
             [cursor.uint(size)?, cursor.uint(size)?, cursor.uint(size)?, cursor.uint(size)?];
         let limited = |number: u64| (number != unlimited).then_some(number);
         let slab = Slab { start, stride, count: limited(count), block: limited(block) };
-        check(&slab).map_err(|why| at.corrupt(format!("axis {axis} of a hyperslab: {why}")))?;
+        check(&slab).map_err(|why| at.corrupt(format!("hyperslab selection, axis {axis}: {why}")))?;
         slabs.push(slab);
     }
     if slabs.iter().filter(|slab| slab.is_unlimited()).count() > 1 {
-        return Err(cursor.corrupt("a hyperslab without limit along more than one axis"));
+        return Err(
+            cursor.corrupt("expected at most one unlimited axis in a hyperslab selection, found more")
+        );
     }
     Ok(Selection::Regular(slabs))
 }
@@ -244,20 +255,20 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
 /// Checks a slab. The error says what makes it invalid.
 fn check(slab: &Slab) -> Result<(), String> {
     let Slab { start, stride, count, block } = *slab;
-    let size = |n: Option<u64>| n.map_or("without limit".to_owned(), |n| n.to_string());
+    let size = |n: Option<u64>| n.map_or("unlimited".to_owned(), |n| n.to_string());
     let told = format!("start {start}, stride {stride}, count {}, block {}", size(count), size(block));
     match (count, block) {
         (Some(0), _) | (_, Some(0)) => Err(format!("it is empty ({told})")),
-        (None, None) => Err(format!("both count and block are without limit ({told})")),
+        (None, None) => Err(format!("count and block are both unlimited ({told})")),
         (Some(1), None) => Ok(()),
-        (Some(_), None) => Err(format!("blocks without limit overlap ({told})")),
+        (Some(_), None) => Err(format!("unlimited blocks overlap ({told})")),
         (count, Some(block)) if stride < block && count != Some(1) => {
             Err(format!("its blocks overlap ({told})"))
         }
         (count, Some(block)) => {
             let last = count.unwrap_or(1).saturating_sub(1).checked_mul(stride);
             let end = last.and_then(|last| start.checked_add(last)?.checked_add(block));
-            end.map(|_| ()).ok_or_else(|| format!("it ends beyond 2⁶⁴ - 1 ({told})"))
+            end.map(|_| ()).ok_or_else(|| format!("it ends after element 2⁶⁴ - 1 ({told})"))
         }
     }
 }
@@ -269,7 +280,10 @@ fn blocks(cursor: &mut Cursor<'_>, rank: usize, size: usize) -> Parsed<Selection
     let selection = Selection::Blocks { rank, corners: numbers(cursor, count, 2 * rank, size)? };
     for (first, last) in selection.blocks() {
         if first.iter().zip(last).any(|(first, last)| first > last || *last == u64::MAX) {
-            return Err(at.corrupt(format!("a block of a hyperslab from {first:?} to {last:?}")));
+            return Err(at.corrupt(format!(
+                "expected blocks of a hyperslab that end at or after their start and before element 2⁶⁴ - \
+                 1, found a block from {first:?} to {last:?}"
+            )));
         }
     }
     Ok(selection)

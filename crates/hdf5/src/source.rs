@@ -202,7 +202,7 @@ impl Source {
     }
 
     fn too_short_error(&self, structure: &'static str, address: u64, len: u64) -> Hdf5Error {
-        let why = format!("{len} bytes are expected, the file has {} in all", self.end());
+        let why = format!("expected {len} bytes, but the file has only {} bytes in all", self.end());
         self.corrupt(structure, address, why)
     }
 
@@ -227,7 +227,10 @@ impl Source {
         self.go_on()?;
         let available = self.end().saturating_sub(address);
         if available == 0 {
-            let why = format!("the file has only {} bytes from the base address", self.end());
+            let why = format!(
+                "it is outside the file: the file has only {} bytes after the base address",
+                self.end()
+            );
             return Err(self.corrupt(structure, address, why));
         }
         let mut wanted = (guess as u64).clamp(1, available);
@@ -236,7 +239,10 @@ impl Source {
             match parse(&mut self.first(&bytes, address)) {
                 Ok(value) => return Ok(value),
                 Err(ParseError::Need(needed)) if needed > available => {
-                    let why = format!("{needed} bytes are needed, the file has {available} from there");
+                    let why = format!(
+                        "expected at least {needed} bytes, but the file has only {available} bytes from \
+                         this address on"
+                    );
                     return Err(self.corrupt(structure, address, why));
                 }
                 Err(ParseError::Need(needed)) if needed > wanted => {
@@ -565,6 +571,6 @@ mod tests {
         });
         let message = error.unwrap_err().to_string();
         says(&message, "list at address 4");
-        says(&message, "10 bytes are needed");
+        says(&message, "expected at least 10 bytes");
     }
 }

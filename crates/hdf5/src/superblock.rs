@@ -35,7 +35,7 @@ impl Superblock {
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Superblock> {
         let start = cursor.position();
         if cursor.take(SIGNATURE.len())? != SIGNATURE {
-            return Err(cursor.corrupt("there is no signature of a superblock"));
+            return Err(cursor.corrupt("expected the signature of a superblock, found other bytes"));
         }
         match cursor.version("superblock", &[0, 1, 2, 3])? {
             version @ (0 | 1) => Self::parse_old(cursor, version),
@@ -90,7 +90,10 @@ fn size_bytes(cursor: &mut Cursor<'_>) -> Parsed<Sizes> {
         cursor.set_sizes(sizes);
         return Ok(sizes);
     }
-    Err(at.corrupt(format!("addresses of {offset} bytes and lengths of {length}; 2, 4 and 8 are known")))
+    Err(at.corrupt(format!(
+        "expected addresses and lengths of 2, 4 or 8 bytes, found addresses of {offset} bytes and lengths \
+         of {length} bytes"
+    )))
 }
 
 /// Describes a file that is split into several files.

@@ -96,10 +96,9 @@ impl Walk<'_> {
     fn values(&mut self, element: &Element, memory: &[u8]) -> Result<Vec<Value>> {
         let (source, size) = (self.file.source(), element.size.max(1));
         let (parts, count) = (memory.chunks_exact(size), memory.len() / size);
-        self.left = self
-            .left
-            .checked_sub(count)
-            .ok_or_else(|| source.invalid(format!("more than {MOST_VALUES} values are not taken apart")))?;
+        self.left = self.left.checked_sub(count).ok_or_else(|| {
+            source.invalid(format!("it has more than {MOST_VALUES} values, the most that are decoded"))
+        })?;
         Ok(match &element.kind {
             ElementKind::Plain(plain) => parts.map(|bytes| plain_value(*plain, bytes)).collect(),
             ElementKind::Enum { base, .. } => parts.map(|bytes| plain_value(*base, bytes)).collect(),
@@ -358,6 +357,9 @@ mod tests {
         }
         let hex = "3900000010000000".repeat(7) + "100000000100000000000800";
         let error = attribute(&file(&heap), &hex, &[], &heap_id(100, at, 1)).value().unwrap_err().to_string();
-        assert!(error.contains("values are not taken apart") || error.contains("the file has"), "{error}");
+        assert!(
+            error.contains("values, the most that are decoded") || error.contains("bytes of the file"),
+            "{error}"
+        );
     }
 }

@@ -51,8 +51,8 @@ pub(crate) fn layout_within(
     let mut pieces: Vec<Piece> = Vec::new();
     for (number, mapping) in mappings(file, heap_id)?.iter().enumerate() {
         let fail = |why: String| invalid(format!("mapping {number} of the virtual dataset: {why}"));
-        if mapping.target.rank().is_some_and(|rank| rank != shape.len()) {
-            return Err(fail(format!("it has other axes than shape {shape:?}")));
+        if let Some(rank) = mapping.target.rank().filter(|rank| *rank != shape.len()) {
+            return Err(fail(format!("it has {rank} axes, the virtual dataset has {}", shape.len())));
         }
         let numbered = mapping.file.is_numbered() || mapping.dataset.is_numbered();
         let mut piece = |array: Arc<dyn MosaicSource>, target: Along, source: Along| {
@@ -69,9 +69,12 @@ pub(crate) fn layout_within(
             (Some((axis, target)), Some((from, source))) if !numbered => {
                 let array = sources.of(mapping, 0);
                 let len = match array.get(budget)? {
-                    Some(found) => {
-                        *found.shape().get(from).ok_or_else(|| fail("its source has fewer axes".into()))?
-                    }
+                    Some(found) => *found.shape().get(from).ok_or_else(|| {
+                        fail(format!(
+                            "its source selection is unlimited along axis {from}, but the source has {} axes",
+                            found.shape().len()
+                        ))
+                    })?,
                     None => 0,
                 };
                 match slices(source, len) {
@@ -99,7 +102,11 @@ pub(crate) fn layout_within(
                     piece(array, Some((axis, target)), None)?;
                 }
             }
-            _ => return Err(fail("limits and names that do not fit together".into())),
+            _ => {
+                return Err(fail(
+                    "its unlimited selections and '%b' in its names do not fit together".into(),
+                ));
+            }
         }
         if let Some(ends) = ends(&mapping.target) {
             extent.contain(&ends);
@@ -108,7 +115,8 @@ pub(crate) fn layout_within(
     extent.apply(&mut shape);
     let chunk = usual_part(&shape, &pieces, dtype.size());
     let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], Vec::new()).map_err(invalid)?;
-    let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
+    let grid = ChunkGrid::regular(chunk)
+        .ok_or_else(|| invalid("its chunk shape has an axis of 0 elements".into()))?;
     let (name, store) = (format!("/{}", dataset.path()), file.source().store().clone());
     let layout =
         ArrayLayout::new(name, shape, dtype, grid, encoding, fill, Arc::new(SingleChunk::absent()), store)?;
@@ -346,9 +354,11 @@ mod tests {
         let file = open(&files, "v.h5");
         let layout = |name: &str| layout_of(&file, name).unwrap();
         assert_eq!(values(&layout("v14")).unwrap(), [7, 8]);
-        for (name, said) in
-            [("itself", "a source of itself"), ("back", "a source of itself"), ("v19", "more than 16 deep")]
-        {
+        for (name, said) in [
+            ("itself", "a source of itself"),
+            ("back", "a source of itself"),
+            ("v19", "more than 16 levels deep"),
+        ] {
             says(format!("{name}: {}", values(&layout(name)).unwrap_err()), said);
         }
         fails(layout_of(&file, "length"), "a source of itself");
@@ -370,7 +380,7 @@ mod tests {
         save(&files, "v.h5", file, &members);
         let file = open(&files, "v.h5");
         assert_eq!(values(&layout_of(&file, "v2").unwrap()).unwrap(), [7, 8]);
-        fails(layout_of(&file, "v14"), "virtual sources of virtual sources");
+        fails(layout_of(&file, "v14"), "sources that are virtual datasets themselves");
     }
 
     #[test]
@@ -383,13 +393,17 @@ mod tests {
         let four: &[[u64; 4]] = &[[0, 1, 1, 4]];
         // Errors of the description, and of the read.
         let cases: &[(&str, Given<'_>, &str)] = &[
-            ("axes", (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]), "other axes than shape [4]"),
+            (
+                "axes",
+                (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]),
+                "it has 2 axes, the virtual dataset has 1",
+            ),
             ("count", (".", "mine", &[[0, 1, 1, 3]], four), "3 elements are to be the 4"),
             ("free", (".", "mine", ALL, four), "do not fit together"),
             ("free too", (".", "mine", four, ALL), "do not fit together"),
             ("number", ("f%b.h5", "mine", four, four), "do not fit together"),
             ("junk", ("junk.h5", "mine", four, four), "is not an HDF5 file"),
-            ("no dataset", (".", "group", four, four), "it is no dataset"),
+            ("no dataset", (".", "group", four, four), "it is not a dataset"),
             ("refused", ("/etc/x.h5", "mine", four, four), "'etc/x.h5' is not opened: so it is"),
         ];
         let mut members = vec![("mine", mine), ("group", group)];

@@ -80,7 +80,7 @@ pub(crate) fn cut(slab: Slab, len: u64) -> Result<Blocks, String> {
     let end = before.and_then(|before| before.checked_add(start)?.checked_add(blocks.block));
     match end {
         Some(end) if end <= END => Ok(blocks),
-        _ => Err(format!("{len} elements from {start} on, which end beyond 2⁶³ - 1")),
+        _ => Err(format!("its selection has {len} elements from {start} on, and ends after element 2⁶³ - 1")),
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) type Along = Option<(usize, Blocks)>;
 
 pub(crate) fn pattern(selection: &Selection, along: Along) -> Result<Pattern, String> {
     match selection {
-        Selection::None => Err("it has no elements".into()),
+        Selection::None => Err("its selection has no elements".into()),
         Selection::All => Ok(Pattern::all()),
         Selection::Points { rank, coordinates } => Pattern::points(*rank, coordinates),
         Selection::Blocks { rank, .. } => match selection.clone().regularised() {
@@ -101,7 +101,7 @@ pub(crate) fn pattern(selection: &Selection, along: Along) -> Result<Pattern, St
                 Some((open, blocks)) if open == axis => Ok(blocks),
                 _ => {
                     let len = slab.count.and_then(|count| count.checked_mul(slab.block?));
-                    cut(*slab, len.ok_or("it has more elements than can be counted")?)
+                    cut(*slab, len.ok_or("its selection has more than 2⁶⁴ elements")?)
                 }
             };
             let axes = slabs.iter().enumerate().map(blocks).collect::<Result<Vec<_>, _>>()?;

@@ -34,7 +34,7 @@ impl Name {
                 ('%', last) => match (left.next(), last) {
                     (Some('b'), _) => parts.push(String::new()),
                     (Some('%'), Some(last)) => last.push('%'),
-                    _ => return Err(format!("'%' without 'b' or '%' behind it in the name '{text}'")),
+                    _ => return Err(format!("expected 'b' or '%' after each '%' of the name '{text}'")),
                 },
                 (_, last) => last.into_iter().for_each(|last| last.push(next)),
             }
@@ -76,7 +76,7 @@ pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Mapping>> {
         let flags = if version == 0 { 0 } else { cursor.u8()? };
         if flags & !(FILE_SHARED | DATASET_SHARED | SAME_FILE) != 0 {
             return Err(ParseError::Unsupported(format!(
-                "flags {flags:#04x} of a virtual dataset's mapping"
+                "flags {flags:#04x} of a virtual dataset's mapping (known: 0x01, 0x02, 0x04)"
             )));
         }
         let file = match flags {
@@ -100,14 +100,20 @@ fn earlier_entry<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed
     let at = cursor.clone();
     let number = cursor.length()?;
     let found = usize::try_from(number).ok().and_then(|number| mappings.get(number));
-    found.ok_or_else(|| at.corrupt(format!("entry {} has a name of entry {number}", mappings.len())))
+    found.ok_or_else(|| {
+        at.corrupt(format!(
+            "mapping {} takes a name from mapping {number}, which does not precede it",
+            mappings.len()
+        ))
+    })
 }
 
 /// Reads a name and its trailing NUL.
 fn name(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     let at = cursor.clone();
     let end = cursor.clone().take_rest().iter().position(|byte| *byte == 0);
-    let bytes = cursor.take(end.ok_or_else(|| at.corrupt("a name without an end"))?)?;
+    let bytes =
+        cursor.take(end.ok_or_else(|| at.corrupt("expected a NUL at the end of a name, found none"))?)?;
     cursor.skip(1)?;
     Name::parse(&lossless(bytes)).map_err(|why| at.corrupt(why))
 }
@@ -175,10 +181,22 @@ mod tests {
         };
         refused(append_checksum(head(2, 0)), "version 2 of the global heap block");
         refused(append_checksum([head(1, 1), vec![8]].concat()), "flags 0x08");
-        refused(append_checksum([head(1, 1), vec![1], vec![0; 8]].concat()), "entry 0 has a name of entry 0");
-        refused(append_checksum([head(0, u64::MAX), b"x".to_vec()].concat()), "a name without an end");
-        refused(append_checksum([head(0, 1), b"a%c\0".to_vec()].concat()), "'%' without 'b'");
-        refused(append_checksum([head(0, 1), b"a%\0".to_vec()].concat()), "'%' without 'b'");
+        refused(
+            append_checksum([head(1, 1), vec![1], vec![0; 8]].concat()),
+            "mapping 0 takes a name from mapping 0",
+        );
+        refused(
+            append_checksum([head(0, u64::MAX), b"x".to_vec()].concat()),
+            "expected a NUL at the end of a name, found none",
+        );
+        refused(
+            append_checksum([head(0, 1), b"a%c\0".to_vec()].concat()),
+            "expected 'b' or '%' after each '%'",
+        );
+        refused(
+            append_checksum([head(0, 1), b"a%\0".to_vec()].concat()),
+            "expected 'b' or '%' after each '%'",
+        );
         let mut damaged = version_1();
         damaged[10] ^= 1;
         assert!(matches!(whole(&damaged), Err(ParseError::Checksum { .. })));

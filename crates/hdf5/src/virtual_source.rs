@@ -122,7 +122,9 @@ impl OneSource {
         let invalid = |why: String| file.source().invalid(why).with_object_path(&self.path);
         let dataset = match file.node(&self.path) {
             Ok(Node::Dataset(dataset)) => dataset,
-            Ok(_) => return Err(invalid("it is no dataset".into())),
+            Ok(_) => {
+                return Err(invalid("it is a source of a virtual dataset, but it is not a dataset".into()));
+            }
             Err(Hdf5Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -137,15 +139,19 @@ impl OneSource {
             depth += 1;
             if chain.place == place || depth >= DEEPEST {
                 return Err(invalid(match depth < DEEPEST {
-                    true => "it is a source of itself".into(),
-                    false => format!("sources of virtual datasets are virtual, more than {DEEPEST} deep"),
+                    true => "it is a virtual dataset that is a source of itself".into(),
+                    false => format!(
+                        "virtual datasets are sources of virtual datasets, more than {DEEPEST} levels deep"
+                    ),
                 }));
             }
             above = chain.above.as_ref();
         }
         budget.0.set(budget.0.get().saturating_add(1));
         if budget.0.get() > MOST {
-            return Err(invalid(format!("more than {MOST} virtual sources of virtual sources")));
+            return Err(invalid(format!(
+                "the virtual dataset has more than {MOST} sources that are virtual datasets themselves"
+            )));
         }
         let dtype = common.element.engine_type();
         let dtype = dtype.ok_or_else(|| invalid("its elements are too large".into()))?;
@@ -172,11 +178,13 @@ impl OneSource {
         let (from, to) = (dataset.element(), &common.element);
         let cast = Cast::new(dataset.datatype(), from, to).ok_or_else(|| {
             let (from, to) = (from.to_json(), to.to_json());
-            refuse(format!("a conversion of elements {from} to those of a virtual dataset, {to},"))
+            refuse(format!("conversion of elements from {from} to {to}, the type of the virtual dataset,"))
         })?;
         if common.refers && !dataset.file().is(&common.file) {
             return Err(refuse(
-                "a virtual dataset of references or of elements of variable length in another file".into(),
+                "a source in another file of a virtual dataset with references or elements of variable \
+                 length"
+                    .into(),
             ));
         }
         Ok(cast)

@@ -139,11 +139,11 @@ impl Items {
     /// Returns the bytes of an object that belong to the element.
     #[inline]
     fn payload<'o>(&self, object: Option<Object<'o>>, index: u32, len: u32) -> Result<Object<'o>, String> {
-        let object = object.ok_or_else(|| format!("there is no object {index}"))?;
+        let object = object.ok_or_else(|| format!("the collection has no object {index}"))?;
         let bytes = u64::from(len).checked_mul(self.stored as u64);
         bytes.and_then(|bytes| object.first(bytes)).ok_or_else(|| {
             let (size, found) = (self.stored, object.len());
-            format!("{len} elements of {size} bytes are expected, the object has {found} bytes")
+            format!("expected {len} elements of {size} bytes in object {index}, found {found} bytes")
         })
     }
 
@@ -203,7 +203,7 @@ mod tests {
         for (offset, stride, count) in
             [(3, 21, 2), (2, 21, 3), (2, 22, 2), (usize::MAX, 1, 1), (2, usize::MAX, 2)]
         {
-            fails(resolve(&file, &element, &memory, offset, stride, count), "are not within 39 bytes");
+            fails(resolve(&file, &element, &memory, offset, stride, count), "do not fit into 39 bytes");
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let shared =
             |count: usize| resolve(&file, &element, &heap_id(10_000, REST, 1).repeat(count), 0, 16, count);
         assert_eq!(shared(100).unwrap().values.len(), 1_000_000);
-        fails(shared(2000), "have 20000000 bytes, the file has 10168");
+        fails(shared(2000), "have 20000000 bytes, more than 1024 times the 10168 bytes of the file");
         // If the heap does not confirm the lengths, no memory is allocated.
         let memory = heap_id(u32::MAX, REST, 1).repeat(1000);
         fails(resolve(&file, &element, &memory, 0, 16, 1000), "element 0");

@@ -29,11 +29,11 @@ const REFUSED: &[(&str, &str)] = &[
     // Not closed by its writer. h5py refuses it too.
     ("jhdf/test_byteshuffle_compressed_datasets_latest.hdf5", "open for writing"),
     // Links that lead nowhere on purpose.
-    ("jhdf/test_file.hdf5", "there is no file 'missing_file.hdf5'"),
+    ("jhdf/test_file.hdf5", "the file 'missing_file.hdf5', which does not exist"),
     ("jhdf/test_file.hdf5", "has no link 'missing_dataset'"),
-    ("jhdf/external_link.hdf5", "there is no file 'missing_file.hdf5'"),
+    ("jhdf/external_link.hdf5", "the file 'missing_file.hdf5', which does not exist"),
     ("jhdf/external_link.hdf5", "has no link 'missing_dataset'"),
-    ("jhdf/test_file2.hdf5", "there is no file 'missing_file.hdf5'"),
+    ("jhdf/test_file2.hdf5", "the file 'missing_file.hdf5', which does not exist"),
     ("jhdf/test_file2.hdf5", "has no link 'missing_dataset'"),
     // Filters.
     ("plugins/h5ex_d_jpeg.h5", "the filter jpeg"),

@@ -26,7 +26,10 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn take(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
-        let end = self.position().checked_add(len).ok_or_else(|| self.corrupt(format!("{len} bytes")))?;
+        let end = self
+            .position()
+            .checked_add(len)
+            .ok_or_else(|| self.corrupt(format!("a length of {len} bytes ends after byte 2⁶⁴")))?;
         let found = usize::try_from(end).ok().and_then(|end| Some((end, self.bytes.get(self.at..end)?)));
         let Some((end, bytes)) = found else { return Err(HeaderError::Need(end)) };
         self.at = end;

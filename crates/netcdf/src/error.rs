@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// The parser needs this many bytes from the start of the file. The file may have them.
-    #[error("it ends in the middle: {0} bytes are needed")]
+    #[error("the header ends early: expected at least {0} bytes")]
     Need(u64),
     /// The bytes cannot be right.
     #[error("byte {at} of the header: {why}")]

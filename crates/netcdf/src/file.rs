@@ -51,7 +51,9 @@ impl File {
                 return Err(not("it does not exist"));
             }
             if Version::of(&bytes).is_none() {
-                return Err(not("it does not begin with 'CDF' and the version 1, 2 or 5"));
+                return Err(not(
+                    "expected 'CDF' and version 1, 2 or 5 in its first 4 bytes, found other bytes",
+                ));
             }
             match Header::parse(&bytes) {
                 Ok(header) => break header,

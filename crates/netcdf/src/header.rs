@@ -103,14 +103,15 @@ impl Header {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, HeaderError> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.clone();
-        let version = Version::of(cursor.take(4)?)
-            .ok_or_else(|| magic.corrupt("it does not begin with 'CDF' and the version 1, 2 or 5"))?;
+        let version = Version::of(cursor.take(4)?).ok_or_else(|| {
+            magic.corrupt("expected 'CDF' and version 1, 2 or 5 in its first 4 bytes, found other bytes")
+        })?;
         cursor.wide = version == Version::Data64;
         let records = cursor.count()?;
         let streaming = if cursor.wide { u64::MAX } else { u32::MAX.into() };
         let dimensions = list(&mut cursor, DIMENSION, dimension, |dimension| &dimension.name)?;
         if dimensions.iter().filter(|dimension| dimension.unlimited).count() > 1 {
-            return Err(cursor.corrupt("more than one dimension has length 0, which means unlimited"));
+            return Err(cursor.corrupt("expected at most one unlimited dimension (length 0), found more"));
         }
         let attributes = list(&mut cursor, ATTRIBUTE, attribute, |attribute| &attribute.name)?;
         let variable = |cursor: &mut Cursor<'_>| declared(cursor, version, &dimensions);
@@ -131,7 +132,9 @@ fn list<T>(
     let found = cursor.u32()?;
     let count = cursor.count()?;
     if found != tag && (found, count) != (0, 0) {
-        return Err(start.corrupt(format!("a list of {count} and tag {found} where the tag is {tag}")));
+        return Err(
+            start.corrupt(format!("expected a list with tag {tag}, found tag {found} and {count} items"))
+        );
     }
     // Do not allocate for the claimed count. Each item takes bytes that must exist.
     let mut items = Vec::new();
@@ -140,7 +143,7 @@ fn list<T>(
     }
     let mut names = HashSet::new();
     match items.iter().map(name).find(|name| !names.insert(*name)) {
-        Some(twice) => Err(start.corrupt(format!("the name '{twice}' is given twice"))),
+        Some(twice) => Err(start.corrupt(format!("two items have the name '{twice}'"))),
         None => Ok(items),
     }
 }
@@ -156,7 +159,7 @@ fn attribute(cursor: &mut Cursor<'_>) -> Result<Attribute, HeaderError> {
     let external = external_type(cursor)?;
     let count = cursor.clone();
     let bytes = cursor.count()?.checked_mul(external.dtype().size() as u64);
-    let bytes = bytes.ok_or_else(|| count.corrupt("an attribute of more than 2⁶⁴ bytes"))?;
+    let bytes = bytes.ok_or_else(|| count.corrupt(format!("attribute '{name}' has more than 2⁶⁴ bytes")))?;
     Ok(Attribute { name, external, bytes: cursor.take_padded(bytes)?.to_vec() })
 }
 
@@ -173,13 +176,17 @@ fn declared(
         let found = usize::try_from(id).ok().and_then(|id| Some((id, dimensions.get(id)?)));
         match found {
             Some((_, dimension)) if dimension.unlimited && axis > 0 => {
-                let why = format!("variable '{name}' has the unlimited dimension as axis {axis}, not 0");
+                let why = format!(
+                    "variable '{name}': expected the unlimited dimension as axis 0, found it as axis {axis}"
+                );
                 return Err(at.corrupt(why));
             }
             Some((id, _)) => ids.push(id),
             None => {
-                let (count, why) = (dimensions.len(), "the dimensions of the file are");
-                return Err(at.corrupt(format!("variable '{name}' has dimension {id}; {why} {count}")));
+                let count = dimensions.len();
+                return Err(at.corrupt(format!(
+                    "variable '{name}' has dimension {id}, but the file has {count} dimensions"
+                )));
             }
         }
     }
@@ -193,7 +200,12 @@ fn declared(
 fn external_type(cursor: &mut Cursor<'_>) -> Result<External, HeaderError> {
     let at = cursor.clone();
     let number = cursor.u32()?;
-    External::of(number, cursor.wide).ok_or_else(|| at.corrupt(format!("there is no type {number}")))
+    External::of(number, cursor.wide).ok_or_else(|| {
+        at.corrupt(format!(
+            "expected an external type of 1 to {}, found {number}",
+            if cursor.wide { 11 } else { 6 }
+        ))
+    })
 }
 
 fn name(cursor: &mut Cursor<'_>) -> Result<String, HeaderError> {
@@ -266,14 +278,20 @@ mod tests {
         refused(b"CDF\x03", "version 1, 2 or 5");
         refused(b"\x89HDF", "version 1, 2 or 5");
         refused(&Classic::new(1).dimension("a", 0).dimension("b", 0).header(), "unlimited");
-        refused(&Classic::new(1).dimension("a", 1).dimension("a", 2).header(), "'a' is given twice");
-        refused(&Classic::new(1).attribute("a", 7, b"").header(), "no type 7");
-        refused(&Classic::new(1).variable("v", &[0], 1, &[], 0).header(), "has dimension 0");
+        refused(&Classic::new(1).dimension("a", 1).dimension("a", 2).header(), "two items have the name 'a'");
+        refused(
+            &Classic::new(1).attribute("a", 7, b"").header(),
+            "expected an external type of 1 to 6, found 7",
+        );
+        refused(
+            &Classic::new(1).variable("v", &[0], 1, &[], 0).header(),
+            "has dimension 0, but the file has 0 dimensions",
+        );
         let swapped = Classic::new(5).dimension("a", 2).dimension("b", 0).variable("v", &[0, 1], 1, &[], 0);
-        refused(&swapped.header(), "as axis 1, not 0");
+        refused(&swapped.header(), "as axis 0, found it as axis 1");
         let mut bytes = example(1);
         bytes[11] = 12;
-        refused(&bytes, "the tag is 10");
+        refused(&bytes, "expected a list with tag 10");
         // The header claims 2³² dimensions, but has two.
         let mut bytes = example(1);
         bytes[12] = 0xff;

@@ -93,7 +93,8 @@ impl Variable {
         start.filter(inside).ok_or_else(|| {
             let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
             self.variable_error(format!(
-                "{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes"
+                "its {len} bytes at byte {begin} + {record} × {step} (record {record}) end after the end \
+                 of the file, which has {size} bytes"
             ))
         })
     }
@@ -114,7 +115,7 @@ impl Variable {
         // An array without elements has no chunks, whatever their shape.
         let chunk: Dims = chunk.into_iter().map(|n| n.max(1)).collect();
         let grid = ChunkGrid::regular(chunk.clone())
-            .ok_or_else(|| self.variable_error("a chunk without elements"))?;
+            .ok_or_else(|| self.variable_error("its chunk shape has an axis of 0 elements"))?;
         let encoding = ChunkEncoding::new(&chunk, dtype, ByteOrder::Big, &[], Vec::new());
         let encoding = encoding.map_err(|why| self.variable_error(why))?;
         let fill = FillValue::new(self.fill_value().unwrap_or(&self.external_type().default_fill()));
@@ -230,7 +231,13 @@ mod tests {
         // Streaming: as many records as the file has.
         assert_eq!(variable(u32::MAX.into()).shape(), [3, 3]);
         let error = selected(&variable(4), &[]).unwrap_err();
-        assert!(error.contains("12 bytes at 120 + 0 × 0 are not in the file of 131 bytes"), "{error}");
+        assert!(
+            error.contains(
+                "its 12 bytes at byte 120 + 0 × 0 (record 0) end after the end of the file, which has 131 \
+                 bytes"
+            ),
+            "{error}"
+        );
     }
 
     #[test]
@@ -262,7 +269,7 @@ mod tests {
         let error = File::open(store(&huge.header()), "f.nc").unwrap_err().to_string();
         assert!(error.contains("variable 'v'") && error.contains("2⁶³"), "{error}");
         let error = File::open(store(b"CDF\x01\0\0"), "f.nc").unwrap_err().to_string();
-        assert!(error.contains("8 bytes are needed"), "{error}");
+        assert!(error.contains("expected at least 8 bytes"), "{error}");
         for other in [&b""[..], b"CD", b"CDF\x03", b"\x89HDF\r\n\x1a\n"] {
             assert!(matches!(File::open(store(other), "f.nc"), Err(NetcdfError::NotNetcdf { .. })));
             assert!(!File::is_netcdf3(&*store(other), "f.nc").unwrap());

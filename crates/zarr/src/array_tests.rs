@@ -163,7 +163,7 @@ fn refused_specs_change_nothing() {
         (
             r#"{"id": "blosc", "cname": "lz4", "clevel": 77, "shuffle": 1, "blocksize": 0}"#,
             r#"{"name": "blosc", "configuration": {"clevel": 77}}"#,
-            "clevel is 77 where 0 to 9 is expected",
+            "clevel must be 0 to 9, found 77",
         ),
         (
             r#"{"id": "blosc", "cname": "snappy", "clevel": 5, "shuffle": 1, "blocksize": 0}"#,

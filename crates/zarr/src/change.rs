@@ -240,7 +240,7 @@ impl Array {
         let shape = self.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
-            let why = format!("append: there is no axis {axis}; the array has {}", shape.len());
+            let why = format!("append: there is no axis {axis}; the array has {} axes", shape.len());
             return Err(ZarrError::Invalid { path: self.path().to_owned(), why });
         };
         let first = *extent;
@@ -271,7 +271,11 @@ impl Array {
         let invalid = |why: String| ZarrError::Invalid { path: self.path().to_owned(), why };
         let old = self.layout().shape();
         if shape.len() != old.len() {
-            return Err(invalid(format!("the new shape has {} axes, the array {}", shape.len(), old.len())));
+            return Err(invalid(format!(
+                "shape: expected {} axes, as the array has, found {}",
+                old.len(),
+                shape.len()
+            )));
         }
         if let Some(n) = shape.iter().find(|n| **n > i64::MAX as u64) {
             return Err(invalid(format!(
@@ -471,7 +475,10 @@ impl Array {
 
     /// The fill value as one element of variable length, with a shape of ones.
     fn ragged_fill(&self, fill: &[u8], ones: &[u64]) -> Result<Ragged> {
-        let invalid = || ZarrError::Invalid { path: self.path().to_owned(), why: "resize: no memory".into() };
+        let invalid = || ZarrError::Invalid {
+            path: self.path().to_owned(),
+            why: "resize: no memory for the fill value".into(),
+        };
         let mut value = Ragged::of(ones, std::iter::once(fill)).ok_or_else(invalid)?;
         if let Some(hyperslab_codec::VlenKind::Array(item)) = self.vlen()
             && let Some(end) = value.offsets.last_mut()

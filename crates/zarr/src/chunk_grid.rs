@@ -212,7 +212,8 @@ impl GridMetadata {
             if let AxisChunks::Runs(runs) = chunks {
                 if runs.iter().any(|(size, count)| *size == 0 || *count == 0) || runs.is_empty() {
                     return invalid!(
-                        "chunk_grid: chunk_shapes: axis {axis}: chunks have at least one element"
+                        "chunk_grid: chunk_shapes: axis {axis}: expected at least one chunk, and chunks of \
+                         at least one element"
                     );
                 }
                 match chunks.covered_len() {
@@ -282,8 +283,8 @@ impl GridMetadata {
         match Self::undivided_shard(axes, inner) {
             None => Ok(()),
             Some((axis, length, inner)) => invalid!(
-                "chunk_grid: chunk_shapes: axis {axis}: shards are whole inner chunks of {inner} elements, found \
-                 a shard of {length}"
+                "chunk_grid: chunk_shapes: axis {axis}: shards must be whole inner chunks of {inner} \
+                 elements, found a shard of {length}"
             ),
         }
     }
@@ -329,7 +330,7 @@ impl GridMetadata {
         }
         let axes: Vec<_> = axes.iter().zip(shape).map(|(axis, extent)| axis.runs(*extent)).collect();
         let grid = ChunkGrid::rectilinear(&axes);
-        grid.map(Some).ok_or("chunk_grid: the chunks of an axis end behind element 2⁶³ - 1".into())
+        grid.map(Some).ok_or("chunk_grid: the chunks of an axis end after element 2⁶³ - 1".into())
     }
 }
 

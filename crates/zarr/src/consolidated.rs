@@ -236,7 +236,10 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
                 attributes.insert(path.to_owned(), document);
             }
             _ => {
-                return invalid!("consolidated metadata: found {}", Json::from(name.as_str()).brief());
+                return invalid!(
+                    "consolidated metadata: expected the path of a .zarray, .zgroup or .zattrs, found {}",
+                    Json::from(name.as_str()).brief()
+                );
             }
         }
     }

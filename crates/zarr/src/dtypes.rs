@@ -69,7 +69,7 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
                     extension.allow_only(&[])?;
                     (Kind::Raw, bits / 8)
                 }
-                _ => return invalid!("data_type: raw bits come in multiples of 8, found \"{name}\""),
+                _ => return invalid!("data_type: expected raw bits in a multiple of 8, found \"{name}\""),
             },
             None => {
                 let (plain, small) =
@@ -91,12 +91,12 @@ fn time_unit(extension: &Extension<'_>) -> Result<TimeUnit, Problem> {
         // Two Unicode letters for "micro" are in use.
         Json::String(unit) if unit == "μs" || unit == "µs" => "us",
         Json::String(unit) => unit,
-        other => return invalid!("data_type: unit is text, found {}", other.brief()),
+        other => return invalid!("data_type: unit: expected text, found {}", other.brief()),
     };
     let scale = extension.require("scale_factor")?;
     scale.as_integer().and_then(|scale| TimeUnit::new(unit, scale)).ok_or_else(|| {
         Problem::Invalid(format!(
-            "data_type: unit is one of {} with a scale_factor from 1 to 2147483647, found {} and {}",
+            "data_type: expected one of the units {} and a scale_factor from 1 to 2147483647, found {} and {}",
             TimeUnit::NAMES.join(", "),
             Json::from(unit).brief(),
             scale.brief()
@@ -109,7 +109,7 @@ fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
     let length = extension.require("length_bytes")?;
     match length.as_integer::<usize>() {
         Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => invalid!("data_type: length_bytes is a positive integer, found {}", length.brief()),
+        _ => invalid!("data_type: length_bytes: expected a positive integer, found {}", length.brief()),
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
         other => return unexpected_value("dtype", "NumPy's type string", other),
     };
     if SMALL.iter().any(|small| small.name == name) {
-        return unsupported!("data type \"{name}\" is not one of Zarr v2");
+        return unsupported!("data type \"{name}\" does not exist in Zarr v2; use Zarr v3");
     }
     let mut chars = name.chars();
     let (order, code) = (chars.next(), chars.next());
@@ -166,7 +166,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
 /// Refuses elements without bytes, and absurdly large ones.
 pub(crate) fn check_size(field: &str, dtype: DataType) -> Result<DataType, Problem> {
     match dtype.size() {
-        0 => invalid!("{field}: \"{dtype}\" has no bytes"),
+        0 => invalid!("{field}: expected elements of at least 1 byte, found \"{dtype}\""),
         1..=MAX_ELEMENT => Ok(dtype),
         size => unsupported!("{field}: elements of {size} bytes are not supported (at most {MAX_ELEMENT})"),
     }
@@ -210,9 +210,9 @@ mod tests {
             r#"
             "float128" | data type "float128" is not supported
             {"name": "struct", "configuration": {"fields": []}} | data type "struct" is not supported
-            "r7" | multiples of 8
-            "r0" | multiples of 8
-            "r99999999999999999999999" | multiples of 8
+            "r7" | raw bits in a multiple of 8
+            "r0" | raw bits in a multiple of 8
+            "r99999999999999999999999" | raw bits in a multiple of 8
             "r34359738368" | not an element type
             "r134217736" | elements of 16777217 bytes are not supported
             {"name": "int8", "configuration": {"x": 1}} | "x"
@@ -220,7 +220,7 @@ mod tests {
             {"name": "fixed_length_utf32", "configuration": {"length_bytes": -4}} | positive integer, found -4
             {"name": "raw_bytes", "configuration": {"length_bytes": 0}} | positive integer, found 0
             "raw_bytes" | length_bytes
-            {"name": "numpy.datetime64", "configuration": {"unit": "week", "scale_factor": 1}} | unit is one of
+            {"name": "numpy.datetime64", "configuration": {"unit": "week", "scale_factor": 1}} | expected one of the units
             {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 0}} | found "s" and 0
             {"name": "numpy.datetime64", "configuration": {"unit": 3, "scale_factor": 0}} | found 3
             3 | data_type
@@ -245,7 +245,7 @@ mod tests {
             "f4" | byte order
             "|f4" | byte order
             "=f4" | byte order
-            "|S0" | no bytes
+            "|S0" | elements of at least 1 byte
             "|V2147483647" | elements of 2147483647 bytes are not supported
             "" | dtype
             "<M8[parsec]" | dtype

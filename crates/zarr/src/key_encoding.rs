@@ -88,7 +88,7 @@ impl KeyEncoding {
     /// encodings around this one.
     pub(crate) fn parse(json: &Json, depth: usize) -> Result<Self, Problem> {
         if depth > DEPTH {
-            return invalid!("{FIELD}: more than {DEPTH} encodings within each other");
+            return invalid!("{FIELD}: expected at most {DEPTH} nested encodings, found more");
         }
         // Early v3 writers put the separator beside the name.
         let mut moved = json.clone();
@@ -268,7 +268,7 @@ mod tests {
             (r#"{"name": "fanout", "configuration": {"max_children": 3}}"#, "greater than 3"),
             (r#"{"name": "fanout", "configuration": {"max_children": "9"}}"#, "greater than 3"),
             (r#"{"name": "template", "configuration": {}}"#, "lacks template"),
-            (&deep, "within each other"),
+            (&deep, "nested encodings, found more"),
         ] {
             let why = KeyEncoding::from_json(&json(text)).unwrap_err();
             assert!(why.contains(part), "{text}: {why}");

@@ -75,7 +75,7 @@ impl KeyPattern {
         };
         if self.parts.iter().map(text).fold(0usize, usize::saturating_add) > LONGEST {
             return invalid!(
-                "chunk_key_encoding: expected at most {LONGEST} bytes of text around the indices"
+                "chunk_key_encoding: expected at most {LONGEST} bytes of text around the indices, found more"
             );
         }
         let mut apart = true;
@@ -265,7 +265,10 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
     let refuse =
         |why: String| Err(Problem::Invalid(format!("chunk_key_encoding: template {template:?}: {why}")));
     if template.len() > LONGEST {
-        return invalid!("chunk_key_encoding: template: expected at most {LONGEST} bytes");
+        return invalid!(
+            "chunk_key_encoding: template: expected at most {LONGEST} bytes, found {}",
+            template.len()
+        );
     }
     let (mut parts, mut taken, mut rest_at) = (Vec::new(), vec![false; rank], None);
     let mut rest = template;
@@ -278,7 +281,7 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
             continue;
         }
         let Some((inside, after)) = brace.strip_prefix('{').and_then(|inside| inside.split_once('}')) else {
-            return refuse("a brace has no partner; a brace as text is doubled".into());
+            return refuse("a brace has no partner; to use a brace as text, double it".into());
         };
         rest = after;
         let (name, width) = match inside.split_once(':') {
@@ -293,7 +296,7 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
         };
         if name == "*" {
             if rest_at.replace((parts.len(), width)).is_some() {
-                return refuse("'*' is there more than once".into());
+                return refuse("'*' occurs more than once".into());
             }
             continue;
         }
@@ -304,7 +307,7 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
         };
         match axis.and_then(|axis| Some((axis, taken.get_mut(axis)?))) {
             None => return refuse(format!("{{{inside}}}: the array has {rank} axes")),
-            Some((_, true)) => return refuse(format!("{{{inside}}}: this axis is there more than once")),
+            Some((_, true)) => return refuse(format!("{{{inside}}}: this axis occurs more than once")),
             Some((axis, seen)) => {
                 *seen = true;
                 parts.push(KeyPart::Index { axis, width });

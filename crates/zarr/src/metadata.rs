@@ -130,8 +130,8 @@ impl Metadata {
         match GridMetadata::undivided_shard(&axes, self.shown_chunk()) {
             None => Ok(()),
             Some((axis, length, inner)) => Err(format!(
-                "shape {shape:?}: along axis {axis} one more shard of {length} elements would follow; shards are \
-                 whole inner chunks of {inner}"
+                "shape {shape:?}: axis {axis} would need one more shard of {length} elements, but shards \
+                 must be whole inner chunks of {inner} elements"
             )),
         }
     }
@@ -152,7 +152,10 @@ impl Metadata {
             let refuse = |why: String| format!("chunk_grid: chunks of shape {:?}: {why}", shape.as_slice());
             let encoding = encodings.make(&shape).map_err(refuse)?;
             if encoding.order() != usual.order() || encoding.element_size() != usual.element_size() {
-                return Err(refuse("their codecs store another order of axes".into()));
+                return Err(refuse(
+                    "expected codecs that store the same order of axes for all chunks, found another order"
+                        .into(),
+                ));
             }
         }
         Ok(())
@@ -406,7 +409,7 @@ mod tests {
         let odd = RECTILINEAR_SHARDS.replace("\"chunk_shape\": [2, 1]", "\"chunk_shape\": [2, 2]");
         let why = v3::parse(&json(&odd).into()).unwrap_err().text();
         assert!(
-            why.contains("axis 0: shards are whole inner chunks of 2 elements, found a shard of 1"),
+            why.contains("axis 0: shards must be whole inner chunks of 2 elements, found a shard of 1"),
             "{why}"
         );
         for metadata in [v2, v3] {

@@ -154,7 +154,7 @@ mod tests {
             r#"
             "zarrs.optional" | lacks name
             {"name": "optional"} | lacks name
-            {"name": "optional", "configuration": {"name": 3}} | name is text
+            {"name": "optional", "configuration": {"name": 3}} | name: expected text
             {"name": "optional", "configuration": {"name": "int8", "x": 3}} | unknown member "x"
             {"name": "optional", "configuration": {"name": "int99"}} | data type "int99" is not supported
             {"name": "optional", "configuration": {"name": "optional", "configuration": {"name": "int8"}}} | elements that may be missing ("optional") that may be missing
@@ -223,7 +223,7 @@ mod tests {
         assert!(created(spec.clone()).unwrap().chunk_codecs()[0].to_text(None).contains("zarrs.optional"));
 
         spec.serializer = Choice::Set(json(r#"{"name": "bytes", "configuration": {"endian": "little"}}"#));
-        assert!(created(spec.clone()).unwrap_err().contains(r#"it may stand in "data_codecs""#));
+        assert!(created(spec.clone()).unwrap_err().contains(r#"put it in "data_codecs""#));
         spec.serializer = Choice::Auto;
         spec.fill = Some(vec![1, 2, 3, 4]);
         assert!(created(spec.clone()).unwrap_err().contains("fill_value"));

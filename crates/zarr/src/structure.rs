@@ -88,10 +88,10 @@ impl Structure {
         let (mut made, mut names, mut size) = (Vec::new(), HashSet::new(), 0usize);
         for (name, shape, kind) in fields {
             if !names.insert(name.clone()) {
-                return Err(format!("field {} is there twice", Json::from(name.as_str()).brief()));
+                return Err(format!("two fields have the name {}", Json::from(name.as_str()).brief()));
             }
             if shape.len() > MAX_AXES {
-                return Err(format!("a field has at most {MAX_AXES} axes, found {}", shape.len()));
+                return Err(format!("expected at most {MAX_AXES} axes in a field, found {}", shape.len()));
             }
             let bytes = shape.iter().try_fold(kind.size(), |size, len| size.checked_mul(*len));
             let end = bytes.and_then(|bytes| size.checked_add(bytes)).filter(|end| *end <= MAX_ELEMENT);
@@ -102,7 +102,7 @@ impl Structure {
             size = end;
         }
         if size == 0 {
-            return Err("a structure has at least one field of at least one byte".into());
+            return Err("expected at least one field of at least one byte, found none".into());
         }
         Ok(Structure { fields: made, size })
     }
@@ -245,7 +245,7 @@ impl Structure {
                 );
             }
             if field.name.is_empty() {
-                return invalid!("data_type: a field of Zarr v3 has a name");
+                return invalid!("data_type: a field without a name cannot be stored in Zarr v3");
             }
             let kind = match &field.kind {
                 FieldKind::Plain(dtype) => dtypes::to_v3(*dtype),
@@ -296,7 +296,7 @@ impl Structure {
             bytes.extend(found);
         }
         if let Some(name) = given.into_keys().min() {
-            return invalid!("fill_value: there is no field {}", Json::from(name).brief());
+            return invalid!("fill_value: the data type has no field {}", Json::from(name).brief());
         }
         Ok(bytes)
     }

@@ -39,7 +39,7 @@ fn refusals() {
     for [text, want] in cases(
         r#"
         [] | at least one field
-        [["a", "<i4"], ["a", "<f4"]] | field "a" is there twice
+        [["a", "<i4"], ["a", "<f4"]] | two fields have the name "a"
         [["a", "<i4", [0]]] | at least one byte
         [["a", "|u1", [4294967296, 4294967296]]] | more than 16777216 bytes
         [["a", "|V16777216"], ["b", "|u1"]] | more than 16777216 bytes
@@ -48,7 +48,7 @@ fn refusals() {
         [["a", "<i4", [-1]]] | list of integers
         [["a", "|O"]] | object data type
         [["a", "i4"]] | byte order
-        [["a", "bfloat16"]] | not one of Zarr v2
+        [["a", "bfloat16"]] | does not exist in Zarr v2
         [["a", []]] | at least one field
         [[["title", "a"], "<i4"]] | titles are not supported
         [["a"]] | [name, type]
@@ -69,7 +69,7 @@ fn refusals() {
         [{"name": "a", "data_type": "int8", "shape": [2]}] | "name" and "data_type"
         [["a", "int8", [2]]] | "name" and "data_type"
         [{"name": "a", "data_type": "string"}] | "string" is not supported
-        [{"name": "a", "data_type": "int8"}, {"name": "a", "data_type": "int8"}] | there twice
+        [{"name": "a", "data_type": "int8"}, {"name": "a", "data_type": "int8"}] | two fields have the name "a"
     "#,
     ) {
         let why = v3(fields).unwrap_err();

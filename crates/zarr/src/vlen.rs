@@ -269,7 +269,9 @@ pub(crate) fn write_fill(kind: VlenKind, bytes: &[u8]) -> Result<Json, Problem> 
         VlenKind::Bytes => Ok(Json::String(base64::encode(bytes))),
         // Written by zarr-python 2.
         VlenKind::Array(_) if bytes.is_empty() => Ok(0u32.into()),
-        VlenKind::Array(_) => invalid!("fill_value: of arrays only the empty one can be stored"),
+        VlenKind::Array(_) => {
+            invalid!("fill_value: expected an empty array, the only one that can be stored in metadata")
+        }
         VlenKind::Json => {
             let json = Json::parse(bytes);
             json.map_err(|error| Problem::Invalid(format!("fill_value: expected JSON: {error}")))
@@ -277,7 +279,8 @@ pub(crate) fn write_fill(kind: VlenKind, bytes: &[u8]) -> Result<Json, Problem> 
         VlenKind::MessagePack => match message_pack::to_json(bytes) {
             Some(json) => Ok(json),
             None => invalid!(
-                "fill_value: of MessagePack only null, a Boolean, a number or text can be stored in metadata"
+                "fill_value: expected null, a Boolean, a number or text: metadata can store only these of \
+                 MessagePack's values"
             ),
         },
     }

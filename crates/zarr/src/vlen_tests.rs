@@ -112,7 +112,9 @@ fn fill_values() {
         }
     }
     assert!(write_fill(json_kind, b"{").unwrap_err().text().contains("expected JSON"));
-    assert!(write_fill(pack, b"\x90").unwrap_err().text().contains("only null"));
+    assert!(
+        write_fill(pack, b"\x90").unwrap_err().text().contains("expected null, a Boolean, a number or text")
+    );
     let written = |kind, bytes: &[u8]| write_fill(kind, bytes).map(|json| json.to_text(None));
     assert_eq!(written(text, "é".as_bytes()).unwrap(), r#""\u00e9""#);
     assert_eq!(written(bytes, b"ab").unwrap(), r#""YWI=""#);
@@ -223,7 +225,7 @@ fn what_does_not_fit_is_refused() {
         TRANSPOSED | "vlen-utf8", "configuration": {} | "bytes" | expected "vlen-utf8" for elements of type string, found "bytes"
         TRANSPOSED | "string" | {"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}} | expected "bytes" for elements of type |S5, found "vlen-utf8"
         TRANSPOSED | , {"name": "vlen-utf8", "configuration": {}} |  | ("vlen-utf8", "sharding_indexed"), found none
-        TRANSPOSED | {"name": "vlen-utf8", "configuration": {}} | "vlen-utf8", "vlen-utf8" | besides another
+        TRANSPOSED | {"name": "vlen-utf8", "configuration": {}} | "vlen-utf8", "vlen-utf8" | expected one codec from array to bytes, found "vlen-utf8" and "vlen-utf8"
         TRANSPOSED | "vlen-utf8", "configuration": {} | "vlen-utf8", "configuration": {"x": 1} | unknown member "x"
         TRANSPOSED | "fill_value": "" | "fill_value": 0 | fill_value: expected text, found 0
         SHARDED | vlen-utf8 | vlen-bytes | "sharding_indexed": codecs: expected "vlen-utf8"

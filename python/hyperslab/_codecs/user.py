@@ -113,7 +113,7 @@ def register_codec(
         raise ArgumentTypeError(f"expected the class of a codec, found {codec!r}")
     of_zarr = _kind(codec) is not None
     if not of_zarr and not (callable(getattr(codec, "encode", None)) and hasattr(codec, "decode")):
-        raise ArgumentTypeError(f"a codec has the methods encode and decode, {codec!r} has not")
+        raise ArgumentTypeError(f"expected a codec with the methods encode and decode, found {codec!r}")
     if name is None:
         name = getattr(codec, "codec_id", None)
     if not isinstance(name, str) or not name:
@@ -231,7 +231,7 @@ def _check_document(document: dict[str, Any], codec: Any) -> dict[str, Any]:
     try:
         json.dumps(found)
     except (TypeError, ValueError) as error:
-        raise ArgumentTypeError(f"the settings of {codec!r} are no JSON: {error}") from error
+        raise ArgumentTypeError(f"the settings of {codec!r} cannot be stored as JSON: {error}") from error
     return found
 
 
@@ -261,7 +261,7 @@ def metadata_of(codec: Any, zarr_format: int) -> dict[str, Any]:
     kind = type(codec)
     if _kind(kind) is not None:
         if zarr_format == 2:
-            raise InvalidArgumentError(f"Zarr v2 has no codec {codec!r}: its class is one for Zarr v3")
+            raise InvalidArgumentError(f"Zarr v2 cannot use codec {codec!r}: its class is for Zarr v3")
         return _v3_metadata(codec)
     key = getattr(codec, "codec_id", None)
     if key is None:
@@ -349,7 +349,7 @@ def find(
     _used[name, v2] = found
     parsed = None if settings is None else json.loads(settings)
     if parsed is not None and not isinstance(parsed, dict):
-        raise TypeError(f"expected an object, found {settings}")
+        raise TypeError(f"settings: expected a JSON object, found {settings}")
     chunk = None if dtype is None else _Chunk(dtype, shape, "F" if fortran else "C", fill)
     if _kind(found) is not None:
         return OfZarr(name, _make_object(found, name, parsed, True), chunk)

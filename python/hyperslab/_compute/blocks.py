@@ -125,8 +125,8 @@ def plan_blocks(
 
     if needed(least) > max_memory:
         raise InvalidArgumentError(
-            f"max_memory: {max_memory} bytes are less than the {needed(least)} that one block needs: one "
-            f"object of the target, of shape {tuple(inside(least))}, with what is read for it"
+            f"max_memory: expected at least {needed(least)} bytes for one block (an object of the target, "
+            f"of shape {tuple(inside(least))}, and the elements read for it), found {max_memory} bytes"
         )
     most = workers or (config.threads or os.cpu_count() or 1) + 1
     lengths, workers = _aligned_lengths(least, spans, inputs, lambda n: max_memory // n, needed, most)

@@ -32,7 +32,7 @@ _MODE_BYTES = 4 << 20
 def check_method(method: Method, dtype: np.dtype[Any]) -> None:
     """Refuse element types that a method does not take."""
     if method != "nearest" and dtype.kind not in _KINDS[method]:
-        raise DataTypeError(f"method {method!r} does not take elements of type {dtype}; 'nearest' does")
+        raise DataTypeError(f"method {method!r} does not support elements of type {dtype}: use 'nearest'")
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,9 @@ def map_chunks(
 
     if isinstance(target, Array):
         if create:
-            raise ArgumentTypeError(f"{', '.join(create)}: arguments of a new array, but the target is there")
+            raise ArgumentTypeError(
+                f"{', '.join(create)}: expected no arguments for a new array, since the target exists"
+            )
         target._check_writable()
         fill(target)
         return target
@@ -284,8 +286,8 @@ class _Mapping:
         dtype = self.target.dtype
         if result.dtype != dtype and not np.can_cast(result.dtype, dtype, self.casting):
             raise ArrayShapeError(
-                f"the function returned {result.dtype}, which is not cast to the target's {dtype}: "
-                f'pass dtype for a new array, or casting="unsafe"'
+                f"the function returned {result.dtype}, which casting={self.casting!r} does not cast to the "
+                f"target's {dtype}: pass dtype for a new array, or casting='unsafe'"
             )
         self.target.write(region, result)
         return int(dtype.itemsize * math.prod(axis.stop - axis.start for axis in region))
@@ -407,12 +409,12 @@ def _arguments_like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, 
     """Return the arguments of a new array. Missing arguments are taken from the sources."""
     arguments = dict(given)
     if "data" in arguments:
-        raise ArgumentTypeError("data: the function makes it")
+        raise ArgumentTypeError("data: expected no data, since the function makes it")
     try:
         broadcast = np.broadcast_shapes(*(tuple(source.shape) for source in sources))
     except ValueError:
         shapes = ", ".join(str(tuple(source.shape)) for source in sources)
-        raise ArrayShapeError(f"sources of shapes {shapes} do not broadcast") from None
+        raise ArrayShapeError(f"sources of shapes {shapes} cannot be broadcast together") from None
     shape = normalize_shape(arguments.setdefault("shape", broadcast))
     if arguments.get("dtype") is None:
         arguments["dtype"] = functools.reduce(np.promote_types, (source.dtype for source in sources))
@@ -457,7 +459,7 @@ def _per_axis(what: str, given: Any, rank: int, usual: Any) -> tuple[Any, ...]:
         found = [usual] * rank
         for axis, value in given.items():
             if not isinstance(axis, int) or not -rank <= axis < rank:
-                raise InvalidArgumentError(f"{what}: there is no axis {axis!r} of {rank}")
+                raise InvalidArgumentError(f"{what}: there is no axis {axis!r}, the array has {rank} axes")
             found[axis] = value
         return tuple(found)
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -485,7 +487,7 @@ def _check_source(target: Array, number: int, source: Any, *, has_halo: bool, ag
         fits = False
     if not fits:
         raise ArrayShapeError(
-            f"sources[{number}] of shape {shape} does not broadcast to the target's {target.shape}"
+            f"sources[{number}] of shape {shape} cannot be broadcast to the target's shape {target.shape}"
         )
     array = source.array if isinstance(source, View) else source
     if not isinstance(array, Array) or array.store != target.store or array.path != target.path:

@@ -177,13 +177,13 @@ def pyramid(
     keys = array.metadata.chunk_key_encoding if own and isinstance(array, Array) else None
     if nested and keys is not None and getattr(keys, "separator", None) != "/":
         raise InvalidArgumentError(
-            f"array '{array.name}' has chunks with keys like 0.0, which OME-Zarr 0.4 does not take: "
+            f"array '{array.name}' has chunks with keys like 0.0, which OME-Zarr 0.4 does not allow: "
             'create it with chunk_key_encoding=("v2", "/"), or pass metadata="geozarr"'
         )
     paths = [array.basename if own else "0", *map(str, range(1, len(shapes)))]
     for path in paths[own:]:
         if path in group and _UNFINISHED not in group[path].attrs:
-            raise DestinationError(f"'{path}' is in {group.store.url}/{group.path} already")
+            raise DestinationError(f"'{path}' exists already in {group.store.url}/{group.path}")
     names: list[str] | None = [axis["name"] for axis in described]
     if group.zarr_format == 2 and array.dimension_names is None:
         # With names, xarray would treat the fill value as missing.
@@ -394,13 +394,15 @@ def _axes(array: Any, given: Any, *, strict: bool) -> list[dict[str, str]]:
         axis.setdefault("type", _TYPES.get(axis["name"].lower(), "space"))
         found.append(axis)
     if len({axis["name"] for axis in found}) < len(found):
-        raise InvalidArgumentError(f"axes: names have to differ, found {[axis['name'] for axis in found]}")
+        raise InvalidArgumentError(
+            f"axes: expected different names, found {[axis['name'] for axis in found]}"
+        )
     kinds = [axis["type"] for axis in found]
     spaces = kinds.count("space")
     ordered = sorted(kinds, key=lambda kind: (kind == "space") + (kind != "time"))
     if strict and (not 2 <= len(found) <= 5 or not 2 <= spaces <= 3 or kinds != ordered):
         raise InvalidArgumentError(
-            "axes: OME-Zarr takes two to five: of time, then of channels, then two or three of space; found "
+            "axes: OME-Zarr needs two to five axes: time, then channels, then two or three of space; found "
             f'{kinds}. Pass axes, or metadata="geozarr".'
         )
     return found

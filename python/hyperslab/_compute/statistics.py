@@ -259,7 +259,7 @@ def _edges(bins: Any, between: Any) -> list[float] | int | None:
     """Return the edges of bins, or the number of bins if the elements determine the edges."""
     if bins is None:
         if between is not None:
-            raise InvalidArgumentError("range: there are no bins")
+            raise InvalidArgumentError("range: expected bins for the range, found bins=None")
         return None
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool):
         if bins < 1:
@@ -271,7 +271,7 @@ def _edges(bins: Any, between: Any) -> list[float] | int | None:
             raise InvalidArgumentError(f"range: expected two finite numbers that ascend, found {between!r}")
         return [float(edge) for edge in np.linspace(low, high, int(bins) + 1)]
     if between is not None:
-        raise InvalidArgumentError("range: the bins have edges of their own")
+        raise InvalidArgumentError("range: expected no range, since bins gives the edges")
     edges = np.asarray(bins)
     if edges.ndim != 1 or edges.dtype.kind not in "biufmM":
         raise InvalidArgumentError(f"bins: expected a number of bins, or their edges, found {bins!r}")
@@ -285,7 +285,7 @@ def _ends(found: dict[str, Any], dtype: np.dtype[Any]) -> tuple[float, float]:
     low, high = (found["min"], found["max"]) if dtype.kind == "f" else (found["min_int"], found["max_int"])
     if not np.isfinite([float(low), float(high)]).all():
         raise InvalidArgumentError(
-            f"range: elements reach from {low} to {high}: say where bins begin and end"
+            f"range: expected finite elements, found elements from {low} to {high}: pass range or the edges"
         )
     return (float(low), float(high)) if float(low) < float(high) else (low - 0.5, high + 0.5)
 

@@ -66,8 +66,8 @@ def to_array(values: Any, dtype: npt.DTypeLike | None, name: str) -> npt.NDArray
     """Return values for NumPy functions. Fails if any is missing: NumPy would lose that."""
     if np.ma.is_masked(values):
         raise ArgumentTypeError(
-            f"array '{name}': elements are missing, which an array of NumPy has no word for: array[...] is a "
-            "masked array; array[...].filled(…) puts values in their place"
+            f"array '{name}': elements are missing, which a plain NumPy array cannot express: use "
+            "array[...], a masked array, or array[...].filled(…)"
         )
     return np.asarray(values.data, dtype)
 

@@ -90,7 +90,7 @@ class Ragged:
         count = ends.size - 1
         if ends.ndim != 1 or count < 0:
             raise InvalidArgumentError(
-                "offsets: expected one axis, and one number more than there are elements"
+                f"offsets: expected one axis, and one number more than elements, found shape {ends.shape}"
             )
         if ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] > len(held):
             raise InvalidArgumentError(
@@ -98,12 +98,15 @@ class Ragged:
                 "the length of values"
             )
         if kind != "items" and (isinstance(held, Ragged) or held.dtype != np.uint8 or held.ndim != 1):
-            raise InvalidArgumentError("values: expected uint8 of one axis: the bytes of all elements")
+            raise InvalidArgumentError(
+                "values: expected a uint8 array of one axis with the bytes of all elements, "
+                "found another array"
+            )
         if valid is not None and valid.shape != (count,):
             raise InvalidArgumentError(f"validity: expected {count} Booleans, found shape {valid.shape}")
         axes = (count,) if shape is None else tuple(int(n) for n in shape)
         if math.prod(axes) != count:
-            raise InvalidArgumentError(f"shape: {axes} does not have {count} elements")
+            raise InvalidArgumentError(f"shape: expected a shape of {count} elements, found {axes}")
         made = cls._made(kind, axes, ends, held, valid)
         if kind == "text":
             _native.ragged_check_text(made)
@@ -311,11 +314,11 @@ class Ragged:
         if wanted.kind == "O":
             return self._objects(wanted)
         if self._kind == "items":
-            raise TypeError(f"arrays of variable length cannot be of type {wanted}: object can hold them")
+            raise TypeError(f"arrays of variable length cannot become type {wanted}: use dtype=object")
         if wanted.kind == "T":
             return _native.ragged_strings(self, wanted)
         if wanted.kind not in "SU":
-            raise TypeError(f"{self._kind} of variable length cannot be of type {wanted}")
+            raise TypeError(f"{self._kind} of variable length cannot become type {wanted}")
         wide = wanted.kind == "U"
         unit = 4 if wide else 1
         return _native.ragged_fixed(self, wide, wanted.itemsize // unit or None)
@@ -349,7 +352,7 @@ class Ragged:
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Ragged:
         """Decode bytes to text, as in `bytes.decode`. Without a copy if they are UTF-8."""
         if self._kind == "items":
-            raise TypeError("only bytes can be decoded")
+            raise TypeError("decode: expected bytes, found arrays of variable length")
         if encoding.lower().replace("-", "") == "utf8" and errors == "strict":
             _native.ragged_check_text(self)
             return self._made("text", self.shape, self.offsets, self.values, self.validity)
@@ -359,7 +362,7 @@ class Ragged:
     def encode(self) -> Ragged:
         """Return text as UTF-8 bytes, without a copy."""
         if self._kind == "items":
-            raise TypeError("only text can be encoded")
+            raise TypeError("encode: expected text, found arrays of variable length")
         return self._made("bytes", self.shape, self.offsets, self.values, self.validity)
 
     def _with_items(self, item: np.dtype[Any]) -> Ragged:

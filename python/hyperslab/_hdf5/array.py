@@ -445,13 +445,18 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         if self._of_objects is None:
             return super().read(selection, out, threads, verify, masked=masked)
         if masked:
-            raise ArgumentTypeError(f"array '{self.name}': values that are Python objects are not masked")
+            raise ArgumentTypeError(
+                f"array '{self.name}': masked=True is not supported for values that are Python objects"
+            )
         raw = self._raw(selection, None, threads, verify)
         made: npt.NDArray[Any] = values(self._of_objects, raw)
         if out is None:
             return made
         if not isinstance(out, np.ndarray) or out.shape != made.shape:
-            raise UnsupportedError("out is a NumPy array of the selection's shape, where values are objects")
+            raise UnsupportedError(
+                f"out: expected a NumPy array of shape {made.shape}, found {type(out).__name__} "
+                f"of shape {getattr(out, 'shape', None)}"
+            )
         out[...] = made
         return out
 
@@ -630,7 +635,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     def with_config(self, config: Mapping[str, Any]) -> Array:
         """Return the same array with its own settings; see `Array.with_config`."""
         if parse_config(config) != ArrayConfig():
-            raise UnsupportedError("config: an array of an HDF5 or NetCDF file has no setting but 'cache'")
+            raise UnsupportedError("config: an array of an HDF5 or NetCDF file has only the setting 'cache'")
         return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
 
     def __reduce__(self) -> tuple[Any, ...]:

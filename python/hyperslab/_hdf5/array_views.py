@@ -100,7 +100,7 @@ class Fields(View):
         element = self._array._of_objects
         found = {} if element is None else {name: (at, field) for name, at, field in element.fields()}
         if element is None or not isinstance(self._names, str) or self._names not in found:
-            raise TypeError("read_ragged reads one member, of variable length")
+            raise TypeError(f"read_ragged: expected one member of variable length, found {self._names!r}")
         at, field = found[self._names]
         return ragged(field, self._array._raw(selection), at, element.size)
 

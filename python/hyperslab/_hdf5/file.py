@@ -137,7 +137,9 @@ class File(FileGroup):
             if driver not in (None, "fileobj"):
                 raise InvalidArgumentError("Driver must be 'fileobj' for file-like object if specified.")
             if given.pop("fileobj", name) is not name:
-                raise InvalidArgumentError("fileobj: it is not the file object that is the name")
+                raise InvalidArgumentError(
+                    "fileobj: expected the file object that is passed as name, found another one"
+                )
             driver = "fileobj"
         if given or driver is not None:
             _check_keywords(driver, given)
@@ -149,7 +151,8 @@ class File(FileGroup):
         format_ = store._native.file_format
         if format_ != "HDF5":
             raise UnknownFormatError(
-                f"{store.url} is no HDF5 file (file signature not found) but {format_}: use hyperslab.open"
+                f"{store.url} is not an HDF5 file (file signature not found), but {format_}: "
+                "use hyperslab.open"
             )
         low = "earliest" if libver is None else libver
         store._opened_as = {
@@ -171,7 +174,7 @@ class File(FileGroup):
     def in_memory(cls, file_image: Any = None, **keywords: Any) -> Self:
         """Open a file from bytes in memory."""
         if file_image is None:
-            raise UnsupportedError("a new file in memory: files of HDF5 are read only so far")
+            raise UnsupportedError("a new file in memory cannot be created: HDF5 files are read only so far")
         return cls(io.BytesIO(file_image), "r", **keywords)
 
     # ---- what it is
@@ -275,7 +278,9 @@ def _refused_mode(name: Any, mode: str) -> Exception:
 
 def _check_keywords(driver: str | None, given: Mapping[str, Any]) -> None:
     if driver == "mpio":
-        raise InvalidArgumentError("driver 'mpio': there is no MPI here; every process may open the file")
+        raise InvalidArgumentError(
+            "driver 'mpio' is not supported: let every process open the file without a driver"
+        )
     if driver not in _DRIVERS:
         raise InvalidArgumentError(f"Unknown driver type {driver!r}")
     for key in given:
@@ -296,7 +301,9 @@ def _store_of(
         try:
             first = first % 0
         except TypeError:
-            raise InvalidArgumentError(f"{first!r}: a family has a number in its name: %d") from None
+            raise InvalidArgumentError(
+                f"driver 'family': expected a name with a number, such as %d, found {first!r}"
+            ) from None
     elif driver == "split":
         extension = given.get("meta_ext", "-m.h5")
         extension = os.fsdecode(extension)

@@ -280,10 +280,14 @@ def _fields_in(selection: Any, fields: Any) -> tuple[Any, Any]:
 def _check_names(array: Indexed, names: Any) -> None:
     known = array.dtype.names
     if known is None:
-        raise UnsupportedSelectionError(f"fields: elements of type {array.dtype} have none, found {names!r}")
+        raise UnsupportedSelectionError(
+            f"fields: elements of type {array.dtype} have no fields, found {names!r}"
+        )
     for name in [names] if isinstance(names, str) else names:
         if name not in known:
-            raise UnsupportedSelectionError(f"fields: there is no {name!r}, but {', '.join(known)}")
+            raise UnsupportedSelectionError(
+                f"fields: there is no field {name!r} (fields: {', '.join(known)})"
+            )
 
 
 def _get_fields(
@@ -316,7 +320,9 @@ def _set_field(
     _check_names(array, names)
     if not isinstance(names, str):
         if len(names) != 1:
-            raise UnsupportedSelectionError(f"fields: one at a time is written, found {names!r}")
+            raise UnsupportedSelectionError(
+                f"fields: only one field can be written at a time, found {names!r}"
+            )
         names = names[0]
     if meaning in ("points", "coordinates"):
         value = flat_values(selection, value, array.dtype[names].base)

@@ -45,11 +45,13 @@ def _check_fields(
     for name in dtype.names or ():
         field, _, *title = known[name]
         if title:
-            raise DataTypeError(f"dtype {whole}: field {name!r} has a title, {title[0]!r}: Zarr has none")
+            raise DataTypeError(
+                f"dtype {whole}: field {name!r} has the title {title[0]!r}: Zarr cannot store titles"
+            )
         base = field.base
         if base.kind in "OT":
             raise DataTypeError(
-                f"dtype {whole}: field {name!r} is {base}: fields of structures have one size"
+                f"dtype {whole}: expected fields of one size, found field {name!r} of type {base}"
             )
         if base.names is not None:
             _check_fields(base, whole, check)

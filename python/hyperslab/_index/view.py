@@ -132,7 +132,7 @@ class View:
             shape = np.broadcast_shapes(*(item.shape for item in lists))
         except ValueError:
             shapes = ", ".join(str(item.shape) for item in lists)
-            raise BoundsCheckError(f"lists of shapes {shapes} do not belong together") from None
+            raise BoundsCheckError(f"index lists of shapes {shapes} cannot be broadcast together") from None
         picked = [n for n, item in enumerate(items) if isinstance(item, (int, np.ndarray))]
         together = picked == list(range(picked[0], picked[-1] + 1)) and not _ellipsis_is_between(selection)
         items = [np.asarray(item) if isinstance(item, int) else item for item in items]
@@ -353,7 +353,7 @@ def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> lis
     """
     parts = [_part(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     if not newaxis and any(part is None for part in parts):
-        raise UnsupportedSelectionError("np.newaxis means nothing here")
+        raise UnsupportedSelectionError("np.newaxis is not supported here")
     if sum(part is Ellipsis for part in parts) > 1:
         raise BoundsCheckError("an index can have only one ellipsis ('...')")
     named = sum(map(_axes_of, parts))
@@ -366,7 +366,7 @@ def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> lis
         lengths = shape[axis : axis + _axes_of(part)]
         if isinstance(part, np.ndarray) and part.dtype == bool:
             if part.shape != lengths:
-                raise BoundsCheckError(f"a mask of shape {part.shape} is for axes of lengths {lengths}")
+                raise BoundsCheckError(f"expected a mask of shape {lengths}, found shape {part.shape}")
             items += [indices.astype(np.int64) for indices in part.nonzero()]
         else:
             items.append(_check_item(part, axis, lengths[0]) if lengths else part)

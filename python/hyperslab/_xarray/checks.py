@@ -188,8 +188,8 @@ def check_dimensions(
             added = _added(variables, dimension) if dimension == append_dim else 0
             if length != before + added:
                 raise InvalidArgumentError(
-                    f"variable {name!r} is new, and its dimension {dimension!r} has length {length}; that of "
-                    f"{other!r}, which is stored, has {before + added}. Rename the dimension, write all of "
+                    f"variable {name!r} is new, and its dimension {dimension!r} has length {length}; the "
+                    f"stored {other!r} has length {before + added} there. Rename the dimension, write all of "
                     "the variable, or write it to another group"
                 )
 

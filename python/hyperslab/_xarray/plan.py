@@ -105,7 +105,7 @@ class Plan(ArrayWriter):
     def add(self, source: Any, target: Any, region: Any = None) -> None:
         """Plan to write an array to a region of a target."""
         if is_chunked_array(source) and type(source).__module__.partition(".")[0] != "dask":
-            raise ArgumentTypeError(f"chunked arrays: expected those of dask, found {type(source)!r}")
+            raise ArgumentTypeError(f"expected chunked arrays of dask, found {type(source)!r}")
         self.writes.append(Write(source, target, region))
 
     def sync(self, compute: bool = True, chunkmanager_store_kwargs: Any = None) -> None:

@@ -224,7 +224,7 @@ def to_zarr(
     if isinstance(ds, xr.DataTree):
         if group is not None or append_dim is not None:
             what = "group" if group is not None else "append_dim"
-            raise InvalidArgumentError(f"{what}: not with a tree; write its datasets one by one")
+            raise InvalidArgumentError(f"{what}: expected None with a tree: write its datasets one by one")
         if unknown := sorted({*encoding} - {*ds.groups}):
             raise InvalidArgumentError(f"encoding: expected paths of groups, found {unknown}")
     chosen: Any = _choose_default_mode(mode=mode, append_dim=append_dim, region=region)

@@ -146,7 +146,7 @@ def plan_batch(
         if type(out) is not tuple:
             out = (out,)
         if len(chunk) != rank:
-            raise Unplanned("another number of axes")
+            raise Unplanned("a selection with another number of axes")
         items.append((where, chunk, out, is_complete))
     if rank > 1 and all(isinstance(axis, np.ndarray) and axis.ndim == 1 for axis in items[0][1]):
         return _points(items, grid)
@@ -162,7 +162,7 @@ def _coordinates(path: str, grid: Grid, prefix: str) -> tuple[int, ...]:
     except ValueError:
         raise Unplanned(f"the key {path!r}") from None
     if len(where) != len(grid.axes):
-        raise Unplanned("another number of axes")
+        raise Unplanned("a selection with another number of axes")
     return where
 
 
@@ -291,7 +291,7 @@ def _points(items: list[Any], grid: Grid) -> Planned:
     highest = [0] * len(grid.axes)
     for where, chunk, out, _ in items:
         if len(out) != 1 or not isinstance(out[0], slice | np.ndarray):
-            raise Unplanned("points with another result")
+            raise Unplanned("points with a result of another kind")
         filled[out[0]] = True
         for number, (at, axis) in enumerate(zip(where, grid.axes, strict=True)):
             lists[number][out[0]] = chunk[number] + axis.start(at)
@@ -325,7 +325,7 @@ def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: boo
             raise Unplanned("a result of more axes")
     distinct = len(items) if len(items) == 1 else len({item[0] for item in items})
     if not math.prod(len(spans) for spans in axes) == len(items) == distinct:
-        raise Unplanned("chunks that are no block")
+        raise Unplanned("chunks that do not form a block")
     selection, shape = [], []
     for spans, lengths in zip(axes, grid.axes, strict=True):
         picked, count = _combine_axis(spans, lengths)

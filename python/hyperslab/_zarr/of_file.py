@@ -143,7 +143,7 @@ class ArrayObjects:
         self._own_shape = array.shape
         self._fills_differ = meaning.fills_differ(array)
         if array.dtype.hasobject and not self._is_text:
-            raise UnsupportedError(f"array {array.name!r} has elements that Zarr v3 does not have")
+            raise UnsupportedError(f"array {array.name!r} has elements of a type that Zarr v3 does not have")
         element = max(array.dtype.itemsize, 1)
         whole = tuple(max(n, 1) for n in array.shape)
         self._chunks = array.chunks or (_cut_up(array.shape, element) if cut else whole)

@@ -354,7 +354,10 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         path = getattr(getter, "path", "") if self._prefix is None else self._prefix.rstrip("/")
         where = f"{getattr(getter, 'store', '')}/{path}"
         if zarr.config.get("codec_pipeline.strict", False) and reason != "the store is read only":
-            raise UnsupportedError(f"{where}: {reason} (codec_pipeline.strict)")
+            raise UnsupportedError(
+                f"{where}: the engine does not support this request: {reason}. To let zarr-python do it, "
+                "set codec_pipeline.strict to False"
+            )
         if (where, reason) in _fallbacks or len(_fallbacks) < MOST_FALLBACKS:
             _fallbacks[where, reason] = _fallbacks.get((where, reason), 0) + 1
 
@@ -552,7 +555,7 @@ def _fields(dtype: np.dtype[Any], values: Any) -> list[tuple[str, Any]]:
 
 def _mismatch(dtype: np.dtype[Any], values: Any) -> str:
     if dtype != values.dtype:
-        return f"elements of {values.dtype} of an array of {dtype}"
+        return f"elements of {values.dtype} for an array of {dtype}"
     return f"values of shape {values.shape}"
 
 

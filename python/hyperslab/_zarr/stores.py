@@ -136,7 +136,7 @@ class _Objects(MutableMapping[str, bytes]):
     def store(self) -> Any:
         store = self._store()
         if store is None:
-            raise RuntimeError("the store of zarr-python is gone")
+            raise RuntimeError("the store of zarr-python was deleted: keep a reference to it")
         return store
 
     def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:

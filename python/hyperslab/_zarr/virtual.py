@@ -63,11 +63,11 @@ class VirtualizarrParser:
         root = open_group(url, mode="r", storage_options=self.storage_options)
         if not isinstance(root, FileGroup):
             raise UnsupportedError(
-                f"{url}: no file of HDF5 or NetCDF; VirtualiZarr has a ZarrParser for Zarr"
+                f"{url} is not an HDF5 or NetCDF file; for Zarr use VirtualiZarr's ZarrParser"
             )
         objects = FileObjects(root, cut=False, names_all=True)
         if not isinstance(objects.node(self.group), FileGroup):
-            raise UnsupportedError(f"{url}: no group {self.group!r}")
+            raise UnsupportedError(f"{url} has no group {self.group!r}")
         return manifests.ManifestStore(self._group(objects, self.group, url), registry=registry)
 
     def _group(self, objects: FileObjects, path: str, url: str) -> Any:
@@ -94,8 +94,8 @@ class VirtualizarrParser:
         if places is None:
             if node.nbytes > self.inline:
                 raise UnsupportedError(
-                    f"{url}: array {path!r} has no codecs of Zarr, and {node.nbytes} bytes are more than "
-                    f"inline={self.inline} allows to copy"
+                    f"{url}: Zarr has no codecs for array {path!r}, and its {node.nbytes} bytes are more "
+                    f"than inline={self.inline} allows to copy: raise inline"
                 )
             copied = range(count)
         else:

@@ -45,7 +45,7 @@ pub(super) fn decode(
             Some(streams) if start >= HEADER + 4 * blocks => streams,
             _ => {
                 return Err(corrupt(format!(
-                    "block {index} starts at {start}, outside of the blocks' bytes"
+                    "block {index} starts at byte {start}, outside the bytes of the blocks"
                 )));
             }
         };
@@ -56,7 +56,7 @@ pub(super) fn decode(
         let mut decode = |out: &mut [u8]| {
             let splits = header.splits(out.len());
             decode_streams(header.format, splits, false, streams, &mut unread, out, decoders)
-                .map_err(|why| corrupt(format!("block {index} at {start}, {why}")))
+                .map_err(|why| corrupt(format!("block {index} at byte {start}, {why}")))
         };
         match header.filter(out.len()) {
             Filter::None => decode(out)?,
@@ -92,27 +92,30 @@ pub(crate) fn decode_streams(
     }
     for (split, out) in out.chunks_exact_mut(out.len() / splits).enumerate() {
         let Some((len, rest)) = src.split_first_chunk::<4>() else {
-            return Err(format!("stream {split}: truncated before its length"));
+            return Err(format!("stream {split}: it is truncated before its length"));
         };
         let len = i32::from_le_bytes(*len);
         // A run stores one byte: its token.
         let stored = if runs && len < 0 { 1 } else { len.cast_unsigned() as usize };
         let Some((stream, rest)) = rest.split_at_checked(stored) else {
-            return Err(format!("stream {split}: {stored} bytes where {} are left", rest.len()));
+            return Err(format!("stream {split}: expected at most {} bytes, found {stored}", rest.len()));
         };
         *unread = unread
             .checked_sub(4 + stored)
-            .ok_or_else(|| format!("stream {split}: shares its bytes with another stream"))?;
+            .ok_or_else(|| format!("stream {split}: it shares its bytes with another stream"))?;
         match (len, stream) {
             (0, _) if runs => out.fill(0),
             (-255..0, [1]) if runs => out.fill(low8(len.unsigned_abs().into())),
             (..0, _) if runs => {
-                return Err(format!("stream {split}: unknown kind {len}, with {} bytes", stream.len()));
+                return Err(format!(
+                    "stream {split}: its length is {len}, an unknown special value, and {} bytes follow",
+                    stream.len()
+                ));
             }
             _ if stored == out.len() => out.copy_from_slice(stream),
-            _ => decoders
-                .decode(format, stream, out)
-                .map_err(|why| format!("stream {split}: {why} ({stored} bytes for {} decoded)", out.len()))?,
+            _ => decoders.decode(format, stream, out).map_err(|why| {
+                format!("stream {split}: {why} ({stored} stored bytes for {} decoded bytes)", out.len())
+            })?,
         }
         src = rest;
     }

@@ -21,7 +21,7 @@ const MAX_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
 pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mut Contexts) -> Result<()> {
     dst.clear();
     if src.len() > MAX_BUFFER {
-        let why = format!("{} bytes are more than the {MAX_BUFFER} that one buffer can hold", src.len());
+        let why = format!("expected at most {MAX_BUFFER} bytes, found {}: use smaller chunks", src.len());
         return Err(CodecError::Encode { codec: NAME, why });
     }
     // The field has one byte. c-blosc treats larger elements as bytes.

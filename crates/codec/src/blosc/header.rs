@@ -84,7 +84,7 @@ impl Header {
     /// Reads and checks the header of `src`, which must be the whole buffer and nothing else.
     pub(super) fn parse(src: &[u8]) -> Result<Header> {
         let Some(&[version, inner, flags, typesize, sizes @ ..]) = src.first_chunk::<HEADER>() else {
-            return Err(corrupt(format!("{} bytes are too few for the {HEADER}-byte header", src.len())));
+            return Err(corrupt(format!("expected a header of {HEADER} bytes, found {} bytes", src.len())));
         };
         let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3] = sizes;
         let nbytes = u32::from_le_bytes([n0, n1, n2, n3]) as usize;
@@ -97,27 +97,31 @@ impl Header {
             )));
         }
         if version != VERSION {
-            return Err(corrupt(format!("format version is {version} where {VERSION} is expected")));
+            return Err(corrupt(format!("expected format version {VERSION}, found {version}")));
         }
         if flags & RESERVED != 0 {
-            return Err(corrupt(format!("unknown flag in {flags:#04x}")));
+            return Err(corrupt(format!("the flags {flags:#04x} contain an unknown flag")));
         }
         if cbytes != src.len() {
             return Err(corrupt(format!(
-                "header says {cbytes} encoded bytes where there are {}: truncated or followed by other bytes",
+                "the header says {cbytes} encoded bytes, found {}: the chunk is truncated, or other bytes \
+                 follow it",
                 src.len()
             )));
         }
         if nbytes > MAX_BUFFER {
-            return Err(corrupt(format!("{nbytes} decoded bytes are more than the format can hold")));
+            return Err(corrupt(format!("expected at most {MAX_BUFFER} decoded bytes, found {nbytes}")));
         }
         let copied = flags & COPIED != 0;
         if copied && cbytes - HEADER != nbytes {
-            return Err(corrupt(format!("{} stored bytes where {nbytes} are expected", cbytes - HEADER)));
+            return Err(corrupt(format!(
+                "expected {nbytes} stored bytes after the header, found {}",
+                cbytes - HEADER
+            )));
         }
         let header = Header {
             format: Format::from_code(flags >> 5)
-                .ok_or_else(|| corrupt(format!("unknown inner format {}", flags >> 5)))?,
+                .ok_or_else(|| corrupt(format!("inner format {} is unknown", flags >> 5)))?,
             copied,
             filter: match flags & (BYTE_SHUFFLE | BIT_SHUFFLE) {
                 0 => Filter::None,
@@ -133,17 +137,24 @@ impl Header {
             return Ok(header);
         }
         if inner != INNER_VERSION {
-            return Err(corrupt(format!(
-                "inner format version is {inner} where {INNER_VERSION} is expected"
-            )));
+            return Err(corrupt(format!("expected inner format version {INNER_VERSION}, found {inner}")));
         }
         if typesize == 0 || blocksize == 0 {
-            return Err(corrupt(format!("type size {typesize}, block size {blocksize}: neither may be 0")));
+            return Err(corrupt(format!(
+                "expected a type size and a block size of at least 1, found type size {typesize}, block \
+                 size {blocksize}"
+            )));
         }
         // The table of block starts must fit; without blocks, nothing may follow the header.
         let blocks = nbytes.div_ceil(blocksize);
         if blocks > (cbytes - HEADER) / 4 || (blocks == 0 && cbytes != HEADER) {
-            return Err(corrupt(format!("{} bytes after the header for {blocks} blocks", cbytes - HEADER)));
+            let least =
+                if blocks == 0 { "0".into() } else { format!("at least {}", blocks.saturating_mul(4)) };
+            let why = format!(
+                "expected {least} bytes after the header for {blocks} blocks, found {}",
+                cbytes - HEADER
+            );
+            return Err(corrupt(why));
         }
         Ok(header)
     }
@@ -229,17 +240,17 @@ mod tests {
             Header::parse(&bad).unwrap_err().to_string()
         };
         assert!(message(0, 5).contains("Blosc2"));
-        assert!(message(0, 1).contains("version is 1"));
-        assert!(message(1, 2).contains("inner format version is 2"));
+        assert!(message(0, 1).contains("expected format version 2, found 1"));
+        assert!(message(1, 2).contains("expected inner format version 1, found 2"));
         assert!(message(2, 0x97).contains("Blosc2"));
         assert!(message(2, 0x9c).contains("flag"));
-        assert!(message(2, 0xf4).contains("inner format 7"));
-        assert!(message(2, 0x96).contains("24 stored bytes where 1000"));
+        assert!(message(2, 0xf4).contains("inner format 7 is unknown"));
+        assert!(message(2, 0x96).contains("expected 1000 stored bytes after the header, found 24"));
         assert!(message(3, 0).contains("type size 0"));
-        assert!(message(7, 0xff).contains("more than the format"));
+        assert!(message(7, 0xff).contains(format!("expected at most {MAX_BUFFER} decoded bytes").as_str()));
         assert!(message(9, 0).contains("block size 0"));
-        assert!(message(12, 41).contains("41 encoded bytes where there are 40"));
-        assert!(message(12, 39).contains("39 encoded bytes where there are 40"));
+        assert!(message(12, 41).contains("41 encoded bytes, found 40"));
+        assert!(message(12, 39).contains("39 encoded bytes, found 40"));
         assert!(Header::parse(&good[..15]).unwrap_err().to_string().contains("15 bytes"));
         assert!(Header::parse(&[]).unwrap_err().to_string().contains("0 bytes"));
         let tiny = Header { blocksize: 1, ..header() };

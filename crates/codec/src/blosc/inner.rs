@@ -36,7 +36,7 @@ impl Decoders {
         let len = match format {
             Format::BloscLz => return blosclz::decode(src, dst).map_err(|why| format!("blosclz: {why}")),
             Format::Lz4 => lz4::decompress(src, dst)
-                .ok_or("lz4: the stream is corrupt, longer than 2 GiB, or decodes to more")?,
+                .ok_or("lz4: the stream is corrupt, is longer than 2 GiB, or decodes to too many bytes")?,
             Format::Snappy => {
                 snap::raw::Decoder::new().decompress(src, dst).map_err(|error| format!("snappy: {error}"))?
             }

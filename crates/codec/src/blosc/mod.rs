@@ -123,11 +123,11 @@ impl Blosc {
     /// Checks the fields that decoding needs too: all but the level.
     fn validate(self) -> Result<Blosc> {
         if self.typesize == 0 {
-            return Err(config("typesize is 0 where 1 or more is expected"));
+            return Err(config("typesize must be 1 or more, found 0"));
         }
         if self.blocksize > header::MAX_BUFFER {
             return Err(config(format!(
-                "blocksize is {} where at most {} is expected",
+                "blocksize must be at most {1}, found {0}",
                 self.blocksize,
                 header::MAX_BUFFER
             )));
@@ -138,7 +138,7 @@ impl Blosc {
     fn check_level(&self) -> Result<()> {
         match self.level {
             0..=9 => Ok(()),
-            level => Err(config(format!("clevel is {level} where 0 to 9 is expected"))),
+            level => Err(config(format!("clevel must be 0 to 9, found {level}"))),
         }
     }
 
@@ -164,7 +164,7 @@ impl Blosc {
             1 => BloscShuffle::Byte,
             2 => BloscShuffle::Bit,
             -1 => BloscShuffle::Auto,
-            other => return Err(config(format!("shuffle is {other} where 0, 1, 2 or -1 is expected"))),
+            other => return Err(config(format!("shuffle must be 0, 1, 2 or -1, found {other}"))),
         };
         Blosc::of(read, BloscCompressor::Lz4, shuffle, element_size)
     }

@@ -228,7 +228,7 @@ fn only_the_blocks_of_a_part_are_decoded() {
         // Block starts are checked nevertheless.
         encoded[16..20].fill(0xff);
         let message = part(&encoded, first..end, src.len()).unwrap_err().to_string();
-        assert!(message.contains("block 0 starts at"), "{message}");
+        assert!(message.contains("block 0 starts at byte"), "{message}");
         for other in [99_999, 100_001] {
             assert!(part(&encoded, first..end, other).is_err());
         }
@@ -267,14 +267,14 @@ fn hostile_sizes() {
     assert!(message(buffer(0x20, 1, 3, 3, &[19, 0, 0, 0]), 3).contains("outside"));
     assert!(message(buffer(0x20, 1, 3, 3, &good[..4]), 3).contains("truncated before its length"));
     assert!(message(buffer(0x20, 1, 3, 3, &good[..7]), 3).contains("truncated before its length"));
-    assert!(message(buffer(0x20, 1, 3, 3, &good[..10]), 3).contains("3 bytes where 2 are left"));
+    assert!(message(buffer(0x20, 1, 3, 3, &good[..10]), 3).contains("expected at most 2 bytes, found 3"));
     assert!(message(buffer(0x20, 1, 4, 4, &good), 4).contains("lz4"));
-    assert!(message(buffer(0x20, 1, 6, 3, &good), 6).contains("block 0 starts at 20"));
+    assert!(message(buffer(0x20, 1, 6, 3, &good), 6).contains("block 0 starts at byte 20"));
     assert!(message(buffer(0x20, 1, 0, 3, &good), 6).contains("0 blocks"));
-    assert!(message(buffer(0x21, 3, 1000, 1000, &[20; 600]), 1000).contains("starts at 336860180"));
+    assert!(message(buffer(0x21, 3, 1000, 1000, &[20; 600]), 1000).contains("starts at byte 336860180"));
     assert!(message(buffer(0x21, 3, 1000, 1000, &[20, 0, 0, 0, 0]), 1000).contains("cannot be split into 3"));
     let shared = [24, 0, 0, 0, 24, 0, 0, 0, 3, 0, 0, 0, 7, 8, 9];
-    assert!(message(buffer(0x20, 1, 6, 3, &shared), 6).contains("block 1 at 24, stream 0: shares"));
+    assert!(message(buffer(0x20, 1, 6, 3, &shared), 6).contains("block 1 at byte 24, stream 0: it shares"));
     assert_eq!(decode(&buffer(0x20, 1, 0, 1, &[]), 5).unwrap(), 0);
     assert!(matches!(
         decode(&buffer(0x20, 1, u32::MAX / 4, 1 << 30, &good), 5),
@@ -351,12 +351,12 @@ fn configurations() {
     refused(json!({"cname": "zst"}), "zst");
     refused(json!({"shuffle": "auto"}), "auto");
     refused(json!({"shuffle": 1}), "1");
-    refused(json!({"typesize": 0}), "typesize is 0");
+    refused(json!({"typesize": 0}), "typesize must be 1 or more, found 0");
     refused(json!({"blocksize": 4_294_967_296_u64}), "blocksize");
     refused(json!({"nthreads": 2}), "nthreads");
     refused(json!([]), "invalid");
     let error = Blosc::from_v2(&json!({"id": "blosc", "shuffle": 3}), 4).unwrap_err().to_string();
-    assert!(error.contains("shuffle is 3"), "{error}");
+    assert!(error.contains("shuffle must be 0, 1, 2 or -1, found 3"), "{error}");
     assert!(Blosc::from_v2(&json!({"id": "blosc", "level": 3}), 4).is_err());
     let stored = crate::testing::encode(&codec, &[7; 400]);
     for level in [-1, 10, 77] {
@@ -367,7 +367,7 @@ fn configurations() {
                 &edited,
                 &stored,
                 &[7; 400],
-                &format!("clevel is {level} where 0 to 9"),
+                &format!("clevel must be 0 to 9, found {level}"),
             );
         }
     }

@@ -87,7 +87,7 @@ impl Interval<'_, '_> {
         let blocks = self.samples.scanline.div_ceil(block);
         let wanted = self.out.len() / self.samples.bytes();
         let mut values = [0u32; MAX_BLOCK];
-        let values = values.get_mut(..block).ok_or("block too large")?;
+        let values = values.get_mut(..block).ok_or("the block is too large")?;
         while self.count < wanted {
             let option = bits.read(option_bits).ok_or(TRUNCATED)?;
             if option == (1 << option_bits) - 1 {
@@ -179,7 +179,7 @@ fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(),
     // endless unary number.
     const MAX_HIGH: u32 = 1 << 24;
     for value in coded.iter_mut() {
-        *value = bits.zeros(MAX_HIGH).ok_or("a unary number without end")?;
+        *value = bits.zeros(MAX_HIGH).ok_or("a unary number does not end")?;
     }
     if low > 0 {
         for value in coded.iter_mut() {
@@ -196,7 +196,7 @@ fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(),
 fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Result<(), &'static str> {
     let mut at = 0;
     while at < coded.len() {
-        let number = bits.zeros(MAX_PAIR).ok_or("a pair of samples beyond the largest")?;
+        let number = bits.zeros(MAX_PAIR).ok_or("a pair of samples is too large")?;
         // The largest sum that has at most `number` pairs before it.
         let mut sum = 0;
         while (sum + 1) * (sum + 2) / 2 <= number {
@@ -217,15 +217,14 @@ fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Res
 
 /// How many blocks have only zeros, including this one. `before` of `all` blocks are decoded.
 fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, &'static str> {
-    let number =
-        bits.zeros(low32(SEGMENT as u64) + 1).ok_or("a number of zero blocks beyond the largest")? + 1;
+    let number = bits.zeros(low32(SEGMENT as u64) + 1).ok_or("a number of zero blocks is too large")? + 1;
     let left = all.saturating_sub(before);
     let count = match number {
         REMAINDER_OF_SEGMENT => left.min(SEGMENT - before % SEGMENT),
         ..REMAINDER_OF_SEGMENT => number as usize,
         _ => number as usize - 1,
     };
-    if count <= left { Ok(count) } else { Err("zero blocks behind the end") }
+    if count <= left { Ok(count) } else { Err("zero blocks reach past the last block") }
 }
 
 #[cfg(test)]
@@ -311,15 +310,15 @@ mod tests {
         let message = |bits: &str| decode(samples(false), bits, 8).unwrap_err();
         assert_eq!(message(""), "scanline 0: truncated");
         assert_eq!(message("111 00000001"), "scanline 0: truncated");
-        assert_eq!(message("001 0000000000000000"), "scanline 0: a unary number without end");
-        assert_eq!(message("000 0 001"), "scanline 0: zero blocks behind the end");
+        assert_eq!(message("001 0000000000000000"), "scanline 0: a unary number does not end");
+        assert_eq!(message("000 0 001"), "scanline 0: zero blocks reach past the last block");
         assert_eq!(
             message(&format!("000 0 {}1", "0".repeat(70))),
-            "scanline 0: a number of zero blocks beyond the largest"
+            "scanline 0: a number of zero blocks is too large"
         );
         assert_eq!(
             message(&format!("000 1 {}1", "0".repeat(91))),
-            "scanline 0: a pair of samples beyond the largest"
+            "scanline 0: a pair of samples is too large"
         );
     }
 }

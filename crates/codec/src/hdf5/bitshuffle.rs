@@ -32,20 +32,28 @@ impl Bitshuffle {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let element_size = parameter(NAME, client_data, 2)? as usize;
         if element_size == 0 {
-            return Err(CodecError::config(NAME, "element size is 0"));
+            return Err(CodecError::config(NAME, "the element size must be 1 or more, found 0"));
         }
         let block = match client_data.get(3) {
             None | Some(0) => default_block(element_size),
             Some(block) => *block as usize,
         };
         if !block.is_multiple_of(8) {
-            return Err(CodecError::config(NAME, format!("{block} elements per block are no multiple of 8")));
+            return Err(CodecError::config(
+                NAME,
+                format!("expected a multiple of 8 elements per block, found {block}"),
+            ));
         }
         let compressor = match client_data.get(4) {
             None | Some(0) => None,
             Some(2) => Some(Format::Lz4),
             Some(3) => Some(Format::Zstd),
-            Some(other) => return Err(CodecError::config(NAME, format!("unknown compressor {other}"))),
+            Some(other) => {
+                return Err(CodecError::config(
+                    NAME,
+                    format!("compressor {other} is unknown (known: 0, 2 and 3)"),
+                ));
+            }
         };
         Ok(Bitshuffle { element_size, block, compressor })
     }
@@ -73,7 +81,10 @@ impl Codec for Bitshuffle {
         };
         let size = dst.len();
         if !size.is_multiple_of(self.element_size) {
-            let why = format!("{size} bytes are no whole number of elements of {} bytes", self.element_size);
+            let why = format!(
+                "expected a whole number of elements of {} bytes, found {size} bytes",
+                self.element_size
+            );
             return Err(CodecError::corrupt(NAME, why));
         }
         let eight = 8usize.saturating_mul(self.element_size);
@@ -83,7 +94,7 @@ impl Codec for Bitshuffle {
         };
         if !block_size.is_multiple_of(eight) {
             let why = format!(
-                "blocks of {block_size} bytes are no multiple of 8 elements of {} bytes",
+                "expected blocks of a multiple of 8 elements of {} bytes, found blocks of {block_size} bytes",
                 self.element_size
             );
             return Err(CodecError::corrupt(NAME, why));
@@ -138,7 +149,7 @@ fn default_block(element_size: usize) -> usize {
 
 fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
     let Some((front, behind)) = rest.split_at_checked(len) else {
-        let why = format!("truncated: {} bytes where {len} are expected", rest.len());
+        let why = format!("truncated: expected {len} bytes, found {}", rest.len());
         return Err(CodecError::corrupt(NAME, why));
     };
     *rest = behind;
@@ -169,10 +180,10 @@ mod tests {
     #[test]
     fn parameters() {
         let message = |client_data: &[u32]| Bitshuffle::new(client_data).unwrap_err().to_string();
-        assert!(message(&[0, 4]).contains("2 parameters where more than 2 are expected"));
-        assert!(message(&[0, 4, 0]).contains("element size is 0"));
-        assert!(message(&[0, 4, 4, 12]).contains("12 elements per block are no multiple of 8"));
-        assert!(message(&[0, 4, 4, 0, 1]).contains("unknown compressor 1"));
+        assert!(message(&[0, 4]).contains("expected more than 2 parameters, found 2"));
+        assert!(message(&[0, 4, 0]).contains("the element size must be 1 or more, found 0"));
+        assert!(message(&[0, 4, 4, 12]).contains("expected a multiple of 8 elements per block, found 12"));
+        assert!(message(&[0, 4, 4, 0, 1]).contains("compressor 1 is unknown"));
     }
 
     #[test]
@@ -186,11 +197,15 @@ mod tests {
             message(&chunk(1 << 60, 8192, b"")).contains("decodes to 1152921504606846976 bytes where 100")
         );
         assert!(
-            message(&chunk(10, 8192, b"0123456789")).contains("10 bytes are no whole number of elements")
+            message(&chunk(10, 8192, b"0123456789"))
+                .contains("expected a whole number of elements of 4 bytes, found 10 bytes")
         );
-        assert!(message(&chunk(64, 48, b"")).contains("blocks of 48 bytes are no multiple of 8 elements"));
+        assert!(
+            message(&chunk(64, 48, b""))
+                .contains("multiple of 8 elements of 4 bytes, found blocks of 48 bytes")
+        );
         assert!(message(&chunk(64, 0, b"")).contains("truncated in the last 0 bytes"));
-        assert!(message(&chunk(8, 8192, b"0123456")).contains("truncated: 7 bytes where 8 are expected"));
+        assert!(message(&chunk(8, 8192, b"0123456")).contains("truncated: expected 8 bytes, found 7"));
         assert!(message(&chunk(8, 8192, b"012345678")).contains("1 bytes follow the last element"));
         assert_eq!(decode(&lz4, &chunk(8, 8192, b"01234567"), 100).unwrap(), b"01234567");
         let plain = Bitshuffle::new(&[0, 4, 4]).unwrap();

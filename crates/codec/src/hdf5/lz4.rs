@@ -51,7 +51,7 @@ impl Codec for Lz4 {
     ) -> Result<usize> {
         let (dst, block_size, mut rest) = sized_header("lz4", src, dst)?;
         if block_size == 0 && !dst.is_empty() {
-            return Err(CodecError::corrupt("lz4", "the block size is 0"));
+            return Err(CodecError::corrupt("lz4", "the block size must be 1 or more, found 0"));
         }
         for (index, out) in dst.chunks_mut(block_size.max(1)).enumerate() {
             let block = framed_block("lz4", &mut rest)?;
@@ -114,12 +114,12 @@ mod tests {
     fn what_is_wrong() {
         let lz4 = Lz4::new(&[]);
         let message = |stored: &[u8]| decode(&lz4, stored, 6).unwrap_err().to_string();
-        assert_eq!(message(&[0; 11]), "lz4: truncated: 11 bytes where the header alone takes 12");
+        assert_eq!(message(&[0; 11]), "lz4: truncated: expected at least 12 bytes for the header, found 11");
         assert_eq!(
             message(&chunk(u64::MAX, 4, &[])),
             format!("lz4: decodes to {} bytes where 6 are expected", u64::MAX)
         );
-        assert_eq!(message(&chunk(6, 0, &[b"abcdef"])), "lz4: the block size is 0");
+        assert_eq!(message(&chunk(6, 0, &[b"abcdef"])), "lz4: the block size must be 1 or more, found 0");
         assert_eq!(message(&chunk(6, 4, &[b"abcd"])), "lz4: truncated in the last 0 bytes");
         assert_eq!(message(&chunk(6, 6, &[b"abcdef", b""])), "lz4: 4 bytes follow the last block");
         assert!(message(&chunk(6, 6, &[b"\x40abcd"])).starts_with("lz4: block 0, 5 bytes: "));

@@ -72,7 +72,7 @@ fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
         Err(Fault::Truncated) => corrupt(format!("truncated after {} bytes", src.len())),
         Err(Fault::TooLong) => Err(chain::too_large("lzf", dst.len())),
         Err(Fault::BeforeStart { distance, decoded }) => {
-            corrupt(format!("match {distance} bytes back where {decoded} are decoded"))
+            corrupt(format!("a match is {distance} bytes back, but only {decoded} bytes are decoded"))
         }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         let message = |src: &[u8]| decode(&Lzf, src, 10).unwrap_err().to_string();
         assert_eq!(message(b"\x02ab"), "lzf: truncated after 3 bytes");
         assert_eq!(message(b"\0a\xe0\x01"), "lzf: truncated after 4 bytes");
-        assert_eq!(message(b"\0a\x20\x01"), "lzf: match 2 bytes back where 1 are decoded");
+        assert_eq!(message(b"\0a\x20\x01"), "lzf: a match is 2 bytes back, but only 1 bytes are decoded");
         assert_eq!(message(b"\0a\xe0\x01\0"), "lzf: decodes to 11 bytes where 10 are expected");
         assert_eq!(message(b"\x0ahyperslab h"), "lzf: decodes to 11 bytes where 10 are expected");
     }

@@ -66,13 +66,18 @@ impl Nbit {
         let mut parameters = Parameters { client_data, at: 0 };
         let expected = parameters.next()?;
         if expected as usize != client_data.len() {
-            let why = format!("{} parameters where {expected} are expected", client_data.len());
+            let why = format!("expected {expected} parameters, found {}", client_data.len());
             return Err(CodecError::config(NAME, why));
         }
         match parameters.next()? {
             0 => {}
             1 => return Ok(Nbit { packed: None }),
-            other => return Err(CodecError::config(NAME, format!("unknown choice {other} of packing"))),
+            other => {
+                return Err(CodecError::config(
+                    NAME,
+                    format!("expected 0 (packed) or 1 (not packed), found {other}"),
+                ));
+            }
         }
         let elements = parameters.next()? as usize;
         let (size, element) = parameters.datatype(0)?;
@@ -80,7 +85,7 @@ impl Nbit {
             at if at == client_data.len() => Ok(Nbit { packed: Some(Packed { elements, size, element }) }),
             at => Err(CodecError::config(
                 NAME,
-                format!("{} parameters where {at} are expected", client_data.len()),
+                format!("expected {at} parameters, found {}", client_data.len()),
             )),
         }
     }
@@ -101,12 +106,15 @@ impl Parameters<'_> {
     /// Reads a datatype and its size in bytes, which is not 0. Its components fit inside that size.
     fn datatype(&mut self, depth: usize) -> Result<(usize, Type)> {
         if depth > MAX_DEPTH {
-            return Err(CodecError::config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
+            return Err(CodecError::config(
+                NAME,
+                format!("datatypes are nested more than {MAX_DEPTH} levels deep"),
+            ));
         }
         let class = self.next()?;
         let size = self.next()? as usize;
         if size == 0 {
-            return Err(CodecError::config(NAME, "a datatype of no bytes"));
+            return Err(CodecError::config(NAME, "expected a datatype of at least 1 byte, found 0 bytes"));
         }
         let datatype = match class {
             1 => {
@@ -114,7 +122,10 @@ impl Parameters<'_> {
                 let (precision, offset) = (self.next()?, self.next()?);
                 let used = u64::from(precision) + u64::from(offset);
                 if precision == 0 || used > 8 * size as u64 {
-                    let why = format!("{precision} bits above {offset} bits of a datatype of {size} bytes");
+                    let why = format!(
+                        "expected significant bits inside a datatype of {size} bytes, found {precision} \
+                         bits from bit {offset} on"
+                    );
                     return Err(CodecError::config(NAME, why));
                 }
                 Type::Atomic(Atomic { order, precision, offset })
@@ -122,7 +133,10 @@ impl Parameters<'_> {
             2 => {
                 let (element_size, element) = self.datatype(depth + 1)?;
                 if !size.is_multiple_of(element_size) {
-                    let why = format!("an array of {size} bytes with elements of {element_size} bytes");
+                    let why = format!(
+                        "expected an array of a whole number of elements of {element_size} bytes, found \
+                         {size} bytes"
+                    );
                     return Err(CodecError::config(NAME, why));
                 }
                 Type::Array { size: element_size, element: Box::new(element) }
@@ -137,8 +151,10 @@ impl Parameters<'_> {
                     let (member_size, member) = self.datatype(depth + 1)?;
                     used = used.saturating_add(member_size);
                     if used > size || offset.saturating_add(member_size) > size {
-                        let why =
-                            format!("a member of {member_size} bytes at {offset} of a compound of {size}");
+                        let why = format!(
+                            "a member of {member_size} bytes at byte {offset} does not fit a compound of \
+                             {size} bytes"
+                        );
                         return Err(CodecError::config(NAME, why));
                     }
                     members.push(Member { offset, size: member_size, member });
@@ -146,7 +162,12 @@ impl Parameters<'_> {
                 Type::Compound(members)
             }
             4 => Type::Opaque,
-            other => return Err(CodecError::config(NAME, format!("unknown class {other}"))),
+            other => {
+                return Err(CodecError::config(
+                    NAME,
+                    format!("datatype class {other} is unknown (known: 1 to 4)"),
+                ));
+            }
         };
         Ok((size, datatype))
     }
@@ -269,20 +290,26 @@ mod tests {
     fn parameters() {
         let message = |client_data: &[u32]| nbit(client_data).unwrap_err().to_string();
         assert!(Nbit::new(&[]).is_err() && Nbit::new(&[3, 1]).is_err());
-        assert!(message(&[2, 3]).contains("unknown choice 2"));
-        assert!(message(&[0, 3, 5, 2]).contains("unknown class 5"));
-        assert!(message(&[0, 3, 1, 0]).contains("a datatype of no bytes"));
-        assert!(message(&[0, 3, 1, 2, 2, 1, 0]).contains("unknown byte order 2"));
-        assert!(message(&[0, 3, 1, 2, 0, 0, 1]).contains("0 bits above 1"));
-        assert!(message(&[0, 3, 1, 2, 0, 15, 2]).contains("15 bits above 2 bits of a datatype of 2 bytes"));
-        assert!(message(&[0, 3, 1, 2, 0, u32::MAX, 2]).contains("bits above"));
-        assert!(message(&[0, 3, 2, 5, 4, 2]).contains("an array of 5 bytes with elements of 2 bytes"));
-        assert!(message(&[0, 3, 3, 4, 1, 3, 4, 2]).contains("a member of 2 bytes at 3 of a compound of 4"));
-        assert!(message(&[0, 3, 3, 4, 2, 0, 4, 4, 0, 4, 1]).contains("a member of 1 bytes at 0"));
-        assert!(message(&[0, 3, 3, 4, u32::MAX]).contains("parameters where more than"));
-        assert!(message(&[0, 3, 4, 2, 9]).contains("6 parameters where 5 are expected"));
+        assert!(message(&[2, 3]).contains("expected 0 (packed) or 1 (not packed), found 2"));
+        assert!(message(&[0, 3, 5, 2]).contains("datatype class 5 is unknown"));
+        assert!(message(&[0, 3, 1, 0]).contains("expected a datatype of at least 1 byte, found 0 bytes"));
+        assert!(message(&[0, 3, 1, 2, 2, 1, 0]).contains("expected byte order 0 or 1, found 2"));
+        assert!(message(&[0, 3, 1, 2, 0, 0, 1]).contains("found 0 bits from bit 1 on"));
+        assert!(
+            message(&[0, 3, 1, 2, 0, 15, 2])
+                .contains("inside a datatype of 2 bytes, found 15 bits from bit 2 on")
+        );
+        assert!(message(&[0, 3, 1, 2, 0, u32::MAX, 2]).contains("bits from bit 2 on"));
+        assert!(message(&[0, 3, 2, 5, 4, 2]).contains("whole number of elements of 2 bytes, found 5 bytes"));
+        assert!(
+            message(&[0, 3, 3, 4, 1, 3, 4, 2])
+                .contains("a member of 2 bytes at byte 3 does not fit a compound of 4 bytes")
+        );
+        assert!(message(&[0, 3, 3, 4, 2, 0, 4, 4, 0, 4, 1]).contains("a member of 1 bytes at byte 0"));
+        assert!(message(&[0, 3, 3, 4, u32::MAX]).contains("expected more than"));
+        assert!(message(&[0, 3, 4, 2, 9]).contains("expected 5 parameters, found 6"));
         let deep = [&[0, 3][..], &[2, 8].repeat(40), &[4, 8]].concat();
-        assert!(message(&deep).contains("nested more than 32 deep"));
+        assert!(message(&deep).contains("nested more than 32 levels deep"));
         assert!(nbit(&[&[0, 3][..], &[2, 8].repeat(32), &[4, 8]].concat()).is_ok());
     }
 }

@@ -63,17 +63,21 @@ impl ScaleOffset {
                 bits => {
                     return Err(CodecError::config(
                         NAME,
-                        format!("{bits} bits for elements of {size} bytes"),
+                        format!(
+                            "expected at most {} bits for elements of {size} bytes, found {bits}",
+                            size.saturating_mul(8)
+                        ),
                     ));
                 }
             },
             _ => {
-                let why = format!("no method {method} for elements of class {class}, {size} bytes");
+                let why =
+                    format!("method {method} does not encode elements of class {class} and {size} bytes");
                 return Err(CodecError::config(NAME, why));
             }
         };
         if class == 0 && sign > 1 {
-            return Err(CodecError::config(NAME, format!("unknown sign {sign}")));
+            return Err(CodecError::config(NAME, format!("expected sign 0 or 1, found {sign}")));
         }
         let order = byte_order(NAME, order)?;
         let fill = match has_fill {
@@ -82,7 +86,7 @@ impl ScaleOffset {
             other => {
                 return Err(CodecError::config(
                     NAME,
-                    format!("unknown availability {other} of a fill value"),
+                    format!("expected 0 (no fill value) or 1 (a fill value), found {other}"),
                 ));
             }
         };
@@ -123,7 +127,10 @@ impl Codec for ScaleOffset {
         let decoded = self.elements.saturating_mul(self.size);
         let dst = front(NAME, dst, decoded)?;
         let truncated = |needed: u64| {
-            CodecError::corrupt(NAME, format!("truncated: {} bytes where {needed} are needed", src.len()))
+            CodecError::corrupt(
+                NAME,
+                format!("truncated: expected at least {needed} bytes, found {}", src.len()),
+            )
         };
         let Some((header, packed)) = src.split_first_chunk::<HEADER>() else {
             return Err(truncated(HEADER as u64));
@@ -131,7 +138,11 @@ impl Codec for ScaleOffset {
         let &[b0, b1, b2, b3, minimum_size, m0, m1, m2, m3, m4, m5, m6, m7, ..] = header;
         let bits = u32::from_le_bytes([b0, b1, b2, b3]);
         if bits as usize > 8 * self.size {
-            let why = format!("{bits} bits for elements of {} bytes", self.size);
+            let why = format!(
+                "expected at most {} bits for elements of {} bytes, found {bits}",
+                8 * self.size,
+                self.size
+            );
             return Err(CodecError::corrupt(NAME, why));
         }
         let needed = (self.elements as u64 * u64::from(bits)).div_ceil(8);
@@ -224,9 +235,15 @@ mod tests {
     fn what_is_wrong() {
         let codec = ScaleOffset::new(&client_data(&[])).unwrap();
         let message = |stored: &[u8]| decode(&codec, stored, 6).unwrap_err().to_string();
-        assert_eq!(message(&[0; 20]), "scaleoffset: truncated: 20 bytes where 21 are needed");
-        assert_eq!(message(&chunk(4, 0, &[0])), "scaleoffset: truncated: 22 bytes where 23 are needed");
-        assert_eq!(message(&chunk(17, 0, &[0; 30])), "scaleoffset: 17 bits for elements of 2 bytes");
+        assert_eq!(message(&[0; 20]), "scaleoffset: truncated: expected at least 21 bytes, found 20");
+        assert_eq!(
+            message(&chunk(4, 0, &[0])),
+            "scaleoffset: truncated: expected at least 23 bytes, found 22"
+        );
+        assert_eq!(
+            message(&chunk(17, 0, &[0; 30])),
+            "scaleoffset: expected at most 16 bits for elements of 2 bytes, found 17"
+        );
         let many = ScaleOffset::new(&client_data(&[(2, u32::MAX)])).unwrap();
         assert!(matches!(decode(&many, &chunk(0, 0, &[]), 6), Err(CodecError::Size { .. })));
     }

@@ -37,15 +37,23 @@ impl Szip {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let &[options, block, bits, scanline] = exact_client_data(NAME, client_data)?;
         if !(2..=aec::MAX_BLOCK).contains(&(block as usize)) || block % 2 != 0 {
-            return Err(CodecError::config(NAME, format!("{block} pixels per block")));
+            return Err(CodecError::config(
+                NAME,
+                format!("expected an even number of 2 to {} pixels per block, found {block}", aec::MAX_BLOCK),
+            ));
         }
         if scanline == 0 {
-            return Err(CodecError::config(NAME, "0 pixels per scanline"));
+            return Err(CodecError::config(NAME, "expected at least 1 pixel per scanline, found 0"));
         }
         let (bits, shuffled) = match bits {
             1..=24 => (bits, 1),
             32 | 64 => (8, bits as usize / 8),
-            other => return Err(CodecError::config(NAME, format!("{other} bits per pixel"))),
+            other => {
+                return Err(CodecError::config(
+                    NAME,
+                    format!("expected 1 to 24, 32 or 64 bits per pixel, found {other}"),
+                ));
+            }
         };
         let order = if options & MOST_SIGNIFICANT_FIRST == 0 { ByteOrder::Little } else { ByteOrder::Big };
         let samples = Samples {
@@ -66,13 +74,16 @@ impl Codec for Szip {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         let Some((size, coded)) = src.split_first_chunk() else {
-            let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
+            let why = format!("truncated: expected at least 4 bytes for the size, found {}", src.len());
             return Err(CodecError::corrupt(NAME, why));
         };
         let size = u32::from_le_bytes(*size) as usize;
         let dst = front(NAME, dst, size)?;
         if !size.is_multiple_of(self.samples.bytes()) {
-            let why = format!("{size} bytes are no whole number of pixels of {} bytes", self.samples.bytes());
+            let why = format!(
+                "expected a whole number of pixels of {} bytes, found {size} bytes",
+                self.samples.bytes()
+            );
             return Err(CodecError::corrupt(NAME, why));
         }
         let corrupt = |why| CodecError::corrupt(NAME, why);
@@ -103,11 +114,11 @@ mod tests {
     #[test]
     fn parameters() {
         let message = |client_data: &[u32]| Szip::new(client_data).unwrap_err().to_string();
-        assert!(message(&[169, 8, 32]).contains("3 parameters where 4 are expected"));
+        assert!(message(&[169, 8, 32]).contains("expected 4 parameters, found 3"));
         for block in [0, 1, 7, 66, u32::MAX] {
             assert!(message(&[169, block, 32, 10]).contains("pixels per block"), "{block}");
         }
-        assert!(message(&[169, 8, 32, 0]).contains("0 pixels per scanline"));
+        assert!(message(&[169, 8, 32, 0]).contains("expected at least 1 pixel per scanline, found 0"));
         for bits in [0, 25, 31, 33, 65] {
             assert!(message(&[169, 8, bits, 10]).contains("bits per pixel"), "{bits}");
         }
@@ -118,8 +129,11 @@ mod tests {
         let szip = Szip::new(&[169, 8, 16, 10]).unwrap();
         assert!(matches!(decode(&szip, &[255; 10], 10), Err(CodecError::Size { .. })));
         let message = |stored: &[u8]| decode(&szip, stored, 10).unwrap_err().to_string();
-        assert_eq!(message(&[1, 0, 0]), "szip: truncated: 3 bytes where the size alone takes 4");
-        assert_eq!(message(&[3, 0, 0, 0]), "szip: 3 bytes are no whole number of pixels of 2 bytes");
+        assert_eq!(message(&[1, 0, 0]), "szip: truncated: expected at least 4 bytes for the size, found 3");
+        assert_eq!(
+            message(&[3, 0, 0, 0]),
+            "szip: expected a whole number of pixels of 2 bytes, found 3 bytes"
+        );
         assert_eq!(message(&[4, 0, 0, 0]), "szip: scanline 0: truncated");
         // Scanlines of one pixel in blocks of 8: each is stored with 7 pixels of padding.
         let narrow = Szip::new(&[169, 8, 16, 1]).unwrap();

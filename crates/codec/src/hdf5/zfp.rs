@@ -30,7 +30,7 @@ impl Zfp {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let header = client_data.get(1..).unwrap_or_default();
         if header.is_empty() || client_data.len() > MOST {
-            let why = format!("{} parameters where 2 to {MOST} are expected", client_data.len());
+            let why = format!("expected 2 to {MOST} parameters, found {}", client_data.len());
             return Err(CodecError::config("zfp", why));
         }
         // Since zfp 1.0 the first number holds the version of the streams. Older streams are
@@ -48,9 +48,10 @@ impl Zfp {
         }
         match read(&swapped) {
             Some((config, field)) => Ok(Zfp { config, field, unit: field.scalar_type.size() }),
-            None => {
-                Err(CodecError::config("zfp", format!("the parameters are no zfp header of version {CODEC}")))
-            }
+            None => Err(CodecError::config(
+                "zfp",
+                format!("expected a zfp header of version {CODEC} in the parameters, found other numbers"),
+            )),
         }
     }
 }

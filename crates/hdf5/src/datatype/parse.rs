@@ -52,18 +52,22 @@ impl Parser {
         let at = cursor.clone();
         self.types += 1;
         if depth >= MAX_DEPTH || self.types > MAX_TYPES {
-            let why = format!("a datatype of more than {MAX_DEPTH} levels or {MAX_TYPES} types");
+            let why = format!(
+                "expected a datatype of at most {MAX_DEPTH} levels and {MAX_TYPES} types, found more"
+            );
             return Err(at.corrupt(why));
         }
         let first = cursor.u8()?;
         let version = first >> 4;
         if !(1..=5).contains(&version) {
-            return Err(ParseError::Unsupported(format!("version {version} of the datatype message")));
+            return Err(ParseError::Unsupported(format!(
+                "version {version} of the datatype message (known: 1 to 5)"
+            )));
         }
         let bits = u32::try_from(cursor.uint(3)?).unwrap_or_default();
         let size = cursor.u32()?;
         if size == 0 {
-            return Err(at.corrupt("a datatype of 0 bytes"));
+            return Err(at.corrupt("expected a datatype of at least 1 byte, found 0 bytes"));
         }
         let head = Head { version, bits, size, depth };
         let class = match first & 0x0f {
@@ -88,7 +92,7 @@ impl Parser {
             9 => self.variable(cursor, &head)?,
             10 => self.array(cursor, &head)?,
             11 => Class::Complex(self.complex(cursor, &head)?),
-            class => return Err(ParseError::Unsupported(format!("datatype class {class}"))),
+            class => return Err(ParseError::Unsupported(format!("datatype class {class} (known: 0 to 11)"))),
         };
         Ok(Datatype { size, class })
     }
@@ -118,8 +122,8 @@ impl Parser {
             };
             let mut datatype = self.base(cursor, head)?;
             if !shape.is_empty() {
-                let size =
-                    array_size(&shape, datatype.size).ok_or_else(|| at.corrupt("a member is too large"))?;
+                let size = array_size(&shape, datatype.size)
+                    .ok_or_else(|| at.corrupt(format!("member '{name}' has more than 2³² bytes")))?;
                 datatype = Arc::new(Datatype { size, class: Class::Array { shape, base: datatype } });
             }
             members.push(Member { name, offset, datatype });
@@ -133,8 +137,10 @@ impl Parser {
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Integer { .. }) || base.size != head.size {
             let why = format!(
-                "an enumeration of {} bytes is based on another type, of {} bytes",
-                head.size, base.size
+                "expected an integer of {} bytes as the base type of an enumeration, found {} of {} bytes",
+                head.size,
+                if matches!(base.class, Class::Integer { .. }) { "an integer" } else { "another type" },
+                base.size
             );
             return Err(at.corrupt(why));
         }
@@ -153,7 +159,11 @@ impl Parser {
         let (padding, charset) = match head.bits & 0x0f {
             0 => return Ok(Class::Vlen(self.base(cursor, head)?)),
             1 => text(cursor, head, 4)?,
-            kind => return Err(cursor.corrupt(format!("variable length of kind {kind}"))),
+            kind => {
+                return Err(
+                    cursor.corrupt(format!("expected a variable-length type of 0 or 1, found {kind}"))
+                );
+            }
         };
         // The base type is a character and adds no information.
         self.base(cursor, head)?;
@@ -164,7 +174,9 @@ impl Parser {
         let at = cursor.clone();
         let rank = cursor.u8()?;
         if rank == 0 || rank > MAX_RANK {
-            return Err(at.corrupt(format!("an array type of {rank} axes")));
+            return Err(
+                at.corrupt(format!("expected an array datatype of 1 to {MAX_RANK} axes, found {rank}"))
+            );
         }
         if head.version < 3 {
             cursor.skip(3)?;
@@ -176,7 +188,10 @@ impl Parser {
         }
         let base = self.base(cursor, head)?;
         if shape.contains(&0) || array_size(&shape, base.size) != Some(head.size) {
-            let why = format!("an array type of {} bytes has shape {shape:?} of {}", head.size, base.size);
+            let why = format!(
+                "an array datatype of shape {shape:?} with elements of {} bytes cannot have {} bytes",
+                base.size, head.size
+            );
             return Err(at.corrupt(why));
         }
         Ok(Class::Array { shape, base })
@@ -187,14 +202,24 @@ impl Parser {
         // Bit 0: both parts are of the same type. Bits 1 and 2: rectangular (0).
         if head.version < 5 || head.bits & 7 != 1 {
             let (bits, version) = (head.bits, head.version);
-            let what = format!("a complex number of form {bits:#x} in datatype message version {version}");
+            let what = format!(
+                "a complex number with class bits {bits:#x} in datatype message version {version} (known: \
+                 0x1, version 5)"
+            );
             return Err(ParseError::Unsupported(what));
         }
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Float(_)) || base.size.checked_mul(2) != Some(head.size) {
             let why = format!(
-                "a complex number of {} bytes is based on another type, of {} bytes",
-                head.size, base.size
+                "expected a floating-point number of half the size as the base type of a complex number of \
+                 {} bytes, found {} of {} bytes",
+                head.size,
+                if matches!(base.class, Class::Float(_)) {
+                    "a floating-point number"
+                } else {
+                    "another type"
+                },
+                base.size
             );
             return Err(at.corrupt(why));
         }
@@ -218,7 +243,10 @@ fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<(u16, u16)> {
 fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Parsed<()> {
     let bits = u64::from(head.size) * 8;
     if precision == 0 || u64::from(offset) + u64::from(precision) > bits {
-        let why = format!("{precision} bits from bit {offset} of a number of {bits} bits");
+        let why = format!(
+            "expected significant bits inside a number of {bits} bits, found {precision} bits from bit \
+             {offset} on"
+        );
         return Err(at.corrupt(why));
     }
     Ok(())
@@ -226,12 +254,17 @@ fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Par
 
 fn float(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<FloatLayout> {
     let at = cursor.clone();
-    let order = match (head.bits & 0x40, head.bits & 1) {
-        (0, 0) => Order::Little,
-        (0, _) => Order::Big,
-        (_, 1) if head.version >= 3 => Order::Vax,
-        _ => return Err(at.corrupt("a floating-point number of unknown byte order")),
-    };
+    let order =
+        match (head.bits & 0x40, head.bits & 1) {
+            (0, 0) => Order::Little,
+            (0, _) => Order::Big,
+            (_, 1) if head.version >= 3 => Order::Vax,
+            _ => return Err(at.corrupt(format!(
+                "the byte order of a floating-point number is unknown (class bits {:#x}, datatype message \
+                 version {})",
+                head.bits, head.version
+            ))),
+        };
     let byte = |at: u32| u8::try_from(head.bits >> at & 0xff).unwrap_or_default();
     let layout = FloatLayout {
         order,
@@ -258,9 +291,9 @@ fn float(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<FloatLayout> {
     let vax = order == Order::Vax && !head.size.is_multiple_of(2);
     if exponent.is_empty() || mantissa.is_empty() || beyond || overlap || vax || layout.normalization == 3 {
         let why = format!(
-            "a floating-point number of {} bytes has a sign at bit {sign}, an exponent in bits {} to {} and a mantissa in \
-             bits {} to {}",
-            head.size, exponent.start, exponent.end, mantissa.start, mantissa.end
+            "a floating-point number of {} bytes cannot have its sign at bit {sign}, its exponent in bits \
+             {} to {}, its mantissa in bits {} to {} and normalization {}",
+            head.size, exponent.start, exponent.end, mantissa.start, mantissa.end, layout.normalization
         );
         return Err(at.corrupt(why));
     }
@@ -273,12 +306,12 @@ fn text(cursor: &Cursor<'_>, head: &Head, shift: u32) -> Parsed<(Padding, Charse
         0 => Padding::NullTerminated,
         1 => Padding::NullPadded,
         2 => Padding::SpacePadded,
-        other => return Err(cursor.corrupt(format!("string padding {other}"))),
+        other => return Err(cursor.corrupt(format!("expected string padding 0, 1 or 2, found {other}"))),
     };
     match head.bits >> (shift + 4) & 0x0f {
         0 => Ok((padding, Charset::Ascii)),
         1 => Ok((padding, Charset::Utf8)),
-        other => Err(ParseError::Unsupported(format!("character set {other}"))),
+        other => Err(ParseError::Unsupported(format!("character set {other} (known: 0 and 1)"))),
     }
 }
 
@@ -294,12 +327,15 @@ fn reference(cursor: &Cursor<'_>, head: &Head) -> Parsed<ReferenceKind> {
         2 => ReferenceKind::Object2,
         3 => ReferenceKind::Region2,
         4 => ReferenceKind::Attribute,
-        other => return Err(cursor.corrupt(format!("references of kind {other}"))),
+        other => return Err(cursor.corrupt(format!("expected a reference type of 0 to 4, found {other}"))),
     };
     let encoding = head.bits >> 4 & 0x0f;
     if head.version < 4 || encoding != 1 {
         let version = head.version;
-        let what = format!("version {encoding} of references in datatype message version {version}");
+        let what = format!(
+            "reference version {encoding} in datatype message version {version} (known: 1, version 4 or \
+             later)"
+        );
         return Err(ParseError::Unsupported(what));
     }
     Ok(kind)
@@ -311,7 +347,7 @@ fn new_name<'a>(cursor: &mut Cursor<'a>, head: &Head, seen: &mut HashSet<&'a [u8
     let name = name(cursor, head)?;
     match seen.insert(name) {
         true => Ok(lossless(name)),
-        false => Err(at.corrupt(format!("two members are called '{}'", lossless(name)))),
+        false => Err(at.corrupt(format!("two members have the name '{}'", lossless(name)))),
     }
 }
 
@@ -336,7 +372,9 @@ fn member_shape(cursor: &mut Cursor<'_>) -> Parsed<Vec<u32>> {
     let mut shape = (0..4).map(|_| cursor.u32()).collect::<Result<Vec<u32>, _>>()?;
     shape.truncate(rank.into());
     if rank > 4 || shape.contains(&0) {
-        return Err(at.corrupt(format!("a member of {rank} axes, {shape:?}")));
+        return Err(at.corrupt(format!(
+            "expected a member of at most 4 axes without zeros, found {rank} axes, {shape:?}"
+        )));
     }
     Ok(shape)
 }
@@ -354,9 +392,9 @@ fn members_apart(members: &[Member], size: u32) -> Result<(), String> {
         let end = member.offset.checked_add(member.datatype.size).filter(|end| *end <= size);
         match end {
             Some(end) if member.offset >= free => free = end,
-            Some(_) => return Err(format!("member '{}' begins within another", member.name)),
+            Some(_) => return Err(format!("member '{}' overlaps another member", member.name)),
             None => {
-                let why = "ends beyond the compound, which has";
+                let why = "ends after the end of the compound, which has";
                 return Err(format!("member '{}' {why} {size} bytes", member.name));
             }
         }
@@ -433,24 +471,27 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be() {
         says(why(&[0x10, 8, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0]), "0 bytes");
-        says(why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 1, 0, 32, 0]), "32 bits from bit 1 of a number of 32");
+        says(
+            why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 1, 0, 32, 0]),
+            "inside a number of 32 bits, found 32 bits from bit 1 on",
+        );
         says(why(&[0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]), "0 bits");
         let array = |size, rank: &[u8]| why(&message(10, 0, size, &[rank, &I4].concat()));
-        says(array(8, &[1, 3, 0, 0, 0]), "8 bytes has shape [3]");
-        says(array(4, &[0]), "0 axes");
-        says(array(4, &[33]), "33 axes");
+        says(array(8, &[1, 3, 0, 0, 0]), "of shape [3] with elements of 4 bytes cannot have 8 bytes");
+        says(array(4, &[0]), "1 to 32 axes, found 0");
+        says(array(4, &[33]), "1 to 32 axes, found 33");
         says(array(4, &[2, 0, 0, 0, 0x40, 0, 0, 0, 0x40]), "shape [1073741824, 1073741824]");
         let enumeration = message(8, 0, 2, &I4);
-        says(why(&enumeration), "an enumeration of 2 bytes");
+        says(why(&enumeration), "expected an integer of 2 bytes as the base type of an enumeration");
     }
 
     #[test]
     fn members_are_apart_and_within() {
         assert_eq!(parse(&compound(&[("b", 4), ("a", 0)], 8)).unwrap().size, 8);
-        says(why(&compound(&[("a", 0), ("b", 3)], 8)), "member 'b' begins within another");
-        says(why(&compound(&[("a", 0), ("b", 0)], 8)), "member 'b' begins within another");
-        says(why(&compound(&[("a", 0), ("b", 5)], 8)), "member 'b' ends beyond");
-        says(why(&compound(&[("a", 0), ("a", 4)], 8)), "two members are called 'a'");
+        says(why(&compound(&[("a", 0), ("b", 3)], 8)), "member 'b' overlaps another member");
+        says(why(&compound(&[("a", 0), ("b", 0)], 8)), "member 'b' overlaps another member");
+        says(why(&compound(&[("a", 0), ("b", 5)], 8)), "member 'b' ends after the end");
+        says(why(&compound(&[("a", 0), ("a", 4)], 8)), "two members have the name 'a'");
     }
 
     #[test]
@@ -472,7 +513,7 @@ mod tests {
             parse(&[&outer[..], &I4].concat())
         };
         nested(MAX_DEPTH - 1).unwrap();
-        fails(nested(MAX_DEPTH), "more than 32 levels");
+        fails(nested(MAX_DEPTH), "at most 32 levels");
         assert!(nested(100_000).is_err());
         let members: Vec<u8> = (0..65_535_u32)
             .flat_map(|n| [format!("{n}").as_bytes(), &[0], &(n * 4).to_le_bytes()[..3], &I4].concat())
@@ -489,10 +530,10 @@ mod tests {
         says(why(&[0x00, 0, 0, 0, 4, 0, 0, 0]), "version 0 of the datatype message");
         says(why(&message(12, 0, 4, &[])), "datatype class 12");
         says(why(&message(3, 0x20, 4, &[])), "character set 2");
-        says(why(&message(3, 3, 4, &[])), "string padding 3");
-        says(why(&message(7, 5, 4, &[])), "references of kind 5");
-        says(why(&message(7, 0x12, 18, &[])), "references in datatype message version 3");
-        says(why(&message(9, 2, 16, &I4)), "variable length of kind 2");
-        says(why(&message(11, 1, 8, &I4)), "a complex number of form 0x1");
+        says(why(&message(3, 3, 4, &[])), "expected string padding 0, 1 or 2, found 3");
+        says(why(&message(7, 5, 4, &[])), "expected a reference type of 0 to 4, found 5");
+        says(why(&message(7, 0x12, 18, &[])), "reference version 1 in datatype message version 3");
+        says(why(&message(9, 2, 16, &I4)), "expected a variable-length type of 0 or 1, found 2");
+        says(why(&message(11, 1, 8, &I4)), "a complex number with class bits 0x1");
     }
 }

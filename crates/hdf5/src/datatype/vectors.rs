@@ -23,8 +23,8 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "16 bytes with 112 bits of mantissa and 15 bits of exponent",
     ),
     ("100800000900000000004800", "an integer of 72 bits from bit 0 of 9 bytes"),
-    ("1901010008000000100000000100000000000800", "strings of variable length of 8 bytes, which have 16"),
-    ("1700000004000000", "object references of 4 bytes, which have 8"),
+    ("1901010008000000100000000100000000000800", "8 bytes for strings of variable length (expected 16 bytes"),
+    ("1700000004000000", "4 bytes for object references (expected 8 bytes"),
 ];
 
 /// Returns the bytes of a message.

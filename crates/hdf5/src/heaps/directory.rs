@@ -188,16 +188,17 @@ fn directory(
             if [left, head.len - start, 0].map(Some).contains(&len) {
                 break;
             }
-            let why = format!("free space of {} bytes, {left} are left", shown());
+            let why = format!("expected {left} bytes of free space, found {}", shown());
             return Err(corrupt(at, why));
         }
         let end = len.and_then(|len| start.checked_add(len)).filter(|end| *end <= head.len);
         let Some(end) = end else {
-            let why = format!("object {index} has {} bytes, {} are left", shown(), head.len - start);
+            let why =
+                format!("expected at most {} bytes for object {index}, found {}", head.len - start, shown());
             return Err(corrupt(at, why));
         };
         if objects.len() >= MOST_OBJECTS {
-            return Err(corrupt(at, format!("a second object {index}")));
+            return Err(corrupt(at, format!("expected at most {MOST_OBJECTS} objects, found more")));
         }
         objects.push(Extent { index, start, len: end - start });
         at = end.next_multiple_of(8);
@@ -209,7 +210,7 @@ fn directory(
         if let [a, b] = pair
             && a.index == b.index
         {
-            return Err(corrupt(a.start.max(b.start), format!("a second object {}", a.index)));
+            return Err(corrupt(a.start.max(b.start), format!("two objects have index {}", a.index)));
         }
     }
     Ok(())

@@ -101,8 +101,10 @@ impl Collection {
             if let [(a, _), (b, _)] = pair
                 && a.address.saturating_add(a.len) > b.address
             {
-                let why =
-                    format!("a collection of {} bytes, the next one is at address {}", a.len, b.address);
+                let why = format!(
+                    "the collection of {} bytes overlaps the next one at address {}",
+                    a.len, b.address
+                );
                 return Err(source.corrupt(STRUCTURE, a.address, why));
             }
         }
@@ -248,9 +250,11 @@ impl Head {
             let first = cursor.position() as u64;
             let end = address.saturating_add(len);
             let why = match () {
-                () if len < first => format!("a collection of {len} bytes"),
+                () if len < first => {
+                    format!("a global heap collection needs at least {first} bytes, found {len}")
+                }
                 () if end > source.end() => {
-                    format!("a collection of {len} bytes, the file has {} in all", source.end())
+                    format!("the collection has {len} bytes, but the file has only {}", source.end())
                 }
                 () => return Ok(Head { address, len, first }),
             };
@@ -269,7 +273,10 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
     for address in addresses.iter().copied() {
         let end = address.saturating_add(guess).min(source.end());
         if end <= address {
-            let why = format!("the file has only {} bytes from the base address", source.end());
+            let why = format!(
+                "it is outside the file: the file has only {} bytes after the base address",
+                source.end()
+            );
             return Err(source.corrupt(STRUCTURE, address, why));
         }
         let start = match ranges.last_mut() {

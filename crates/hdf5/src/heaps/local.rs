@@ -45,7 +45,10 @@ impl LocalHeap {
         let end = tail.and_then(|tail| tail.iter().position(|byte| *byte == 0));
         tail.zip(end).and_then(|(tail, end)| tail.get(..end)).ok_or_else(|| ParseError::Corrupt {
             at: self.address.saturating_add(offset),
-            why: format!("no name ends behind offset {offset} of a local heap of {} bytes", self.data.len()),
+            why: format!(
+                "expected a NUL after offset {offset} of a local heap of {} bytes, found none",
+                self.data.len()
+            ),
         })
     }
 }

@@ -30,19 +30,25 @@ pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut R
                 Some((number(size)?, mask, places.as_chunks().0, address_of(child)??))
             });
             let Some((size, skipped, places, child)) = parts else {
-                return Err(corrupt("a chunk without an address".into()));
+                return Err(corrupt(
+                    "the address of a chunk is undefined, or does not fit into 64 bits".into(),
+                ));
             };
             let axes = chunk.iter().zip(&records.grid.counts).zip(&records.grid.strides);
             let mut found = Some(0);
             for (place, ((chunk, count), stride)) in places.iter().zip(axes) {
                 let place = u64::from_le_bytes(*place);
                 if place % chunk != 0 {
-                    return Err(corrupt(format!("a chunk begins at element {place}, chunks have {chunk}")));
+                    return Err(corrupt(format!(
+                        "expected a chunk offset that is a multiple of {chunk}, found {place}"
+                    )));
                 }
                 found = found.filter(|_| place / chunk < *count).map(|found| found + place / chunk * stride);
             }
             if places.last() != Some(&[0; 8]) {
-                return Err(corrupt("a chunk begins within an element".into()));
+                return Err(corrupt(
+                    "expected offset 0 within the first element of a chunk, found another offset".into(),
+                ));
             }
             if let Some(found) = found {
                 records.add(at, found, child, size, skipped)?;
@@ -69,17 +75,21 @@ pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut R
             let (filtered, places) = rest.split_at_checked(rest.len().checked_sub(places_len)?)?;
             Some((child, filtered, places.as_chunks().0))
         });
-        let (child, filtered, places) =
-            parts.ok_or_else(|| corrupt("records are too short for the rank of the dataset"))?;
+        let (child, filtered, places) = parts.ok_or_else(|| {
+            corrupt("a record is too short for the chunk offsets of all axes of the dataset")
+        })?;
         let (size, skipped) = match request.filtered {
-            true => {
-                split_size_and_mask(filtered).ok_or_else(|| corrupt("the size of a chunk has no width"))?
-            }
+            true => split_size_and_mask(filtered).ok_or_else(|| {
+                corrupt("expected a chunk size of 1 to 8 bytes that fits into 64 bits, found none")
+            })?,
             false if filtered.is_empty() => (records.chunk_bytes, 0),
-            false => return Err(corrupt("records are too long for the rank of the dataset")),
+            false => {
+                return Err(corrupt("a record is too long for the chunk offsets of all axes of the dataset"));
+            }
         };
         // A removed chunk may leave a record without an address.
-        let child = address_of(child).ok_or_else(|| corrupt("an address that does not fit into 64 bits"))?;
+        let child =
+            address_of(child).ok_or_else(|| corrupt("the address of a chunk does not fit into 64 bits"))?;
         let Some(child) = child else { return Ok(()) };
         let axes = records.grid.counts.iter().zip(&records.grid.strides);
         let mut found = 0;
@@ -193,13 +203,13 @@ mod tests {
         };
         // First key of the first leaf.
         let key = 1024 + 24;
-        says(wrong(key + 8, &[1]), "byte 1048: a chunk begins at element 1, chunks have 2");
-        says(wrong(key + 24, &[1]), "within an element");
+        says(wrong(key + 8, &[1]), "byte 1048: expected a chunk offset that is a multiple of 2, found 1");
+        says(wrong(key + 24, &[1]), "offset 0 within the first element");
         let second = &bytes[key + 40 + 8..key + 40 + 24];
         says(wrong(key + 8, second), "is stored twice, at addresses");
-        says(wrong(key, &[0; 4]), "has 0 bytes");
-        says(wrong(key, &[0xff; 4]), "the file ends at");
-        says(wrong(key + 32, &[0xff; 8]), "without an address");
+        says(wrong(key, &[0; 4]), "found 0 bytes");
+        says(wrong(key, &[0xff; 4]), "to end in the file of");
+        says(wrong(key + 32, &[0xff; 8]), "the address of a chunk is undefined");
     }
 
     /// Records that are unsorted in the file are sorted, and every chunk is found.
@@ -223,7 +233,7 @@ mod tests {
         }
         let (mut dataset, bytes) = datasets(&[9, 14]).swap_remove(1);
         dataset.filtered = true;
-        fails(dataset.read(&source(&bytes)), "records of type 11 is expected, found type 10");
+        fails(dataset.read(&source(&bytes)), "expected records of type 11, found type 10");
     }
 
     #[test]

@@ -41,9 +41,10 @@ impl Slots {
         let limits: Option<Vec<u64>> = order.iter().map(limit).collect();
         let Some((between, total)) = limits.and_then(|limits| strides(&limits)) else {
             let max = request.max_shape;
-            return Err(request
-                .source
-                .invalid(format!("the maximum shape {max:?} does not fit to the chunk index")));
+            return Err(request.source.invalid(format!(
+                "the chunk index does not fit the maximum shape {max:?}: too many axes are unlimited, or \
+                 the shape has 2⁶⁴ chunks or more"
+            )));
         };
         let axes = order.iter().zip(&between).filter_map(|(axis, between)| {
             Some(((*between).max(1), *grid.counts.get(*axis)?, *grid.strides.get(*axis)?))
@@ -94,7 +95,10 @@ impl<'a> Elements<'a> {
     ) -> Result<Self, String> {
         let (filtered, offset_len) = (request.filtered, usize::from(request.source.sizes().offset));
         if client != u8::from(filtered) {
-            return Err(format!("elements of class {client}, in a dataset with filters: {filtered}"));
+            return Err(format!(
+                "expected client ID {} (0: chunks without filters, 1: with filters), found {client}",
+                u8::from(filtered)
+            ));
         }
         let width = usize::from(width);
         let fits = match filtered {
@@ -103,7 +107,14 @@ impl<'a> Elements<'a> {
             false => width == offset_len,
         };
         if !fits {
-            return Err(format!("elements of {width} bytes, addresses of {offset_len}, filters: {filtered}"));
+            return Err(format!(
+                "expected elements of {} bytes, found {width} bytes",
+                if filtered {
+                    format!("{} to {}", offset_len + 5, offset_len + 12)
+                } else {
+                    offset_len.to_string()
+                }
+            ));
         }
         Ok(Elements { slots, records, width, filtered, array: request.layout.address, offset_len })
     }
@@ -116,7 +127,12 @@ impl<'a> Elements<'a> {
         let (client, owner) = (cursor.u8()?, cursor.defined_address("the header")?);
         match (client, Some(owner)) == (self.filtered.into(), self.array) {
             true => Ok(()),
-            false => Err(at.corrupt(format!("a block of the array at {owner}, of class {client}"))),
+            false => Err(at.corrupt(format!(
+                "expected a block with client ID {} of the header at address {}, found client ID {client} \
+                 and the header at address {owner}",
+                u8::from(self.filtered),
+                self.array.unwrap_or(u64::MAX)
+            ))),
         }
     }
 
@@ -129,8 +145,10 @@ impl<'a> Elements<'a> {
     pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Parsed<()> {
         let mut at = elements.address();
         for (bytes, slot) in elements.take_rest().chunks_exact(self.width).zip(first..) {
-            let corrupt =
-                || ParseError::Corrupt { at, why: "the element of a chunk is too large a number".into() };
+            let corrupt = || ParseError::Corrupt {
+                at,
+                why: "the address or size of a chunk does not fit into 64 bits".into(),
+            };
             let (child, filtered) = bytes.split_at_checked(self.offset_len).unwrap_or_default();
             if let Some(child) = address_of(child).ok_or_else(corrupt)?
                 && let Some(number) = self.slots.number(slot)
@@ -172,7 +190,7 @@ pub(super) struct Page {
 pub(super) fn take<'a>(cursor: &mut Cursor<'a>, len: u64) -> Parsed<Cursor<'a>> {
     match usize::try_from(len) {
         Ok(len) => cursor.part(len),
-        Err(_) => Err(cursor.corrupt(format!("{len} bytes of elements"))),
+        Err(_) => Err(cursor.corrupt(format!("{len} bytes of elements are larger than the address space"))),
     }
 }
 

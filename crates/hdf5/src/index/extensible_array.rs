@@ -69,7 +69,9 @@ impl Header {
         let powers = smallest.is_power_of_two() && pointers.is_power_of_two();
         if !powers || max_bits > 64 || u32::from(max_bits) < smallest.ilog2() {
             return Err(at.corrupt(format!(
-                "elements counted with {max_bits} bits, blocks of {smallest}, {pointers} pointers"
+                "expected powers of two for the smallest block and the pointers, and enough but at most 64 \
+                 bits for the number of elements, found blocks of {smallest} elements, {pointers} pointers \
+                 and {max_bits} bits"
             )));
         }
         Ok(Header { element, max_bits, inside, smallest, pointers, page_bits, index })
@@ -112,7 +114,8 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     let header = source.parse(HEADER, address, 96, Header::parse)?;
     let corrupt = |why: String| source.corrupt(HEADER, address, why);
     let unlimited = request.max_shape.iter().position(Option::is_none);
-    let unlimited = unlimited.ok_or_else(|| corrupt("no axis of the dataset is without a limit".into()))?;
+    let unlimited =
+        unlimited.ok_or_else(|| corrupt("expected a dataset with an unlimited axis, found none".into()))?;
     let slots = Slots::new(request, &records.grid, Some(unlimited))?;
     let mut elements = Elements::new(request, slots, records, header.element).map_err(corrupt)?;
     let Some(index) = header.index else { return Ok(()) };
@@ -134,7 +137,9 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         elements.decode(inside, 0)?;
         for block in direct {
             if block.pages > 0 {
-                return Err(blocks.corrupt("the smallest data blocks have pages"));
+                return Err(blocks.corrupt(
+                    "expected data blocks without pages in the index block, found a data block with pages",
+                ));
             }
             found.add(block, &mut blocks, &[], &elements, head_len)?;
         }
@@ -159,7 +164,9 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         let expected = block.first.saturating_sub(header.inside.into());
         let offset = cursor.uint(header.offset_len())?;
         if offset != expected {
-            return Err(here.corrupt(format!("a block from element {expected} is expected, found {offset}")));
+            return Err(here.corrupt(format!(
+                "expected a block from element {expected} on, found one from element {offset} on"
+            )));
         }
         let bitmap = cursor.take_u64(*bitmap)?;
         let mut pointers = take(cursor, *pointers)?;
@@ -370,11 +377,14 @@ mod tests {
         says(wrong(&|bytes| bytes[10] = 3, false), "3 pointers");
         // The second data block is the first one again.
         let at = 72 + 14 + 24;
-        says(wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false), "met before");
-        says(wrong(&|bytes| bytes[11] = 0, false), "the smallest data blocks have pages");
+        says(wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false), "a second time");
+        says(
+            wrong(&|bytes| bytes[11] = 0, false),
+            "expected data blocks without pages in the index block, found a data block with pages",
+        );
         let fixed = dataset(&[40], &[Some(40)], false);
         let source = source(&array(&dataset(&[40], &[None], false), 20)).with_format(SIZES, false);
-        fails(fixed.read(&source), "no axis of the dataset is without a limit");
+        fails(fixed.read(&source), "expected a dataset with an unlimited axis, found none");
     }
 
     #[test]

@@ -42,7 +42,10 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     let slots = Slots::new(request, &records.grid, None)?;
     if slots.total != Some(header.count) {
         let slots = slots.total.unwrap_or_default();
-        return Err(corrupt(format!("{} elements, the maximum shape takes {slots}", header.count)));
+        return Err(corrupt(format!(
+            "expected {slots} elements for the maximum shape, found {}",
+            header.count
+        )));
     }
     let mut elements = Elements::new(request, slots, records, header.element).map_err(corrupt)?;
     let Some(block) = header.block else { return Ok(()) };
@@ -69,7 +72,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         let address = block.saturating_add(head).saturating_add(before);
         // Fail at the first page beyond the end of the file, since there may be very many.
         if address >= source.end() {
-            return Err(corrupt(format!("page {number} of {pages} is behind the end of the file")));
+            return Err(corrupt(format!("page {number} of {pages} begins after the end of the file")));
         }
         written.push(Page { address, first, count: page.min(count - first) });
     }
@@ -144,10 +147,13 @@ mod tests {
         for at in [9, 28 + 15, pages + 3, pages + 12 + 8] {
             says(wrong(0, at, 1, true), "the checksum is");
         }
-        says(wrong(10, 8, 1, false), "34 elements, the maximum shape takes 35");
-        says(wrong(10, 5, 1, false), "class 1, in a dataset with filters: false");
-        says(wrong(10, 6, 1, false), "elements of 9 bytes");
-        says(wrong(10, 28 + 6, 9, false), "a block of the array at 9");
+        says(wrong(10, 8, 1, false), "expected 35 elements for the maximum shape, found 34");
+        says(
+            wrong(10, 5, 1, false),
+            "expected client ID 0 (0: chunks without filters, 1: with filters), found 1",
+        );
+        says(wrong(10, 6, 1, false), "expected elements of 8 bytes, found 9 bytes");
+        says(wrong(10, 28 + 6, 9, false), "the header at address 9");
     }
 
     #[test]

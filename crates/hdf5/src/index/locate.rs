@@ -102,7 +102,9 @@ impl ChunkLocator for Chunks {
                 chunk.len() == index.counts.len() && axes.clone().all(|(place, count)| place < count);
             if !inside {
                 let counts = &index.counts;
-                return Err(source.invalid(format!("there is no chunk {chunk:?} among {counts:?}")).into());
+                return Err(source
+                    .invalid(format!("chunk {chunk:?} is outside the chunk grid of shape {counts:?}"))
+                    .into());
             }
             let number = axes.fold(0, |number, (place, count)| number * count + place);
             let Some(record) = index.get(number) else {
@@ -110,8 +112,8 @@ impl ChunkLocator for Chunks {
                 continue;
             };
             let skipped = self.skipped_codecs(chunk, record.skipped);
-            let skipped =
-                skipped.ok_or_else(|| source.invalid("a chunk left out a filter behind the 32nd codec"))?;
+            let skipped = skipped
+                .ok_or_else(|| source.invalid("a chunk's filter mask skips a filter after the 32nd codec"))?;
             let offset = source.base().saturating_add(record.address);
             found.chunk(Location::Range { offset, len: record.size, skipped });
         }

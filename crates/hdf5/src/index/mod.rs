@@ -101,7 +101,9 @@ fn add_single_chunk(
     let (size, skipped) = match filtered {
         Some(filtered) => filtered,
         None if request.filtered => {
-            return Err(source.invalid("the size of a single chunk with filters is not stored"));
+            return Err(
+                source.invalid("its data layout does not store the size of its single filtered chunk")
+            );
         }
         None => (records.chunk_bytes, 0),
     };
@@ -111,7 +113,8 @@ fn add_single_chunk(
             let added = records.add(address, 0, address, size, skipped);
             added.map_err(|why| source.structure_error("single chunk", address, why))
         }
-        total => Err(source.invalid(format!("the layout is one of a single chunk, the shape takes {total}"))),
+        total => Err(source
+            .invalid(format!("expected a shape of 1 chunk for a single chunk index, found {total} chunks"))),
     }
 }
 
@@ -119,13 +122,17 @@ fn add_single_chunk(
 fn add_implicit_chunks(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let source = request.source;
     if request.filtered {
-        return Err(source.invalid("chunks that are not indexed have one size, but filters make many"));
+        return Err(
+            source.invalid("an implicit chunk index needs chunks of equal size, but the dataset has filters")
+        );
     }
     let slots = Slots::new(request, &records.grid, None)?;
     let len = slots.total.and_then(|slots| slots.checked_mul(records.chunk_bytes));
     if len.and_then(|len| len.checked_add(address)).is_none_or(|end| end > source.end()) {
         let end = source.end();
-        return Err(source.invalid(format!("chunks from address {address} do not fit into {end} bytes")));
+        return Err(source.invalid(format!(
+            "its chunks from address {address} on end after the end of the file, which has {end} bytes"
+        )));
     }
     for slot in 0..slots.total.unwrap_or_default() {
         if slot & 0xffff == 0 {
@@ -157,12 +164,14 @@ mod tests {
         assert_eq!((index.counts, index.records), (vec![1, 1], vec![record]));
         dataset.layout.index = single(Some((7, 2)));
         assert_eq!(dataset.read(&source).unwrap().records, [ChunkRecord { size: 7, skipped: 2, ..record }]);
-        for (size, why) in [(0, "has 0 bytes"), (21, "has 21 bytes at address 80; the file ends at 100")] {
+        for (size, why) in
+            [(0, "found 0 bytes"), (21, "in the file of 100 bytes, found 21 bytes at address 80")]
+        {
             dataset.layout.index = single(Some((size, 0)));
             fails(dataset.read(&source), why);
         }
         dataset.shape = vec![3, 1];
-        fails(dataset.read(&source), "the shape takes 2");
+        fails(dataset.read(&source), "found 2 chunks");
         dataset.shape = vec![0, 1];
         assert!(dataset.read(&source).unwrap().records.is_empty());
         dataset.layout.address = None;
@@ -177,7 +186,7 @@ mod tests {
         let found: Vec<_> = index.records.iter().map(|record| (record.number, record.address)).collect();
         assert_eq!(found, [(0, 8), (1, 24), (2, 40), (3, 88), (4, 104), (5, 120)]);
         assert!(index.records.iter().all(|record| record.size == 16 && record.skipped == 0));
-        fails(dataset.read(&source(&[0; 167])), "do not fit into 167 bytes");
+        fails(dataset.read(&source(&[0; 167])), "the end of the file, which has 167 bytes");
         dataset.max_shape[0] = Some(u64::MAX);
         assert!(dataset.read(&source(&[0; 168])).is_err());
         dataset.max_shape[0] = None;
@@ -200,7 +209,7 @@ mod tests {
             refused(&|dataset| dataset.layout.chunk = vec![u64::MAX; 2]),
             refused(&|dataset| dataset.shape = vec![u64::MAX; 2]),
         ] {
-            assert!(error.contains("elements in a shape of"), "{error}");
+            assert!(error.contains("does not fit dataset shape"), "{error}");
         }
     }
 

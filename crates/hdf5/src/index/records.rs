@@ -50,7 +50,12 @@ impl Records {
     pub fn new(request: &IndexRequest<'_>) -> Result<Records> {
         let (chunk, shape) = (&request.layout.chunk, request.shape);
         let source = request.source;
-        let invalid = || source.invalid(format!("chunks of {chunk:?} elements in a shape of {shape:?}"));
+        let invalid = || {
+            source.invalid(format!(
+                "chunk shape {chunk:?} does not fit dataset shape {shape:?}: expected as many axes, no \
+                 zeros and fewer than 2⁶⁴ bytes in a chunk"
+            ))
+        };
         if chunk.len() != shape.len() || request.max_shape.len() != shape.len() || chunk.contains(&0) {
             return Err(invalid());
         }
@@ -67,7 +72,10 @@ impl Records {
     pub fn add(&mut self, at: u64, number: u64, address: u64, size: u64, skipped: u32) -> Parsed<()> {
         if size == 0 || address.checked_add(size).is_none_or(|end| end > self.end) {
             let end = self.end;
-            let why = format!("chunk {number} has {size} bytes at address {address}; the file ends at {end}");
+            let why = format!(
+                "expected chunk {number} to have bytes and to end in the file of {end} bytes, found {size} \
+                 bytes at address {address}"
+            );
             return Err(ParseError::Corrupt { at, why });
         }
         self.ascending &= self.records.last().is_none_or(|last| last.number < number);

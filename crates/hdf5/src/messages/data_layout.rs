@@ -161,7 +161,7 @@ fn compact(cursor: &mut Cursor<'_>, size: u64) -> Parsed<DataLayout> {
 }
 
 fn unknown_class(class: u8) -> ParseError {
-    ParseError::Unsupported(format!("the data layout of class {class}"))
+    ParseError::Unsupported(format!("data layout class {class}"))
 }
 
 impl ChunkedLayout {
@@ -172,7 +172,7 @@ impl ChunkedLayout {
         let at = cursor.clone();
         let width = cursor.u8()?;
         if !(1..=8).contains(&width) {
-            return Err(at.corrupt(format!("lengths of chunks have {width} bytes; 1 to 8 are known")));
+            return Err(at.corrupt(format!("expected chunk lengths of 1 to 8 bytes, found {width} bytes")));
         }
         let at = cursor.clone();
         let axes = (0..rank).map(|_| cursor.uint(width.into())).collect::<Result<Vec<_>, _>>()?;
@@ -193,7 +193,7 @@ impl ChunkedLayout {
             5 => {
                 ChunkIndexKind::BTree2 { node_size: cursor.u32()?, split: cursor.u8()?, merge: cursor.u8()? }
             }
-            kind => return Err(ParseError::Unsupported(format!("the chunk index of type {kind}"))),
+            kind => return Err(ParseError::Unsupported(format!("chunk index type {kind} (known: 1 to 5)"))),
         };
         let address = cursor.offset()?;
         let layout = ChunkedLayout::new(axes, index, address, &at)?;
@@ -208,11 +208,14 @@ impl ChunkedLayout {
         at: &Cursor<'_>,
     ) -> Parsed<ChunkedLayout> {
         if axes.contains(&0) {
-            return Err(at.corrupt(format!("chunks of shape {axes:?} (the last is an element's bytes)")));
+            return Err(at.corrupt(format!(
+                "expected a chunk shape without zeros, found {axes:?} (the last number is the element size \
+                 in bytes)"
+            )));
         }
         let element_size = axes.pop().filter(|_| !axes.is_empty() && axes.len() <= 32);
         let Some(element_size) = element_size else {
-            return Err(at.corrupt(format!("chunks of {} axes; 1 to 32 are possible", axes.len())));
+            return Err(at.corrupt(format!("expected chunks of 1 to 32 axes, found {}", axes.len())));
         };
         Ok(ChunkedLayout { chunk: axes, element_size, index, address, edges_unfiltered: false })
     }

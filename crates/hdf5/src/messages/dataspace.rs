@@ -40,7 +40,7 @@ impl Dataspace {
         let at = cursor.clone();
         let (rank, flags) = (cursor.u8()?, cursor.u8()?);
         if rank > MAX_RANK {
-            return Err(at.corrupt(format!("{rank} axes; {MAX_RANK} are the most")));
+            return Err(at.corrupt(format!("expected at most {MAX_RANK} axes, found {rank}")));
         }
         let kind = if version == 2 {
             cursor.u8()?
@@ -58,13 +58,16 @@ impl Dataspace {
             shape.iter().zip(&max_shape).find(|(n, most)| most.is_some_and(|most| **n > most))
         {
             let most = most.unwrap_or_default();
-            return Err(at.corrupt(format!("an axis of {n} elements, which may have no more than {most}")));
+            return Err(at.corrupt(format!("an axis has {n} elements, more than its maximum of {most}")));
         }
         match kind {
             0 if rank == 0 => Ok(Dataspace::Scalar),
             1 => Ok(Dataspace::Simple { shape, max_shape }),
             2 if rank == 0 => Ok(Dataspace::Null),
-            _ => Err(at.corrupt(format!("a dataspace of kind {kind} with {rank} axes"))),
+            _ => Err(at.corrupt(format!(
+                "expected a dataspace of type 1 (simple), or of type 0 or 2 without axes, found type \
+                 {kind} with {rank} axes"
+            ))),
         }
     }
 

@@ -33,7 +33,7 @@ impl FillValue {
         // 0: when storage is allocated; 1: never; 2: when storage is allocated, if the user has set
         // a value.
         if time > 2 {
-            let why = format!("the fill value is written at the time {time}; 0 to 2 are known");
+            let why = format!("expected fill value write time 0, 1 or 2, found {time}");
             return Err(at.corrupt(why));
         }
         let value = if stored { sized_bytes(cursor)? } else { None };

@@ -30,7 +30,7 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Filter>> {
     let at = cursor.clone();
     let count = cursor.u8()?;
     if count > MOST {
-        return Err(at.corrupt(format!("a pipeline of {count} filters; {MOST} are the most")));
+        return Err(at.corrupt(format!("expected at most {MOST} filters in the pipeline, found {count}")));
     }
     if version == 1 {
         cursor.skip(6)?;

@@ -27,7 +27,7 @@ impl Link {
         let len = cursor.uint(1 << (flags & 3))?;
         let name = lossless(cursor.take_u64(len)?);
         if name.is_empty() {
-            return Err(cursor.corrupt("a link without a name"));
+            return Err(cursor.corrupt("expected the name of a link, found an empty name"));
         }
         let target = match kind {
             0 => LinkTarget::Hard(cursor.defined_address("the object that a link leads to")?),
@@ -37,7 +37,9 @@ impl Link {
             }
             EXTERNAL => external_target(cursor)?,
             65.. => LinkTarget::UserDefined(kind),
-            _ => return Err(ParseError::Unsupported(format!("the link type {kind}"))),
+            _ => {
+                return Err(ParseError::Unsupported(format!("link type {kind} (known: 0, 1 and 64 to 255)")));
+            }
         };
         Ok(Link { name, target, creation_order })
     }
@@ -52,7 +54,7 @@ fn external_target(cursor: &mut Cursor<'_>) -> Parsed<LinkTarget> {
     let at = value.clone();
     match value.take_rest().split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
         [file, path, ..] => Ok(LinkTarget::External { file: lossless(file), path: lossless(path) }),
-        _ => Err(at.corrupt("an external link without a path")),
+        _ => Err(at.corrupt("expected a file and a path in an external link, found no path")),
     }
 }
 

@@ -34,10 +34,7 @@ impl Shared {
             (3, 1) => Ok(Shared::Heap(cursor.take(8)?.to_vec())),
             // Before version 3 the kind was not always written.
             (1 | 2, _) | (3, 2) => Ok(Shared::Header(cursor.defined_address("a shared message")?)),
-            _ => {
-                Err(cursor
-                    .corrupt(format!("a shared message is in a place of kind {kind}; 1 and 2 are known")))
-            }
+            _ => Err(cursor.corrupt(format!("expected a shared message of type 1 or 2, found type {kind}"))),
         }
     }
 }
@@ -104,7 +101,7 @@ mod tests {
         assert!(shared(&[3, 2, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert_eq!(
             shared(&[4, 2]),
-            Err(crate::ParseError::Unsupported("version 4 of the shared message".into()))
+            Err(crate::ParseError::Unsupported("version 4 of the shared message (known: 1, 2, 3)".into()))
         );
     }
 

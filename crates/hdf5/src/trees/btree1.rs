@@ -43,7 +43,7 @@ impl Tree {
         let at = cursor.clone();
         let (kind, level, used) = (cursor.u8()?, cursor.u8()?, cursor.u16()?);
         if kind != self.kind {
-            return Err(at.corrupt(format!("a node of type {} is expected, found type {kind}", self.kind)));
+            return Err(at.corrupt(format!("expected a node of type {}, found type {kind}", self.kind)));
         }
         // Skip the addresses of siblings. Parents have all addresses that are needed.
         cursor.skip(2 * usize::from(cursor.sizes().offset))?;
@@ -120,7 +120,7 @@ impl Tree {
 fn check_level(at: u64, found: u8, expected: Option<u8>) -> Parsed<()> {
     match expected {
         Some(expected) if expected != found => {
-            let why = format!("a node of level {expected} is expected, found level {found}");
+            let why = format!("expected a node of level {expected}, found level {found}");
             Err(ParseError::Corrupt { at, why })
         }
         _ => Ok(()),
@@ -205,10 +205,10 @@ pub(crate) mod tests {
             change(&mut bytes);
             children(&source(&bytes)).unwrap_err().to_string()
         };
-        says(wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes())), "met before");
-        says(wrong(&|bytes| bytes[32..40].fill(0)), "a node of level 1 is expected, found level 2");
-        says(wrong(&|bytes| bytes[4] = 1), "type 0 is expected, found type 1");
-        says(wrong(&|bytes| bytes[6] = 0xff), "bytes are needed");
+        says(wrong(&|bytes| bytes[48..56].copy_from_slice(&128u64.to_le_bytes())), "a second time");
+        says(wrong(&|bytes| bytes[32..40].fill(0)), "expected a node of level 1, found level 2");
+        says(wrong(&|bytes| bytes[4] = 1), "expected a node of type 0, found type 1");
+        says(wrong(&|bytes| bytes[6] = 0xff), "expected at least");
     }
 
     /// A root whose children overlap. Without a check, each entry would be read thousands of times.

@@ -71,15 +71,19 @@ impl Tree {
             cursor.length()?;
             cursor.checksum(start)?;
             if found != kind {
-                let why = format!("a tree of records of type {kind} is expected, found type {found}");
+                let why = format!("expected records of type {kind}, found type {found}");
                 return Err(at.corrupt(why));
             }
             if record == 0 || depth > DEEPEST || node > LARGEST_NODE {
-                let why = format!("nodes of {node} bytes, records of {record} bytes, depth {depth}");
+                let why = format!(
+                    "expected records of at least 1 byte, nodes of at most {LARGEST_NODE} bytes and a \
+                     depth of at most {DEEPEST}, found records of {record} bytes, nodes of {node} bytes, \
+                     depth {depth}"
+                );
                 return Err(at.corrupt(why));
             }
             let tree = Tree::plan(kind, node, record, depth, sizes).ok_or_else(|| {
-                at.corrupt(format!("nodes of {node} bytes do not hold records of {record}"))
+                at.corrupt(format!("a node of {node} bytes has no room for a record of {record} bytes"))
             })?;
             let root = root.filter(|_| count > 0 || depth > 0);
             Ok((tree, root.map(|address| Child { address, depth, count: count.into() })))
@@ -113,11 +117,13 @@ impl Tree {
         let at = cursor.clone();
         let kind = cursor.u8()?;
         if kind != self.kind {
-            return Err(at.corrupt(format!("a node of type {} is expected, found type {kind}", self.kind)));
+            return Err(at.corrupt(format!("expected a node of type {}, found type {kind}", self.kind)));
         }
         let most = self.most.get(depth).copied().unwrap_or_default();
         if node.count > most {
-            return Err(at.corrupt(format!("{} records in a node that has room for {most}", node.count)));
+            return Err(
+                at.corrupt(format!("expected at most {most} records in a node, found {}", node.count))
+            );
         }
         let count = to_usize(node.count);
         let records = cursor.part(count.saturating_mul(self.record.into()))?;
@@ -357,10 +363,13 @@ pub(crate) mod tests {
         };
         says(wrong(&|bytes| bytes[20] ^= 1, true), "the checksum is");
         says(wrong(&|bytes| bytes[50] ^= 1, true), "the checksum is");
-        says(wrong(&|bytes| bytes[5] = 5, false), "type 9 is expected, found type 5");
-        says(wrong(&|bytes| bytes[24] = 200, false), "200 records in a node that has room for");
+        says(wrong(&|bytes| bytes[5] = 5, false), "expected records of type 9, found type 5");
+        says(wrong(&|bytes| bytes[24] = 200, false), "records in a node, found 200");
         says(wrong(&|bytes| bytes[13] = 1, false), "depth");
-        says(wrong(&|bytes| bytes[4] = 1, false), "version 1 of the version 2 B-tree is not supported");
+        says(
+            wrong(&|bytes| bytes[4] = 1, false),
+            "version 1 of the version 2 B-tree (known: 0) is not supported",
+        );
     }
 
     #[test]

@@ -28,11 +28,13 @@ impl Visited {
     pub(crate) fn meet(&mut self, address: u64, len: u64) -> Parsed<()> {
         let wrong = |why: &str| Err(ParseError::Corrupt { at: address, why: why.into() });
         if !self.nodes.insert(address) {
-            return wrong("this was met before: it has two parents, or is its own");
+            return wrong(
+                "this address occurs a second time: two parents point to it, or it is its own parent",
+            );
         }
         match self.unvisited.checked_sub(len) {
             Some(left) => self.unvisited = left,
-            None => return wrong("all nodes together are larger than the file"),
+            None => return wrong("nodes overlap: together they are larger than the file"),
         }
         Ok(())
     }

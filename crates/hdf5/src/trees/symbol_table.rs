@@ -143,7 +143,7 @@ fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
     let target = match (cache, header) {
         (SOFT, _) => LinkTarget::Soft(heap.name(entry.u32()?.into())?),
         (_, Some(address)) => LinkTarget::Hard(address),
-        _ => return Err(entry.corrupt(format!("the link '{name}' has no address"))),
+        _ => return Err(entry.corrupt(format!("the object header address of link '{name}' is undefined"))),
     };
     Ok(Link { name, target, creation_order: None })
 }
@@ -251,7 +251,7 @@ mod tests {
         let (mut bytes, heap) = group(8);
         // The second child of the node at 512 becomes the same as the first.
         bytes.copy_within(512 + 32..512 + 40, 512 + 48);
-        fails(entries(&source(&bytes), 0, heap), "met before");
+        fails(entries(&source(&bytes), 0, heap), "a second time");
     }
 
     #[test]

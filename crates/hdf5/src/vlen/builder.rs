@@ -30,7 +30,7 @@ impl<'a> VlenBuilder<'a> {
     /// An empty result with room for `count` elements. Ids have `id` bytes.
     pub(super) fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self> {
         let items = items.ok_or_else(|| {
-            file.source().invalid("elements that are not of variable length have no heap ids")
+            file.source().invalid("expected elements of variable length, found elements of one size")
         })?;
         let none = || file.source().invalid(format!("no memory for the offsets of {count} elements"));
         let result = Ragged::growing(count).ok_or_else(none)?;
@@ -51,7 +51,7 @@ impl<'a> VlenBuilder<'a> {
         threads: Option<usize>,
     ) -> Result<()> {
         let Some(ids) = ids(memory, (offset, stride, self.id), count, self.file.sizes()) else {
-            let why = format!("{count} heap ids are not within {} bytes", memory.len());
+            let why = format!("{count} heap ids do not fit into {} bytes of memory", memory.len());
             return Err(self.file.source().invalid(why));
         };
         if count <= FEW && self.push_few(&ids)? { Ok(()) } else { self.push_many(&ids, threads) }
@@ -115,7 +115,11 @@ impl<'a> VlenBuilder<'a> {
         }
         self.bytes = self.bytes.saturating_add(stored);
         if self.bytes > there.saturating_mul(MOST_SHARED) {
-            let why = format!("elements of variable length have {} bytes, the file has {there}", self.bytes);
+            let why = format!(
+                "elements of variable length have {} bytes, more than {MOST_SHARED} times the {there} \
+                 bytes of the file",
+                self.bytes
+            );
             return Err(file.source().invalid(why));
         }
         self.note(sections.nulls(), ids)?;

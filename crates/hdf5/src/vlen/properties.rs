@@ -277,9 +277,9 @@ proptest! {
         let (more, size, has) = (object.len() + 1, model.kind.size(), object.len());
         let undefined = u64::MAX >> (64 - 8 * u32::from(model.sizes.offset));
         let (len, address, index, why) = match kind {
-            0 => (1, first, 0, "there is no object 0".into()),
-            1 => (1, first, 600, "there is no object 600".into()),
-            2 => (more, first, *index, format!("{more} elements of {size} bytes are expected, the object has {has} bytes")),
+            0 => (1, first, 0, "has no object 0".into()),
+            1 => (1, first, 600, "has no object 600".into()),
+            2 => (more, first, *index, format!("expected {more} elements of {size} bytes in object {index}, found {has} bytes")),
             3 => (u32::MAX as usize, first, *index, format!("{} elements of", u32::MAX)),
             4 => (1, first + 8, 1, "the signature 'GCOL'".into()),
             5 => (1, undefined - 1, 1, "the file has only".into()),
@@ -436,13 +436,16 @@ fn damaged_collections_are_named() {
     let expect = [
         // Index 0 in the middle, a duplicate, objects and collections past their end, a collection
         // that is too small.
-        (change(second, &[0, 0]), "free space of 40 bytes, 144 are left"),
-        (change(second, &[1, 0]), "a second object 1"),
-        (change(second + 8, &[200]), "object 2 has 200 bytes, 128 are left"),
-        (change(second + 8, &[0xff; 8]), "object 2 has 18446744073709551615 bytes, 128 are left"),
-        (change(8, &[201]), "a collection of 201 bytes, the file has"),
-        (change(8, &[0xff; 8]), "bytes, the file has"),
-        (change(8, &[15]), "a collection of 15 bytes"),
+        (change(second, &[0, 0]), "expected 144 bytes of free space, found 40"),
+        (change(second, &[1, 0]), "two objects have index 1"),
+        (change(second + 8, &[200]), "expected at most 128 bytes for object 2, found 200"),
+        (
+            change(second + 8, &[0xff; 8]),
+            "expected at most 128 bytes for object 2, found 18446744073709551615",
+        ),
+        (change(8, &[201]), "the collection has 201 bytes, but the file has"),
+        (change(8, &[0xff; 8]), "bytes, but the file has"),
+        (change(8, &[15]), "needs at least 16 bytes, found 15"),
         (change(1, b"X"), "the signature 'GCOL'"),
         // A collection that begins within another.
         (
@@ -458,7 +461,7 @@ fn damaged_collections_are_named() {
     let inner = encoded(&Made { objects: vec![(1, vec![9; 8])], free: 0, gap: 0 }, SIZES);
     let outer = encoded(&Made { objects: vec![(1, inner)], free: 0, gap: 0 }, SIZES);
     let error = wrong(&outer, start + 32);
-    assert!(error.contains("element 1, ") && error.contains("the next one is at address"), "{error}");
+    assert!(error.contains("element 1, ") && error.contains("overlaps the next one at address"), "{error}");
 }
 
 #[test]

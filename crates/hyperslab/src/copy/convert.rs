@@ -517,7 +517,7 @@ mod tests {
                 .contains("shards of [5, 9] are no multiples of its chunks [2, 3]")
         );
         for shards in [Shards::Auto, Shards::Shape(vec![Some(4), None])] {
-            assert!(refused(CopyOptions { shards, ..to(Format::ZarrV2) }).contains("Zarr v2 has none"));
+            assert!(refused(CopyOptions { shards, ..to(Format::ZarrV2) }).contains("Zarr v2 has no shards"));
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) fn read<'py>(
         // Optional elements are always read as a masked array.
         Elements::Optional => return base.values(py, selection, out, threads, verify),
         Elements::Vlen(_) => {
-            let message = format!("array '{}': elements of variable length are not masked", array.name());
+            let message = format!("array '{}': elements of variable length cannot be masked", array.name());
             return Err(errors::exception(py, "ArgumentTypeError", message));
         }
         _ => {}
@@ -186,8 +186,8 @@ fn fill_of_masked<'f>(
 ) -> PyResult<Option<&'f [u8]>> {
     if fill.is_none() && masked_arrays::has_masked(value)? {
         let message = format!(
-            "array '{}' has no fill value (null in Zarr v2): masked elements would become zeros; fill them: \
-             values.filled(…)",
+            "array '{}' has no fill value (null in Zarr v2): masked elements would become zeros; fill them \
+             before: values.filled(…)",
             array.name()
         );
         return Err(errors::invalid(value.py(), message));

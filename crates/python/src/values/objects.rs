@@ -211,7 +211,7 @@ struct Collected<'py> {
 fn collect<'py>(values: &Bound<'py, PyAny>, ndim: usize) -> PyResult<Collected<'py>> {
     let py = values.py();
     if is_masked_array(values)? && has_masked(values)? {
-        let message = "masked objects have no value that could be written: fill them: values.filled(…)";
+        let message = "masked objects have no value to write: fill them before: values.filled(…)";
         return Err(errors::exception(py, "ArgumentTypeError", message));
     }
     if is_list(values) {

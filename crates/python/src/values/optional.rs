@@ -107,7 +107,9 @@ pub(crate) fn check_out(
         return refuse(format!("out has shape {found}, the selection {shape}"));
     }
     if !is_writeable(array) || out.getattr(interned!(py, "hardmask"))?.is_truthy()? {
-        return refuse("out is read-only, or its mask is hard".into());
+        let message =
+            "out: expected a writable array with a soft mask, found a read-only array or a hard mask";
+        return refuse(message.into());
     }
     Ok(())
 }

@@ -97,8 +97,11 @@ impl<'a> Chain<'a> {
                     (AnyCodec::ArrayToBytes(codec), _) => Serializer::Codec(codec),
                 }
             };
-            if serializer.replace((found, at)).is_some() {
-                return invalid!("{field}: \"{name}\" is there besides another codec from array to bytes");
+            if let Some((other, _)) = serializer.replace((found, at)) {
+                let other = other.name();
+                return invalid!(
+                    "{field}: expected one codec from array to bytes, found \"{other}\" and \"{name}\""
+                );
             }
         }
         let Some((serializer, at)) = serializer else {

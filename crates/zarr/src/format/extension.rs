@@ -34,12 +34,15 @@ impl<'a> Extension<'a> {
                 ("name", Json::String(text)) => name = Some(text.as_str()),
                 ("configuration", Json::Object(_)) => configuration = Some(value),
                 ("must_understand", Json::Bool(_)) => {}
-                ("name", other) => return invalid!("{field}: name is text, found {}", other.brief()),
+                ("name", other) => return invalid!("{field}: name: expected text, found {}", other.brief()),
                 ("configuration", other) => {
-                    return invalid!("{field}: configuration is an object, found {}", other.brief());
+                    return invalid!("{field}: configuration: expected an object, found {}", other.brief());
                 }
                 ("must_understand", other) => {
-                    return invalid!("{field}: must_understand is true or false, found {}", other.brief());
+                    return invalid!(
+                        "{field}: must_understand: expected true or false, found {}",
+                        other.brief()
+                    );
                 }
                 _ => {
                     return invalid!(

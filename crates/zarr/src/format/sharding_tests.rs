@@ -147,8 +147,8 @@ fn documents_that_are_refused() {
         assert!(error.contains(want), "{to}: {error}");
     }
     let refused = |codecs: &[&str]| parse(&document("[8, 8]", "[4, 6]", codecs)).unwrap_err();
-    assert!(refused(&[BYTES, &good]).contains("\"sharding_indexed\" is there besides another"));
-    assert!(refused(&[&good, BYTES]).contains("\"bytes\" is there besides another"));
+    assert!(refused(&[BYTES, &good]).contains("found \"bytes\" and \"sharding_indexed\""));
+    assert!(refused(&[&good, BYTES]).contains("found \"sharding_indexed\" and \"bytes\""));
     assert!(refused(&[&good, &transpose("[1, 0]")]).contains("cannot come after \"sharding_indexed\""));
     let inner = sharding("[2, 4]", &[BYTES]);
     assert!(refused(&[&sharding("[4, 6]", &[&inner])]).contains(
@@ -237,7 +237,7 @@ fn new_arrays_that_cannot_be() {
         spec.format = Format::V2;
         spec.shards = dims(&[20, 20]);
     });
-    assert_eq!(v2.unwrap_err(), "shards: Zarr v2 has none, found [20, 20]");
+    assert_eq!(v2.unwrap_err(), "shards: Zarr v2 has no shards, found [20, 20]; use Zarr v3");
     let bad = r#"{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 2], "codecs": 3}}"#;
     let bad = created(|spec| spec.serializer = Choice::Set(json(bad)));
     assert_eq!(bad.unwrap_err(), r#"codecs: "sharding_indexed": codecs: expected a list, found 3"#);

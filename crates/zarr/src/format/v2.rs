@@ -138,7 +138,7 @@ fn codecs(
                     if codec.vlen().is_some() && (last.is_some() || arrays.array.vlen.is_none()) =>
                 {
                     return unsupported!(
-                        "{field}: codec \"{}\" is not supported but as the first filter, of dtype \"|O\"",
+                        "{field}: codec \"{}\" is supported only as the first filter of dtype \"|O\"",
                         codec.name()
                     );
                 }
@@ -195,16 +195,16 @@ fn nczarr_names(document: &Json, attributes: &Json, rank: usize) -> Option<Vec<O
 /// The documents of a new array: `.zarray` and `.zattrs`.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
-        return invalid!("serializer: Zarr v2 has none");
+        return invalid!("serializer: Zarr v2 has no serializers");
     }
     if spec.optional {
         return unsupported!("data_type: Zarr v2 has no elements that may be missing; use Zarr v3");
     }
     if spec.rectilinear.is_some() || spec.rectilinear_shards.is_some() {
-        return invalid!("chunks: Zarr v2 has only chunks of one shape, no rectilinear grids");
+        return invalid!("chunks: Zarr v2 has no rectilinear grids; use Zarr v3");
     }
     if let Some(shards) = &spec.shards {
-        return invalid!("shards: Zarr v2 has none, found {:?}", shards.as_slice());
+        return invalid!("shards: Zarr v2 has no shards, found {:?}; use Zarr v3", shards.as_slice());
     }
     let separator = match &spec.key_encoding {
         None => '.',
@@ -264,7 +264,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let compressor = match &spec.compressors {
         Choice::Auto => Json::from([("id", "zstd".into()), ("level", 0u32.into())]),
         Choice::Set(list) if list.len() > 1 => {
-            return invalid!("compressors: Zarr v2 has one at most, found {}", list.len());
+            return invalid!("compressors: expected at most one in Zarr v2, found {}", list.len());
         }
         Choice::Set(list) => normalized("compressor", list)?.pop().unwrap_or(Json::Null),
     };
@@ -276,7 +276,12 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         let names: Option<Vec<Json>> = names.iter().map(|name| name.as_deref().map(Json::from)).collect();
         match names {
             Some(names) => attributes.set(DIMENSIONS, Json::Array(names)),
-            None => return invalid!("dimension_names: Zarr v2 cannot leave a dimension without a name"),
+            None => {
+                return invalid!(
+                    "dimension_names: expected a name for each dimension in Zarr v2, found a dimension \
+                     without a name"
+                );
+            }
         }
     }
     let document = Json::from([
@@ -391,7 +396,7 @@ mod tests {
             "filters": null | "filters": [{}] | filters:
             {"id": "zstd", "level": 0} | "zstd" | compressor: expected null or an object, found "zstd"
             {"id": "zstd", "level": 0} | {"id": "sz3"} | compressor: codec "sz3" is not supported
-            {"id": "zstd", "level": 0} | {"id": "vlen-utf8"} | compressor: codec "vlen-utf8" is not supported but as the first filter
+            {"id": "zstd", "level": 0} | {"id": "vlen-utf8"} | compressor: codec "vlen-utf8" is supported only as the first filter
             "level": 0 | "level": NaN | compressor:
             "level": 0 | "level": "high" | compressor:
             "/" | "-" | dimension_separator: expected "/" or ".", found "-"
@@ -434,7 +439,8 @@ mod tests {
                 .contains("chunk_key_encoding")
         );
         assert!(
-            refused(&|s| s.compressors = Choice::Set(vec![zlib(), zlib()])).contains("one at most, found 2")
+            refused(&|s| s.compressors = Choice::Set(vec![zlib(), zlib()]))
+                .contains("expected at most one in Zarr v2, found 2")
         );
         assert!(refused(&|s| s.compressors = Choice::Set(vec!["zlib".into()])).contains("compressor"));
         assert!(refused(&|s| s.dimension_names = Some(vec![None, None])).contains("without a name"));

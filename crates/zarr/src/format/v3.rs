@@ -74,7 +74,7 @@ fn known_fields(document: &Json, known: &[&str]) -> Result<(), Problem> {
     for (name, value) in document.as_object().unwrap_or_default() {
         if !known.contains(&name.as_str()) && value.get("must_understand") != Some(&Json::Bool(false)) {
             return unsupported!(
-                "field {} is not known, and not marked \"must_understand\": false",
+                "field {} is unknown, and not marked \"must_understand\": false",
                 Json::from(name.as_str()).brief()
             );
         }
@@ -240,10 +240,12 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         (Some(_), _)
             if spec.chunks.is_some() || spec.shards.is_some() || spec.rectilinear_shards.is_some() =>
         {
-            return invalid!("chunks: a rectilinear grid goes neither with other chunks nor with shards");
+            return invalid!(
+                "chunks: a rectilinear grid cannot be combined with other chunks or with shards"
+            );
         }
         (_, Some(_)) if spec.shards.is_some() => {
-            return invalid!("shards: a rectilinear grid does not go with shards of one shape");
+            return invalid!("shards: a rectilinear grid cannot be combined with shards of one shape");
         }
         (Some(axes), _) => {
             let grid = GridMetadata::rectilinear(axes.clone(), &spec.shape)?;

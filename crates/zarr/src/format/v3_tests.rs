@@ -105,7 +105,7 @@ fn documents_that_are_refused() {
         "regular" | "hilbert" | chunk grid "hilbert" is not supported
         {"chunk_shape": [2, 2]} | {} | the configuration of "regular" lacks chunk_shape
         {"chunk_shape": [2, 2]} | {"chunk_shape": [2, 2], "offset": [1, 1]} | unknown member "offset"
-        {"chunk_shape": [2, 2]} | [2, 2] | chunk_grid: configuration is an object, found [2, 2]
+        {"chunk_shape": [2, 2]} | [2, 2] | chunk_grid: configuration: expected an object, found [2, 2]
         "default" | "hilbert" | chunk key encoding "hilbert" is not supported
         {"separator": "/"} | {"separator": "-"} | separator: expected "/" or ".", found "-"
         {"separator": "/"} | {"width": 3} | unknown member "width"
@@ -116,14 +116,14 @@ fn documents_that_are_refused() {
         {"a": NaN} | [1] | attributes: expected an object, found [1]
         "storage_transformers": [] | "storage_transformers": [{"name": "cow"}] | storage transformer "cow" is not supported
         "storage_transformers": [] | "storage_transformers": 3 | storage_transformers: expected a list
-        "storage_transformers": [] | "extra": 1 | field "extra" is not known
-        "storage_transformers": [] | "extra": {"must_understand": true} | field "extra" is not known
-        "storage_transformers": [] | "extra": {"name": "x"} | field "extra" is not known
+        "storage_transformers": [] | "extra": 1 | field "extra" is unknown
+        "storage_transformers": [] | "extra": {"must_understand": true} | field "extra" is unknown
+        "storage_transformers": [] | "extra": {"name": "x"} | field "extra" is unknown
         CODECS | {} | codecs: expected a list, found {}
         CODECS | [] | codecs: expected a codec from array to bytes
         CODECS | ["bytes"] | "bytes" needs "endian" for elements of type <f4
         CODECS | [{"name": "bytes", "configuration": {"endian": "middle"}}] | codecs:
-        CODECS | [BYTES, BYTES] | "bytes" is there besides another codec from array to bytes
+        CODECS | [BYTES, BYTES] | expected one codec from array to bytes, found "bytes" and "bytes"
         CODECS | ["crc32c", BYTES] | "crc32c" works on bytes; it must come after "bytes"
         CODECS | [BYTES, {"name": "transpose", "configuration": {"order": [1, 0]}}] | cannot come after "bytes"
         CODECS | [BYTES, {"name": "lzma", "must_understand": false}] | codec "lzma" is not supported
@@ -132,9 +132,9 @@ fn documents_that_are_refused() {
         CODECS | [BYTES, {"name": "gzip", "configuration": {"level": "9"}}] | codecs:
         CODECS | [BYTES, {"name": "gzip", "config": {}}] | found "config"
         CODECS | [BYTES, {"configuration": {}}] | codecs: the name is missing
-        CODECS | [BYTES, {"name": 3}] | codecs: name is text, found 3
+        CODECS | [BYTES, {"name": 3}] | codecs: name: expected text, found 3
         CODECS | [BYTES, 3] | codecs: expected a name or an object with a name, found 3
-        CODECS | [BYTES, {"name": "gzip", "must_understand": 1}] | must_understand is true or false, found 1
+        CODECS | [BYTES, {"name": "gzip", "must_understand": 1}] | must_understand: expected true or false, found 1
     "#,
     ) {
         let error = with(&from.replace("CODECS", CODECS), &to.replace("BYTES", bytes)).unwrap_err();

@@ -33,7 +33,7 @@ impl Parser<'_> {
         self.space();
         match self.peek() {
             None => Ok(value),
-            Some(_) => self.fail("the document is over, but text follows"),
+            Some(_) => self.fail("expected the end of the document, found more text"),
         }
     }
 
@@ -75,7 +75,7 @@ impl Parser<'_> {
             Some(b'[') => self.nested(Self::array),
             Some(b'"') => Ok(Json::String(self.string()?)),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            None => self.fail("the text ends where a value is expected"),
+            None => self.fail("expected a value, but the text ends"),
             Some(_) => {
                 for (word, value) in [
                     ("null", Json::Null),
@@ -88,7 +88,7 @@ impl Parser<'_> {
                         return Ok(value);
                     }
                 }
-                self.fail("a value is expected")
+                self.fail("expected a value")
             }
         }
     }
@@ -118,7 +118,7 @@ impl Parser<'_> {
                 return Ok(Json::Array(items));
             }
             if !self.eat(",") {
-                return self.fail("',' or ']' is expected");
+                return self.fail("expected ',' or ']'");
             }
         }
     }
@@ -132,12 +132,12 @@ impl Parser<'_> {
         loop {
             self.space();
             if self.peek() != Some(b'"') {
-                return self.fail("a member's name in double quotes is expected");
+                return self.fail("expected a member's name in double quotes");
             }
             let name = self.string()?;
             self.space();
             if !self.eat(":") {
-                return self.fail("':' is expected");
+                return self.fail("expected ':'");
             }
             let value = self.value()?;
             members.push((name, value));
@@ -146,7 +146,7 @@ impl Parser<'_> {
                 return Ok(Json::Object(unique(members)));
             }
             if !self.eat(",") {
-                return self.fail("',' or '}' is expected");
+                return self.fail("expected ',' or '}'");
             }
         }
     }
@@ -160,15 +160,16 @@ impl Parser<'_> {
         let leading = self.peek();
         let whole = self.digits();
         if whole == 0 || (leading == Some(b'0') && whole > 1) {
-            return self.fail("a number has at least one digit before the point, and no superfluous zeros");
+            return self
+                .fail("expected a number with at least one digit before the point and no leading zeros");
         }
         if self.eat(".") && self.digits() == 0 {
-            return self.fail("a digit is expected after the point");
+            return self.fail("expected a digit after the point");
         }
         if self.eat("e") || self.eat("E") {
             let _ = self.eat("+") || self.eat("-");
             if self.digits() == 0 {
-                return self.fail("a digit is expected in the exponent");
+                return self.fail("expected a digit in the exponent");
             }
         }
         Ok(Json::Number(self.text.get(start..self.at).unwrap_or_default().into()))
@@ -217,7 +218,7 @@ impl Parser<'_> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.unicode(),
-            _ => return self.fail("no such escape sequence"),
+            _ => return self.fail("unknown escape sequence"),
         };
         self.at += 1;
         Ok(plain)
@@ -245,7 +246,7 @@ impl Parser<'_> {
                 self.at += 4;
                 Ok(code)
             }
-            None => self.fail("four hexadecimal digits are expected"),
+            None => self.fail("expected four hexadecimal digits"),
         }
     }
 }
@@ -296,17 +297,17 @@ mod tests {
         for (text, offset, why) in [
             (&b""[..], 0, "the text ends"),
             (b"{", 1, "name in double quotes"),
-            (b"[1,]", 3, "a value is expected"),
+            (b"[1,]", 3, "expected a value"),
             (b"{\"a\" 1}", 5, "':'"),
             (b"{\"a\":1,}", 7, "name in double quotes"),
             (b"[1 2]", 3, "',' or ']'"),
-            (b"01", 2, "superfluous"),
+            (b"01", 2, "leading zeros"),
             (b"-", 1, "at least one digit"),
-            (b"+1", 0, "a value is expected"),
+            (b"+1", 0, "expected a value"),
             (b"1.", 2, "after the point"),
             (b"1e", 2, "exponent"),
-            (b"nan", 0, "a value is expected"),
-            (b"1 1", 2, "text follows"),
+            (b"nan", 0, "expected a value"),
+            (b"1 1", 2, "found more text"),
             (b"\"a", 2, "within a string"),
             (b"\"\n\"", 1, "control character"),
             (b"\"\\x\"", 2, "escape"),
@@ -316,7 +317,7 @@ mod tests {
             (b"\"\\udc00\"", 2, "lone surrogate"),
             (b"\"\\u00e\xc3\xa9\"", 3, "hexadecimal"),
             (b"[\"\xff\"]", 2, "UTF-8"),
-            (b"\xef\xbb\xbfx", 3, "a value is expected"),
+            (b"\xef\xbb\xbfx", 3, "expected a value"),
         ] {
             let error = Json::parse(text).unwrap_err();
             assert_eq!(error.offset, offset, "{text:?}: {error}");

@@ -85,7 +85,10 @@ impl Boxes {
     ) -> Result<()> {
         let box_size = self.side.iter().product::<usize>() * self.typesize;
         if chunk.blocksize != box_size {
-            return Err(corrupt(format!("blocks of {} bytes where a box has {box_size}", chunk.blocksize)));
+            return Err(corrupt(format!(
+                "expected blocks of {box_size} bytes, found blocks of {} bytes",
+                chunk.blocksize
+            )));
         }
         let mut blocks = chunk.blocks(decoders, buffers)?;
         for index in 0..self.padded_size / box_size {
@@ -97,7 +100,8 @@ impl Boxes {
             if extent.is_contiguous(self) {
                 // Rows of the box are rows of the array.
                 let out = dst.get_mut(first..first + box_size);
-                blocks.decode(index, out.ok_or_else(|| corrupt("a box beyond the array"))?)?;
+                blocks
+                    .decode(index, out.ok_or_else(|| corrupt("a block ends after the end of the array"))?)?;
                 continue;
             }
             let block = resize_buffer(block, box_size, "blosc2")?;

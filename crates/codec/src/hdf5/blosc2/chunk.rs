@@ -75,7 +75,7 @@ impl<'a> Special<'a> {
             2 => Ok(Special::NaN),
             3 => Ok(Special::Value(value)),
             4 => Err(corrupt("the values of the chunk were never initialised")),
-            other => Err(corrupt(format!("unknown special value {other}"))),
+            other => Err(corrupt(format!("special value {other} is unknown"))),
         }
     }
 
@@ -86,11 +86,17 @@ impl<'a> Special<'a> {
             (Special::Zeros, _) => &[0],
             (Special::NaN, 4) => &single,
             (Special::NaN, 8) => &double,
-            (Special::NaN, _) => return Err(corrupt(format!("NaNs of {typesize} bytes"))),
+            (Special::NaN, _) => {
+                return Err(corrupt(format!("expected NaNs of 4 or 8 bytes, found {typesize} bytes")));
+            }
             (Special::Value(value), _) => value,
         };
         if element.is_empty() || !dst.len().is_multiple_of(element.len()) {
-            return Err(corrupt(format!("{} bytes of a value of {} bytes", dst.len(), element.len())));
+            return Err(corrupt(format!(
+                "expected a whole number of values of {} bytes, found {} bytes",
+                element.len(),
+                dst.len()
+            )));
         }
         match *element {
             [byte] => dst.fill(byte),
@@ -107,7 +113,10 @@ impl<'a> Chunk<'a> {
             &[version, _, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, ref more @ ..],
         ) = src.first_chunk::<HEADER>()
         else {
-            return Err(corrupt(format!("{} bytes are too few for the header of a chunk", src.len())));
+            return Err(corrupt(format!(
+                "expected a chunk header of {HEADER} bytes, found {} bytes",
+                src.len()
+            )));
         };
         let &[k0, k1, k2, k3, k4, k5, _codec, _codec_meta, m0, m1, m2, m3, m4, m5, reserved, flags2] = more;
         let filters = [k0, k1, k2, k3, k4, k5];
@@ -129,7 +138,10 @@ impl<'a> Chunk<'a> {
             }
         }
         let Some(bytes) = src.get(..cbytes).filter(|_| cbytes >= HEADER) else {
-            return Err(corrupt(format!("a chunk of {cbytes} bytes where there are {}", src.len())));
+            return Err(corrupt(format!(
+                "expected a chunk of {HEADER} to {} bytes, found {cbytes} bytes in its header",
+                src.len()
+            )));
         };
         let (copied, special) = (flags & COPIED != 0, flags2 >> 4 & 7);
         let special = match special {
@@ -137,16 +149,24 @@ impl<'a> Chunk<'a> {
             code => Some(Special::from_code(code, bytes.get(HEADER..).unwrap_or_default())?),
         };
         if copied && special.is_none() && cbytes - HEADER != nbytes {
-            return Err(corrupt(format!("{} stored bytes where {nbytes} are expected", cbytes - HEADER)));
+            return Err(corrupt(format!(
+                "expected {nbytes} stored bytes after the header, found {}",
+                cbytes - HEADER
+            )));
         }
         let format = match flags >> 5 {
             // Snappy, and user-defined codecs, which is Blosc2's name for plug-ins.
             code @ (2 | 5..) => return Err(corrupt(format!("compressor {code} is not supported"))),
-            code => Format::from_code(code).ok_or_else(|| corrupt(format!("unknown compressor {code}")))?,
+            code => {
+                Format::from_code(code).ok_or_else(|| corrupt(format!("compressor {code} is unknown")))?
+            }
         };
         let typesize = usize::from(typesize);
         if typesize == 0 || blocksize == 0 {
-            return Err(corrupt(format!("type size {typesize}, block size {blocksize}: neither may be 0")));
+            return Err(corrupt(format!(
+                "expected a type size and a block size of at least 1, found type size {typesize}, block \
+                 size {blocksize}"
+            )));
         }
         let chunk = Chunk {
             bytes,
@@ -161,7 +181,10 @@ impl<'a> Chunk<'a> {
             cbytes,
         };
         if chunk.has_blocks() && nbytes.div_ceil(blocksize) > (cbytes - HEADER) / 4 {
-            return Err(corrupt(format!("{cbytes} bytes for {} blocks", nbytes.div_ceil(blocksize))));
+            let blocks = nbytes.div_ceil(blocksize);
+            let least = blocks.saturating_mul(4).saturating_add(HEADER);
+            let why = format!("expected at least {least} bytes for {blocks} blocks, found {cbytes}");
+            return Err(corrupt(why));
         }
         Ok(chunk)
     }
@@ -240,7 +263,7 @@ impl Blocks<'_> {
         let start = start.map_or(usize::MAX, |start| u32::from_le_bytes(*start) as usize);
         let streams = chunk.bytes.get(start..).filter(|_| start >= HEADER);
         let streams = streams
-            .ok_or_else(|| corrupt(format!("block {index} starts at {start}, outside of the chunk")))?;
+            .ok_or_else(|| corrupt(format!("block {index} starts at byte {start}, outside the chunk")))?;
         // The filters that change bytes.
         let filters = chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA));
         let [from, to] = &mut self.buffers.stages;

@@ -41,15 +41,20 @@ impl<'a> Frame<'a> {
         let header_size = header.number(0xd2, 4)?;
         let frame_size = header.number(0xcf, 8)?;
         let Some(src) = src.get(..frame_size) else {
-            return Err(corrupt(format!("truncated: {} bytes of a frame of {frame_size}", src.len())));
+            return Err(corrupt(format!(
+                "truncated: expected a frame of {frame_size} bytes, found {}",
+                src.len()
+            )));
         };
         header.expect(0xa4)?;
         let &[flags, kind, _codec, _other] = header.array()?;
         if !VERSIONS.contains(&(flags & 15)) || flags >> 4 & 3 != OFFSETS_64 {
-            return Err(corrupt(format!("unknown version or offsets in flags {flags:#04x}")));
+            return Err(corrupt(format!(
+                "the flags {flags:#04x} have an unknown version or unknown offsets"
+            )));
         }
         if kind & 15 != 0 {
-            return Err(corrupt(format!("a frame of kind {kind}, which is not contiguous")));
+            return Err(corrupt(format!("expected a contiguous frame, found frame type {kind}")));
         }
         let nbytes = header.number(0xd3, 8)?;
         let cbytes = header.number(0xd3, 8)?;
@@ -57,23 +62,26 @@ impl<'a> Frame<'a> {
         let _blocksize = header.number(0xd2, 4)?;
         let chunksize = header.number(0xd2, 4)?;
         if nbytes > chunksize || nbytes == 0 {
-            let why =
-                format!("{nbytes} bytes in chunks of {chunksize}: only frames of one chunk are supported");
+            let why = format!(
+                "only frames of one chunk are supported, found {nbytes} bytes in chunks of {chunksize} bytes"
+            );
             return Err(corrupt(why));
         }
         let Some((header, chunks)) =
             src.split_at_checked(header_size).filter(|(header, _)| header.len() >= FIXED)
         else {
-            return Err(corrupt(format!("a header of {header_size} bytes in a frame of {frame_size}")));
+            return Err(corrupt(format!(
+                "expected a header of {FIXED} to {frame_size} bytes, found {header_size} bytes"
+            )));
         };
-        let index = chunks
-            .get(cbytes..)
-            .ok_or_else(|| corrupt(format!("no index behind {cbytes} bytes of chunks")))?;
+        let index = chunks.get(cbytes..).ok_or_else(|| {
+            corrupt(format!("expected an index after {cbytes} bytes of chunks, found none"))
+        })?;
         let index = Chunk::parse(index)?;
         let mut offset = [0; 8];
         if index.nbytes != offset.len() || index.cbytes > MAX_INDEX {
             return Err(corrupt(format!(
-                "an index of {} bytes: only frames of one chunk are supported",
+                "only frames of one chunk are supported, found an index of {} bytes",
                 index.nbytes
             )));
         }
@@ -86,7 +94,9 @@ impl<'a> Frame<'a> {
             offset => {
                 let offset = usize::try_from(u64::from_le_bytes(offset)).unwrap_or(usize::MAX);
                 let chunk = chunks.get(..cbytes).and_then(|chunks| chunks.get(offset..));
-                Content::Chunk(chunk.ok_or_else(|| corrupt(format!("the chunk is at {offset} of {cbytes}")))?)
+                Content::Chunk(chunk.ok_or_else(|| {
+                    corrupt(format!("the chunk begins at byte {offset}, after the {cbytes} bytes of chunks"))
+                })?)
             }
         };
         Ok(Frame { typesize, nbytes, b2nd: metalayer(header, "b2nd")?, content })
@@ -101,7 +111,7 @@ fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>> {
     for _ in 0..map.number(0xde, 2)? {
         let &[text] = map.array()?;
         if text & 0xe0 != 0xa0 {
-            return Err(corrupt(format!("the name of a metalayer starts with {text:#04x}")));
+            return Err(corrupt(format!("expected the name of a metalayer, found type {text:#04x}")));
         }
         let name = map.take(usize::from(text & 0x1f))?;
         let offset = map.number(0xd2, 4)?;
@@ -139,7 +149,7 @@ impl<'a> Reader<'a> {
         match *self.array()? {
             [found] if found == kind => Ok(()),
             [found] => Err(corrupt(format!(
-                "byte {} of the header is {found:#04x} where {kind:#04x} is expected",
+                "byte {} of the header: expected {kind:#04x}, found {found:#04x}",
                 self.at - 1
             ))),
         }
@@ -149,14 +159,14 @@ impl<'a> Reader<'a> {
     pub(super) fn number(&mut self, kind: u8, len: usize) -> Result<usize> {
         self.expect(kind)?;
         let value = self.take(len)?.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-        usize::try_from(value).map_err(|_| corrupt(format!("{value} is too large")))
+        usize::try_from(value).map_err(|_| corrupt(format!("the number {value} is too large")))
     }
 
     /// A number from 0 to 127, which is its own kind byte.
     pub(super) fn read_fixint(&mut self) -> Result<usize> {
         match *self.array()? {
             [value @ ..0x80] => Ok(usize::from(value)),
-            [other] => Err(corrupt(format!("{other:#04x} where a small number is expected"))),
+            [other] => Err(corrupt(format!("expected a number from 0 to 127, found {other:#04x}"))),
         }
     }
 }

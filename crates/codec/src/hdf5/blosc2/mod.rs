@@ -76,8 +76,11 @@ impl Codec for Blosc2 {
         };
         let size = boxes.as_ref().map_or(frame.nbytes, |boxes| boxes.size);
         let dst = front(NAME, dst, size)?;
-        if boxes.as_ref().is_some_and(|boxes| boxes.padded_size != frame.nbytes) {
-            let why = format!("{} bytes where the boxes of the array have another number", frame.nbytes);
+        if let Some(boxes) = boxes.as_ref().filter(|boxes| boxes.padded_size != frame.nbytes) {
+            let why = format!(
+                "expected {} bytes for the blocks of the array, found {}",
+                boxes.padded_size, frame.nbytes
+            );
             return Err(corrupt(why));
         }
         let Scratch { blosc, blosc2, .. } = scratch;
@@ -90,7 +93,10 @@ impl Codec for Blosc2 {
             Content::Chunk(bytes) => Chunk::parse(bytes)?,
         };
         if chunk.nbytes != frame.nbytes {
-            return Err(corrupt(format!("a chunk of {} bytes in a frame of {}", chunk.nbytes, frame.nbytes)));
+            return Err(corrupt(format!(
+                "expected a chunk of {} bytes, as its frame says, found {} bytes",
+                frame.nbytes, chunk.nbytes
+            )));
         }
         match boxes {
             None => chunk.decode(wanted, dst, &mut blosc.decoders, buffers)?,

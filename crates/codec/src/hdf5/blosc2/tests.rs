@@ -33,15 +33,15 @@ fn frames() {
         assert!(message.contains(what), "{changes:?}: {message}");
     };
     says(&[(3, b'B')], "the magic number is missing");
-    says(&[(22, 9)], "bytes of a frame of");
-    says(&[(25, 0x13)], "unknown version or offsets in flags 0x13");
-    says(&[(25, 0x02)], "unknown version or offsets");
-    says(&[(26, 1)], "which is not contiguous");
+    says(&[(22, 9)], "truncated: expected a frame of");
+    says(&[(25, 0x13)], "the flags 0x13 have an unknown version or unknown offsets");
+    says(&[(25, 0x02)], "unknown version or unknown offsets");
+    says(&[(26, 1)], "expected a contiguous frame, found frame type 1");
     // 400 bytes in chunks of 200; then no bytes at all.
     says(&[(60, 0), (61, 200)], "only frames of one chunk are supported");
-    says(&[(36, 0), (37, 0)], "0 bytes in chunks of 400");
-    says(&[(37, 0x80)], "a chunk of 400 bytes in a frame of 384");
-    says(&[(13, 0), (14, 50)], "a header of 50 bytes");
+    says(&[(36, 0), (37, 0)], "found 0 bytes in chunks of 400 bytes");
+    says(&[(37, 0x80)], "expected a chunk of 384 bytes, as its frame says, found 400 bytes");
+    says(&[(13, 0), (14, 50)], "bytes, found 50 bytes");
     assert!(decode(&BLOSC2, &good[..60], 400).is_err());
     // Metalayers of other names are ignored.
     let array = stored("blosc2 of an array");
@@ -65,16 +65,16 @@ fn chunks() {
     says(&[(2, 0x45)], "compressor 2 is not supported");
     says(&[(3, 0)], "type size 0");
     says(&[(8, 0), (9, 0)], "block size 0");
-    says(&[(8, 1), (9, 0)], "bytes for 400 blocks");
+    says(&[(8, 1), (9, 0)], "bytes for 400 blocks, found");
     says(&[(16, 35)], "filter 35 with parameter 0 is not supported");
     says(&[(16, 1), (24, 2)], "filter 1 with parameter 2 is not supported");
     for flags in [0x01, 0x02, 0x08, 0x80] {
         says(&[(31, flags)], "is not supported");
     }
     says(&[(31, 0x40)], "never initialised");
-    says(&[(31, 0x50)], "unknown special value 5");
-    says(&[(32, 4)], "block 0 starts at 4");
-    says(&[(32, 255), (33, 255)], "outside of the chunk");
+    says(&[(31, 0x50)], "special value 5 is unknown");
+    says(&[(32, 4)], "block 0 starts at byte 4");
+    says(&[(32, 255), (33, 255)], "outside the chunk");
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn arrays() {
     says(&[(1, 1)], "an array of version 1");
     says(&[(2, 16)], "with 16 axes");
     says(&[(2, 0)], "with 0 axes");
-    says(&[(3, 0x93)], "is 0x93 where 0x92 is expected");
+    says(&[(3, 0x93)], "expected 0x92, found 0x93");
     says(&[(12, 8)], "an array that is not one chunk");
-    says(&[(12, 5), (27, 5)], "the boxes of the array have another number");
+    says(&[(12, 5), (27, 5)], "bytes for the blocks of the array, found");
     says(&[(12, 1), (27, 1)], "or has blocks larger than it");
     let message = message(&good, &[(112 + 5, 0xff)], 360);
     assert!(message.contains("is not supported") || message.contains("too large"), "{message}");

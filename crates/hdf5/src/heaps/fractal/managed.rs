@@ -49,17 +49,17 @@ impl FractalHeap {
             source.corrupt(
                 OBJECT,
                 self.address,
-                format!("an object of {len} bytes at offset {offset}: {why}"),
+                format!("object of {len} bytes at offset {offset} of the heap: {why}"),
             )
         };
-        let mut block = self.root.ok_or_else(|| corrupt("the heap has no blocks".into()))?;
+        let mut block = self.root.ok_or_else(|| corrupt("the heap has no root block".into()))?;
         loop {
             let bytes = self.block(source, block)?;
             match block.kind {
                 // This ends: each level of blocks has fewer rows.
                 BlockKind::Indirect { rows } => {
                     let entry = self.entry(&bytes, block, rows, offset);
-                    block = entry.ok_or_else(|| corrupt("there is no block".into()))?;
+                    block = entry.ok_or_else(|| corrupt("no block holds this offset".into()))?;
                 }
                 BlockKind::Direct { size, .. } => {
                     let start = offset.saturating_sub(block.offset);
@@ -68,8 +68,9 @@ impl FractalHeap {
                     let end = end.filter(|_| start >= head);
                     let index = |at: u64| usize::try_from(at).ok();
                     let range = index(start).zip(end.and_then(index));
-                    let (start, end) = range
-                        .ok_or_else(|| corrupt(format!("it is not within its block of {size} bytes")))?;
+                    let (start, end) = range.ok_or_else(|| {
+                        corrupt(format!("it is not inside its direct block of {size} bytes"))
+                    })?;
                     return Ok(bytes.slice(start..end));
                 }
             }
@@ -222,7 +223,8 @@ impl FractalHeap {
         let (heap, offset) = (cursor.defined_address("the heap")?, cursor.uint(self.offset_len)?);
         if (heap, offset) != (self.address, block.offset) {
             return Err(at.corrupt(format!(
-                "a block at offset {} of the heap at {} is expected, found one at offset {offset} of the heap at {heap}",
+                "expected the block at offset {} of the heap at {}, found the block at offset {offset} of \
+                 the heap at {heap}",
                 block.offset, self.address
             )));
         }

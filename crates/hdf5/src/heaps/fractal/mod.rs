@@ -86,7 +86,9 @@ impl FractalHeap {
         let powers = [width, first, largest_direct].iter().all(|number| number.is_power_of_two());
         if !powers || first > largest_direct || largest_direct > u64::from(u32::MAX) || bits > 64 {
             return Err(at.corrupt(format!(
-                "a table of {width} blocks in a row, of {first} to {largest_direct} bytes, in a space of {bits} bits"
+                "expected a table width and block sizes that are powers of two, blocks below 4 GiB and at \
+                 most 64 bits of heap space, found a table width of {width}, blocks of {first} to \
+                 {largest_direct} bytes and {bits} bits"
             )));
         }
         let table = Table { width, start: first, direct_rows: largest_direct.ilog2() - first.ilog2() + 2 };
@@ -117,7 +119,11 @@ impl FractalHeap {
         let wrong = |why| source.structure_error(OBJECT, self.address, why);
         let corrupt = |why: String| source.corrupt(OBJECT, self.address, why);
         if id.len() != usize::from(self.id) {
-            return Err(corrupt(format!("ids have {} bytes, found one of {}", self.id, id.len())));
+            return Err(corrupt(format!(
+                "expected a heap id of {} bytes, found {} bytes",
+                self.id,
+                id.len()
+            )));
         }
         let mut cursor = source.cursor(id, self.address);
         let flags = cursor.u8().map_err(wrong)?;
@@ -129,8 +135,10 @@ impl FractalHeap {
             }
             (0, 1) => self.huge_object(source, &mut cursor),
             (0, 2) => tiny_object(flags, &mut cursor).map(|object| object.to_vec().into()).map_err(wrong),
-            (0, kind) => Err(corrupt(format!("an id of kind {kind}"))),
-            (version, _) => Err(wrong(ParseError::Unsupported(format!("version {version} of heap ids")))),
+            (0, kind) => Err(corrupt(format!("expected a heap id of type 0, 1 or 2, found type {kind}"))),
+            (version, _) => {
+                Err(wrong(ParseError::Unsupported(format!("heap id version {version} (known: 0)"))))
+            }
         }
     }
 
@@ -153,7 +161,7 @@ impl FractalHeap {
         } else {
             let number = id.uint(id.remaining_len().min(8)).map_err(wrong)?;
             let tree = self.huge.ok_or_else(|| {
-                wrong(id.corrupt(format!("the heap has no B-tree for its huge object {number}")))
+                wrong(id.corrupt(format!("the heap has no B-tree to find huge object {number}")))
             })?;
             let kind = if self.filters.is_some() { 2 } else { 1 };
             let mut found = None;
@@ -165,7 +173,8 @@ impl FractalHeap {
                 found = Some(parse(record)?);
                 Ok(())
             })?;
-            found.ok_or_else(|| wrong(id.corrupt(format!("there is no huge object {number}"))))?
+            found
+                .ok_or_else(|| wrong(id.corrupt(format!("the heap's B-tree has no huge object {number}"))))?
         };
         let bytes = source.read(OBJECT, address, stored)?;
         match (filtered, &self.filters) {
@@ -186,7 +195,8 @@ fn tiny_object<'a>(flags: u8, id: &mut Cursor<'a>) -> Parsed<&'a [u8]> {
 
 /// Undoes all filters that were not skipped. The result must have `size` bytes.
 fn decode(source: &Source, filters: &[Filter], skipped: u32, stored: &[u8], size: u64) -> Result<Bytes> {
-    let invalid = |why: String| source.invalid(format!("{size} bytes of a fractal heap: {why}"));
+    let invalid =
+        |why: String| source.invalid(format!("filtered object of {size} bytes in a fractal heap: {why}"));
     let room = to_usize(size.min(LARGEST));
     let ran = filters.iter().zip(0..32).filter(|(_, number)| skipped >> number & 1 == 0);
     let codecs = ran.map(|(filter, _)| hdf5::filter(filter.id, &filter.client_data, 1, room));
@@ -196,7 +206,7 @@ fn decode(source: &Source, filters: &[Filter], skipped: u32, stored: &[u8], size
         .and_then(|codecs| decode_bounded(&codecs, stored, room, &mut decoded, &mut Scratch::default(), true))
         .map_err(|why| invalid(why.to_string()))?;
     if decoded.len() as u64 != size {
-        return Err(invalid(format!("decoded they are {}", decoded.len())));
+        return Err(invalid(format!("expected {size} bytes after decoding, found {} bytes", decoded.len())));
     }
     Ok(decoded.into())
 }
@@ -280,17 +290,17 @@ mod tests {
             }
         }
         for (offset, len, why) in [
-            (70, 4, "there is no block"),
-            (512, 4, "there is no block"),
-            (60, 10, "not within its block of 64 bytes"),
-            (18, 4, "not within its block"),
-            (5000, 4, "there is no block"),
+            (70, 4, "no block holds this offset"),
+            (512, 4, "no block holds this offset"),
+            (60, 10, "not inside its direct block of 64 bytes"),
+            (18, 4, "not inside its direct block"),
+            (5000, 4, "no block holds this offset"),
         ] {
             says(format!("{offset}: {}", heap.get(&source, &id(offset, len)).unwrap_err()), why);
         }
         assert!(heap.get(&source, &[0; 3]).is_err());
         assert!(heap.get(&source, &[0x30, 0, 0, 0]).is_err());
-        fails(heap.get(&source, &[0x40, 0, 0, 0]), "version 1");
+        fails(heap.get(&source, &[0x40, 0, 0, 0]), "heap id version 1 (known: 0) is not supported");
     }
 
     #[test]
@@ -322,7 +332,7 @@ mod tests {
         let mut id = vec![0x20 | 15];
         id.extend(b"sixteen bytes ok!");
         assert_eq!(object(&id).unwrap(), b"sixteen bytes ok");
-        fails(object(&[0; 18]), "no blocks");
+        fails(object(&[0; 18]), "no root block");
         // Long ids have a length of two bytes.
         let mut long = Cursor::whole(&[1; 300], 0, SIZES);
         assert_eq!(tiny_object(0x21, &mut long).unwrap().len(), 0x101 + 1);
@@ -372,7 +382,7 @@ mod tests {
         for size in [12, 14, u64::MAX] {
             fails(
                 heap.get(&source, &place(400, huge.len(), 0, size)),
-                &format!("{size} bytes of a fractal heap"),
+                &format!("{size} bytes in a fractal heap"),
             );
         }
     }
@@ -391,7 +401,7 @@ mod tests {
         assert_eq!(&*read(&|bytes| bytes[1700] ^= 1, false).unwrap(), b"deep");
         fails(
             read(&|bytes| bytes[1664 + 13] = 9, false),
-            "offset 832 of the heap at 64 is expected, found one at offset 777",
+            "expected the block at offset 832 of the heap at 64, found the block at offset 777",
         );
     }
 
