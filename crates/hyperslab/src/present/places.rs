@@ -1,0 +1,134 @@
+//! The places of chunks in their file.
+
+use crate::hdf5_array::place;
+use crate::{Array, Dims, Error, Key, Result, netcdf};
+use hyperslab_array::element_count;
+use hyperslab_hdf5::Dataset;
+use hyperslab_hdf5::data_layout::DataLayout;
+use hyperslab_hdf5::index::ChunkIndex;
+use hyperslab_store::{Operation, RangeRead, StoreError};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// The place of a chunk in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes from the start of the file.
+    pub offset: u64,
+    /// Stored bytes.
+    pub len: u64,
+    /// Skipped filters: bit `i` stands for filter `i`.
+    pub skipped: u32,
+}
+
+impl Place {
+    fn new(offset: u64, len: u64) -> Place {
+        Place { offset, len, skipped: 0 }
+    }
+}
+
+/// The chunks of an array that are ranges of its file.
+#[derive(Clone, Debug)]
+pub(crate) enum Places {
+    /// Chunks of HDF5. `base`: the offset of address 0.
+    Indexed { index: Arc<ChunkIndex>, base: u64 },
+    /// Records of NetCDF-3.
+    Records(netcdf::Variable),
+    /// All elements in one range. `None`: nothing is stored.
+    Whole(Option<Place>),
+}
+
+impl Places {
+    /// Finds the chunks of an array. `None`: its elements are elsewhere, in other files or datasets.
+    pub(crate) fn of(array: &Array) -> Result<Option<Places>> {
+        if let Some(variable) = array.as_netcdf3() {
+            if variable.chunk_shape().is_some() {
+                return Ok(Some(Places::Records(variable.clone())));
+            }
+            let all = variable.chunk_places()?;
+            return Ok(Some(Places::Whole(all.first().map(|(_, offset, len)| Place::new(*offset, *len)))));
+        }
+        match array.as_hdf5() {
+            Some(dataset) => Places::in_dataset(dataset),
+            None => Err(not_a_file()),
+        }
+    }
+
+    fn in_dataset(dataset: &Dataset) -> Result<Option<Places>> {
+        let base = dataset.file().source().base();
+        if let Some(index) = dataset.chunk_index()? {
+            return Ok(Some(Places::Indexed { index, base }));
+        }
+        if !dataset.external_files().is_empty() {
+            return Ok(None);
+        }
+        let elements = element_count(dataset.dataspace().shape());
+        let bytes = elements.and_then(|n| n.checked_mul(dataset.datatype().size.into())).unwrap_or(u64::MAX);
+        Ok(match dataset.data_layout() {
+            _ if bytes == 0 => Some(Places::Whole(None)),
+            DataLayout::Compact { address, .. } | DataLayout::Contiguous { address: Some(address), .. } => {
+                Some(Places::Whole(Some(Place::new(address.saturating_add(base), bytes))))
+            }
+            DataLayout::Contiguous { address: None, .. } => Some(Places::Whole(None)),
+            _ => None,
+        })
+    }
+
+    /// The place of a chunk, given its number in C order. `None`: it is not stored.
+    pub(crate) fn get(&self, number: u64) -> Result<Option<Place>> {
+        Ok(match self {
+            Places::Indexed { index, base } => index.get(number).map(|record| Place {
+                offset: record.address.saturating_add(*base),
+                len: record.size,
+                skipped: record.skipped,
+            }),
+            Places::Records(variable) => {
+                let (offset, len) = variable.record_place(number)?;
+                Some(Place::new(offset, len))
+            }
+            Places::Whole(place) => place.filter(|_| number == 0),
+        })
+    }
+}
+
+/// The stored chunks of an array, each with its place in the grid and in the file. `None`: they are
+/// no ranges of its file.
+pub(crate) fn stored_chunks(array: &Array) -> Result<Option<Vec<(Dims, Place)>>> {
+    let Some(places) = Places::of(array)? else { return Ok(None) };
+    Ok(Some(match &places {
+        Places::Indexed { index, .. } => {
+            let chunks = index.records.iter().filter_map(|record| {
+                let found = places.get(record.number).transpose()?;
+                Some(found.map(|found| (place(&index.counts, record.number), found)))
+            });
+            chunks.collect::<Result<_>>()?
+        }
+        Places::Records(variable) => {
+            let chunks = variable.chunk_places()?.into_iter();
+            chunks.map(|(at, offset, len)| (at.into(), Place::new(offset, len))).collect()
+        }
+        Places::Whole(whole) => {
+            whole.iter().map(|whole| (Dims::from_elem(0, array.shape().len()), *whole)).collect()
+        }
+    }))
+}
+
+/// Fills buffers with bytes of an array's file.
+pub(crate) fn read_ranges(array: &Array, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+    if let Some(dataset) = array.as_hdf5() {
+        let source = dataset.file().source();
+        let base = source.base();
+        let places = ranges.iter_mut().map(|range| (range.offset.saturating_sub(base), &mut *range.buf));
+        return Ok(source.read_into("a chunk", places)?);
+    }
+    let file = array.file().ok_or_else(not_a_file)?;
+    let (store, key) = (&**file.store(), file.key());
+    match store.read_ranges(Key::new(key)?, None, ranges)? {
+        true => Ok(()),
+        false => Err(StoreError::io(store, Operation::Read, key, ErrorKind::NotFound).into()),
+    }
+}
+
+pub(crate) fn not_a_file() -> Error {
+    Error::Options("only files of HDF5 and NetCDF have an index of chunks".into())
+}
