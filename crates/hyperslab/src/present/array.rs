@@ -1,9 +1,9 @@
 //! A dataset as the objects of a Zarr array: its document, and its chunks.
 
+use super::chunk_ranges::{ChunkRanges, FileRange, stored_chunks};
 use super::filters::all_to_v3;
-use super::pieces;
-use super::places::{Place, Places, stored_chunks};
-use super::{MOST_LISTED, too_many};
+use super::strips;
+use super::{MOST_FROM_SHAPE, MOST_LISTED, too_many};
 use crate::copy::{OneChunk, all_indices, zarr_spec};
 use crate::meaning::{FileMeaning, Side};
 use crate::{Array, ArraySpec, Choice, Dims, Error, Format, MemoryStore, Result, zarr};
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 /// Copies of a chunk in memory while it is encoded: elements, a chunk of them, the object.
 const COPIES: usize = 3;
 
-/// Bytes of an element of text, for the shape of pieces: its length is not known.
+/// Bytes of an element of text, for the shape of strips: its length is not known.
 const TEXT: u64 = 8;
 
 /// A dataset as a Zarr array.
@@ -36,14 +36,14 @@ pub struct PresentedArray {
     /// Bytes of an encoded chunk. `None`: they differ from chunk to chunk.
     encoded_len: Option<u64>,
     one: OneChunk,
-    places: OnceLock<Option<Places>>,
+    ranges: OnceLock<Option<ChunkRanges>>,
 }
 
 /// The bytes of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkBytes {
     /// They are in the file.
-    Stored(Place),
+    Stored(FileRange),
     /// They must be encoded: see [`PresentedArray::encode`].
     Encoded,
 }
@@ -51,7 +51,7 @@ pub enum ChunkBytes {
 impl PresentedArray {
     /// Describes an array. `None`: it only stands for a dimension.
     /// Fails with [`Error::Copy`] if Zarr v3 does not have its elements. `cut`: cut data without
-    /// chunks into pieces.
+    /// chunks into strips.
     pub(super) fn new(array: Array, meaning: &FileMeaning, cut: bool) -> Result<Option<Self>> {
         let Some(variable) = meaning.variable(&array)? else { return Ok(None) };
         let name = array.name();
@@ -62,7 +62,7 @@ impl PresentedArray {
         let size = element_size(&array);
         let chunk: Dims = match (array.has_chunks(), cut) {
             (true, _) => array.chunk_shape().into(),
-            (false, true) => pieces::cut(array.shape(), size),
+            (false, true) => strips::cut(array.shape(), size),
             (false, false) => array.shape().iter().map(|n| (*n).max(1)).collect(),
         };
         let codecs = all_to_v3(&array);
@@ -81,7 +81,7 @@ impl PresentedArray {
             fills_differ: one.fills_differ()?,
             encoded_len: chunk_len.filter(|_| !has_codecs && array.vlen().is_none()),
             document: made.to_json().to_text(None),
-            places: OnceLock::new(),
+            ranges: OnceLock::new(),
             shape: variable.shape,
             array,
             chunk,
@@ -115,26 +115,27 @@ impl PresentedArray {
             return Ok(None);
         }
         let absent = self.fills_differ.then_some(ChunkBytes::Encoded);
-        let found = match self.places()? {
+        let found = match self.ranges()? {
             None => return Ok(Some(ChunkBytes::Encoded)),
-            Some(Places::Whole(None)) => return Ok(absent),
-            Some(Places::Whole(Some(whole))) => {
+            Some(ChunkRanges::Whole(None)) => return Ok(absent),
+            Some(ChunkRanges::Whole(Some(whole))) => {
                 let size = self.array.dtype().size() as u64;
-                let piece = pieces::range(place, &self.chunk, self.array.shape(), size);
-                piece.map(|(at, len)| Place { offset: whole.offset.saturating_add(at), len, skipped: 0 })
+                let strip = strips::range(place, &self.chunk, self.array.shape(), size);
+                strip.map(|(at, len)| FileRange { offset: whole.offset.saturating_add(at), len, skipped: 0 })
             }
-            Some(places) => match places.get(number(place, &self.own_counts))? {
+            Some(ranges) => match ranges.get(number(place, &self.own_counts))? {
                 None => return Ok(absent),
                 found => found,
             },
         };
-        let keeps_bytes = |found: &Place| self.keeps_bytes && found.skipped == 0 && !self.is_padded(place);
+        let keeps_bytes =
+            |found: &FileRange| self.keeps_bytes && found.skipped == 0 && !self.is_padded(place);
         Ok(Some(found.filter(keeps_bytes).map_or(ChunkBytes::Encoded, ChunkBytes::Stored)))
     }
 
     /// Reads the elements of a chunk, and encodes them as the document says.
     pub fn encode(&self, place: &[u64]) -> Result<Vec<u8>> {
-        self.one.encode(Some(place), None, None)
+        self.one.encode(Some(place), None)
     }
 
     /// Bytes of an encoded chunk, if all have equally many.
@@ -148,17 +149,16 @@ impl PresentedArray {
         self.fills_differ && side() == Side::AtEnd
     }
 
-    fn places(&self) -> Result<Option<&Places>> {
-        if self.places.get().is_none() {
-            let _ = self.places.set(Places::of(&self.array)?);
+    fn ranges(&self) -> Result<Option<&ChunkRanges>> {
+        if self.ranges.get().is_none() {
+            let _ = self.ranges.set(ChunkRanges::of(&self.array)?);
         }
-        Ok(self.places.get().and_then(Option::as_ref))
+        Ok(self.ranges.get().and_then(Option::as_ref))
     }
 
-    /// The chunks of the document's grid that have bytes: their numbers in C order, and their places
-    /// in the file. `None` in place of a place: the chunk must be encoded.
-    /// `None`: all chunks must be encoded.
-    pub fn chunks(&self) -> Result<Option<Vec<(u64, Option<Place>)>>> {
+    /// The chunks of the document's grid that have bytes: their numbers in C order, and their ranges
+    /// of the file. A chunk without a range must be encoded. `None`: all chunks must be.
+    pub fn chunks(&self) -> Result<Option<Vec<(u64, Option<FileRange>)>>> {
         if !self.keeps_bytes {
             return Ok(None);
         }
@@ -172,16 +172,16 @@ impl PresentedArray {
             all.push((number(place, &self.counts), found));
             Ok(())
         };
-        match self.places()? {
+        match self.ranges()? {
             None => return Ok(None),
-            Some(Places::Indexed { .. } | Places::Records(_)) if !self.fills_differ => {
+            Some(ChunkRanges::Indexed { .. } | ChunkRanges::Records(_)) if !self.fills_differ => {
                 let stored = stored_chunks(&self.array)?.unwrap_or_default();
                 stored.iter().try_for_each(|(place, _)| add(place))?;
             }
             Some(_) => {
                 let count = element_count(&self.own_counts).unwrap_or(u64::MAX);
                 if count > MOST_LISTED {
-                    return Err(too_many(&self.array.name()));
+                    return Err(too_many(&self.array.name(), MOST_LISTED));
                 }
                 let spans = self.own_counts.iter().map(|count| (0, count.saturating_sub(1))).collect();
                 all_indices(spans).filter(|_| count > 0).try_for_each(|place| add(&place))?;
@@ -197,9 +197,9 @@ impl PresentedArray {
         if counts.contains(&0) || above.iter().zip(counts).any(|(at, count)| at >= count) {
             return Ok(Vec::new());
         }
-        match self.places()? {
-            Some(Places::Whole(None)) if !self.fills_differ => return Ok(Vec::new()),
-            Some(Places::Indexed { index, .. }) if !self.fills_differ => {
+        match self.ranges()? {
+            Some(ChunkRanges::Whole(None)) if !self.fills_differ => return Ok(Vec::new()),
+            Some(ChunkRanges::Indexed { index, .. }) if !self.fills_differ => {
                 // Chunks with the same first indices are neighbours in C order.
                 let inner = counts.iter().skip(above.len() + 1);
                 let step = inner.fold(1u64, |n, count| n.saturating_mul(*count));
@@ -218,10 +218,14 @@ impl PresentedArray {
                 }
                 return Ok(found);
             }
+            // Fails if there are fewer records than the header says.
+            Some(ranges @ ChunkRanges::Records(_)) => {
+                ranges.get(count - 1)?;
+            }
             _ => {}
         }
-        if count > MOST_LISTED {
-            return Err(too_many(&self.array.name()));
+        if count > MOST_FROM_SHAPE {
+            return Err(too_many(&self.array.name(), MOST_FROM_SHAPE));
         }
         Ok((0..count).collect())
     }

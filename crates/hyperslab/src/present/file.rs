@@ -1,7 +1,7 @@
 //! A file as a Zarr hierarchy: finds the node and the object that a key means.
 
 use super::array::{ChunkBytes, PresentedArray};
-use super::places::read_ranges;
+use super::chunk_ranges::read_ranges;
 use super::{MOST_LISTED, too_many};
 use crate::interface::Object;
 use crate::meaning::FileMeaning;
@@ -22,7 +22,7 @@ const CHUNKS: &str = "c";
 /// Options of a [`PresentedFile`].
 #[derive(Clone, Copy, Debug)]
 pub struct PresentOptions {
-    /// `true`: cut data without chunks into pieces. `false`: they are one chunk.
+    /// `true`: cut data without chunks into strips. `false`: they are one chunk.
     pub cut: bool,
     /// `true`: all datasets are variables, as in netCDF-C: all axes have names. `false`: they are
     /// in NetCDF files and in files with dimension scales.
@@ -271,7 +271,7 @@ impl PresentedFile {
                 if is_prefix { waiting.push(key) } else { keys.push(key) }
             }
             if keys.len() as u64 > MOST_LISTED {
-                return Err(too_many(&folder));
+                return Err(too_many(&folder, MOST_LISTED));
             }
         }
         keys.sort_unstable();

@@ -7,32 +7,35 @@
 //! | elements in the file | chunks of Zarr |
 //! |---|---|
 //! | numbers in chunks, with filters that Zarr v3 has | the stored bytes: ranges of the file |
-//! | numbers without chunks | pieces of up to 8 MiB: ranges of the file |
+//! | numbers without chunks | strips of up to 8 MiB: ranges of the file |
 //! | everything else | encoded when they are read, without compression |
 //!
 //! A chunk is also encoded if its range does not hold what its document says: filters were skipped,
 //! it reaches past the end of data without chunks, or its padding is not the document's fill value.
 //!
-//! [`references`](crate::references) use the same [`places`] and [`filters`], for Zarr v2.
+//! [`references`](crate::references) use the same ranges and filters, for Zarr v2.
 
 mod array;
+pub(crate) mod chunk_ranges;
 mod file;
 pub(crate) mod filters;
-mod pieces;
-pub(crate) mod places;
 mod store;
+mod strips;
 
 pub use array::{ChunkBytes, PresentedArray};
+pub use chunk_ranges::FileRange;
 pub use file::{PresentOptions, PresentedFile, PresentedNode};
-pub use places::Place;
 
 use crate::Error;
 
-/// The most names of chunks to list at once: more than any directory has, and about 1 GB of text.
+/// The most keys in one listing: about 1 GB of text.
 const MOST_LISTED: u64 = 1 << 24;
+/// The most names of chunks in one folder that follow from a shape alone, without an index of chunks.
+/// 8 TiB of data have as many strips.
+const MOST_FROM_SHAPE: u64 = 1 << 20;
 
-fn too_many(name: &str) -> Error {
+fn too_many(name: &str, most: u64) -> Error {
     Error::Options(format!(
-        "array '{name}' has more than {MOST_LISTED} chunks, which are too many to list: read them by their keys"
+        "'{name}' has more than {most} chunks, which are too many to list: read them by their keys"
     ))
 }

@@ -61,9 +61,8 @@ pub(super) fn absent_chunks(
         )));
     }
     let one = OneChunk::new(array, (zarr::Format::V2, document), chunk, COPIES);
-    let encode_chunk = |value: &[u8], place: Option<&[u64]>| {
-        one.encode(place, Some(value), ask).map(|object| base64(&object))
-    };
+    let encode_chunk =
+        |value: &[u8], place: Option<&[u64]>| one.encode(place, Some(value)).map(|object| base64(&object));
     // Encode each of these chunks once, when it is needed.
     let (mut of_inside, mut of_behind) = (None, None);
     let encode_once = |known: &mut Option<Json>, value: Option<&Vec<u8>>| -> Result<Option<Json>> {

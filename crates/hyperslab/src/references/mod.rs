@@ -17,8 +17,8 @@ use crate::copy::zarr_spec;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
+use crate::present::chunk_ranges::{FileRange, not_a_file, read_ranges, stored_chunks};
 use crate::present::filters::{is_stored_as_numpy, to_v2};
-use crate::present::places::{Place, not_a_file, read_ranges, stored_chunks};
 use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
 use hyperslab_array::ArrayError;
 use hyperslab_codec::room;
@@ -207,7 +207,7 @@ fn array_references(
         Error::Copy { why, .. } => refuse(why),
         error => error,
     })?;
-    for (place, Place { offset, len, skipped }) in chunks {
+    for (place, FileRange { offset, len, skipped }) in chunks {
         check(ask)?;
         if skipped != 0 {
             return Err(refuse(format!(
@@ -285,7 +285,7 @@ fn dataset_chunks(array: &Array) -> Result<Json> {
     };
     let dataset = hdf5.dataset();
     let list = |numbers: &[u64]| Json::from(numbers);
-    let chunk = |(place, Place { offset, len, skipped }): (Dims, Place)| {
+    let chunk = |(place, FileRange { offset, len, skipped }): (Dims, FileRange)| {
         Json::Array(vec![list(&place), offset.into(), len.into(), skipped.into()])
     };
     let stored = stored_chunks(array)?.map(|chunks| chunks.into_iter().map(chunk).collect());

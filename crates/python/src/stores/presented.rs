@@ -43,7 +43,7 @@ impl PresentedFile {
 
 #[pymethods]
 impl PresentedFile {
-    /// `cut`: cut data without chunks into pieces. `all`: give all axes names, as netCDF does.
+    /// `cut`: cut data without chunks into strips. `all`: give all axes names, as netCDF does.
     #[new]
     #[pyo3(signature = (group, *, cut=true, all=false))]
     fn new(py: Python<'_>, group: &GroupBase, cut: bool, all: bool) -> PyResult<Self> {
@@ -104,7 +104,8 @@ impl PresentedFile {
         let array = self.array(py, path)?;
         let found = py.detach(|| array.chunks()).or_raise(py)?;
         let Some(found) = found else { return Ok(None) };
-        let place = |place: Option<present::Place>| place.map_or((0, 0), |place| (place.offset, place.len));
+        let place =
+            |place: Option<present::FileRange>| place.map_or((0, 0), |place| (place.offset, place.len));
         let rows = || found.iter().copied();
         Ok(Some((
             PyArray1::from_iter(py, rows().map(|(number, _)| number)),
