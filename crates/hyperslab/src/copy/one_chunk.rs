@@ -114,13 +114,15 @@ impl OneChunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyperslab_codec::{ByteOrder, BytesCodec};
     use hyperslab_zarr::{ArraySpec, Choice};
 
     fn array(fill: i32) -> zarr::Array {
-        let mut spec = ArraySpec::new(zarr::Format::V3, &[5], ">i4".parse().unwrap());
+        let mut spec = ArraySpec::new(zarr::Format::V3, &[5], "<i4".parse().unwrap());
         spec.chunks = Some([2].as_slice().into());
+        spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(Some(ByteOrder::Big))));
         spec.compressors = Choice::Set(Vec::new());
-        spec.fill = Some(fill.to_ne_bytes().to_vec());
+        spec.fill = Some(fill.to_le_bytes().to_vec());
         zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false).unwrap()
     }
 

@@ -48,6 +48,9 @@ pub enum ChunkBytes {
     Encoded,
 }
 
+/// The number of a chunk in C order, and its range of the file. `None`: it must be encoded.
+pub type NumberedChunk = (u64, Option<FileRange>);
+
 impl PresentedArray {
     /// Describes an array. `None`: it only stands for a dimension.
     /// Fails with [`Error::Copy`] if Zarr v3 does not have its elements. `cut`: cut data without
@@ -156,9 +159,8 @@ impl PresentedArray {
         Ok(self.ranges.get().and_then(Option::as_ref))
     }
 
-    /// The chunks of the document's grid that have bytes: their numbers in C order, and their ranges
-    /// of the file. A chunk without a range must be encoded. `None`: all chunks must be.
-    pub fn chunks(&self) -> Result<Option<Vec<(u64, Option<FileRange>)>>> {
+    /// The chunks of the document's grid that have bytes. `None`: all of them must be encoded.
+    pub fn chunks(&self) -> Result<Option<Vec<NumberedChunk>>> {
         if !self.keeps_bytes {
             return Ok(None);
         }

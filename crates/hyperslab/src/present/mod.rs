@@ -22,7 +22,7 @@ pub(crate) mod filters;
 mod store;
 mod strips;
 
-pub use array::{ChunkBytes, PresentedArray};
+pub use array::{ChunkBytes, NumberedChunk, PresentedArray};
 pub use chunk_ranges::FileRange;
 pub use file::{PresentOptions, PresentedFile, PresentedNode};
 
