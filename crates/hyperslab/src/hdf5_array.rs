@@ -12,7 +12,6 @@ use hyperslab_hdf5::data_layout::{ChunkIndexKind, DataLayout};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
-use hyperslab_hdf5::index::ChunkIndex;
 use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Dataset, Hdf5Error, vlen};
 use hyperslab_netcdf::netcdf4;
@@ -190,7 +189,7 @@ impl ArrayNode for Hdf5Array {
             let unwritten = matches!(data, DataLayout::Contiguous { address: None, .. });
             return Ok((unwritten && self.dataset.external_files().is_empty()).then(Vec::new));
         };
-        Ok(Some(index.records.iter().map(|record| place(&index, record.number)).collect()))
+        Ok(Some(index.records.iter().map(|record| place(&index.counts, record.number)).collect()))
     }
 
     fn storage(&self) -> Option<&'static str> {
@@ -224,11 +223,11 @@ impl ArrayNode for Hdf5Array {
 /// The number of the filter that HDF5 calls deflate and h5py gzip.
 const DEFLATE: u16 = 1;
 
-/// The place of a chunk in the grid.
-pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
+/// The place of a chunk in a grid of `counts` chunks per axis.
+pub(crate) fn place(counts: &[u64], number: u64) -> Dims {
     let mut rest = number;
-    let mut place: Dims = index.counts.iter().map(|_| 0).collect();
-    for (at, count) in place.iter_mut().zip(&index.counts).rev() {
+    let mut place: Dims = counts.iter().map(|_| 0).collect();
+    for (at, count) in place.iter_mut().zip(counts).rev() {
         *at = rest.checked_rem(*count).unwrap_or(0);
         rest = rest.checked_div(*count).unwrap_or(0);
     }

@@ -55,6 +55,7 @@ pub mod meaning;
 mod netcdf_array;
 mod netcdf_file;
 mod node;
+pub mod present;
 pub mod references;
 pub mod settings;
 pub mod statistics;
@@ -82,6 +83,7 @@ pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use interface::{Below, Missing, Object, ResultOrder};
 pub use meaning::{FileMeaning, MissingValue, Variable, carried_attributes, user_attributes};
 pub use node::{Node, NodeKind, open, open_node};
+pub use present::PresentedFile;
 
 pub use hyperslab_array::{
     ChunkCache, Dims, Explain, ExplainTask, Index, Memory, Packed, Ragged, ReadOptions, Row, Selection,

@@ -80,9 +80,16 @@ impl Variable {
             if let Some(first) = place.first_mut() {
                 *first = record;
             }
-            Ok((place, self.chunk_offset(record)?, facts.slab))
+            let (offset, len) = self.record_place(record)?;
+            Ok((place, offset, len))
         };
         (0..records).map(place).collect()
+    }
+
+    /// The place of the chunk of a record, or of the chunk of all elements: offset in the file, and
+    /// bytes. Fails if it is not in the file.
+    pub fn record_place(&self, record: u64) -> Result<(u64, u64), NetcdfError> {
+        Ok((self.chunk_offset(record)?, self.facts.slab))
     }
 
     /// The offset of the chunk of a record, or of the chunk of all elements.

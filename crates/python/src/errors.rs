@@ -86,6 +86,10 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
     if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<GilDropped<PyErr>>()) {
         return of_mapping(py, raised, message);
     }
+    // An error of the file behind a presented object.
+    if let Some(found) = source.get_ref().and_then(|source| source.downcast_ref::<Error>()) {
+        return PyErr::from_type(to_exception(py, found).get_type(py), (message,));
+    }
     let class = match source.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "StorePermissionError",
         io::ErrorKind::AlreadyExists => "StoreExistsError",

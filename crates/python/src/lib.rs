@@ -80,6 +80,8 @@ mod _native {
         set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
     };
     #[pymodule_export]
+    use crate::stores::presented::PresentedFile;
+    #[pymodule_export]
     use crate::stores::store::{
         StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options,
     };

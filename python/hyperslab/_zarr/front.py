@@ -11,20 +11,20 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.abc.store import Store as _ZarrStore
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
+from hyperslab import _native
 from hyperslab._base.awaiting import FAR, awaited
 from hyperslab._create.open import open_group
 from hyperslab._create.place import place_of
 from hyperslab._hdf5.group import FileGroup
-from hyperslab._stores.store import FileStore
+from hyperslab._stores.store import FileStore, LocalStore, MemoryStore, store_beside
 from hyperslab._stores.store import Store as OurStore
-from hyperslab._zarr.of_file import FileObjects
 from hyperslab.errors import UnsupportedError
 
 __all__ = ["Store"]
 
 
 class _Stored:
-    """The objects of a store below a path. `FileObjects` has the same methods for reading."""
+    """The objects of a store below a path. `PresentedFile` has the same methods for reading."""
 
     def __init__(self, store: OurStore, path: str) -> None:
         self.store, self.path = store, path
@@ -107,7 +107,8 @@ class Store(_ZarrStore):  # type: ignore[misc]
             if isinstance(self._place, FileStore):
                 root = open_group(store, mode="r", storage_options=storage_options)
         self._is_file = root is not None
-        self._objects: Any = FileObjects(root) if self._is_file else _Stored(self._place, self._path)
+        stored = _Stored(self._place, self._path)
+        self._objects: Any = _native.PresentedFile(root) if self._is_file else stored
         super().__init__(read_only=read_only or self._is_file or self._place.read_only)
         self._requests = FAR if self._place._native.is_far() else 0
 
@@ -150,12 +151,16 @@ class Store(_ZarrStore):  # type: ignore[misc]
         """Always true."""
         return True
 
-    def _engine_place(self) -> tuple[OurStore, str] | None:
-        """Return the store of the objects and their path in it, for the pipeline.
+    def _engine_place(self) -> tuple[OurStore, str, bool] | None:
+        """Return the store of the objects, their path in it, and whether it is near, for the pipeline.
 
-        The path ends with a slash. ``None``: the objects are made from a file.
+        The path ends with a slash. ``None``: the objects are those of a distant file.
         """
-        return None if self._is_file else (self._place, f"{self._path}/" if self._path else "")
+        if not self._is_file:
+            is_near = isinstance(self._place, LocalStore | MemoryStore)
+            return self._place, f"{self._path}/" if self._path else "", is_near
+        # The pipeline asks for all chunks of a distant file at once, the engine one after the other.
+        return None if self._requests else (store_beside(self._objects.store), "", True)
 
     # ---- synchronous
 

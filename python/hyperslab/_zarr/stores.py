@@ -18,7 +18,7 @@ from zarr.storage import ZipStore as ZarrZipStore
 
 from hyperslab import _native
 from hyperslab._stores.foreign import native_store
-from hyperslab._stores.store import LocalStore, MemoryStore, Store, store_beside
+from hyperslab._stores.store import LocalStore, Store, store_beside
 from hyperslab._stores.zip import ZipStore
 from hyperslab._zarr.front import Store as FrontStore
 from hyperslab.errors import HyperslabError
@@ -73,7 +73,7 @@ def _native_store(store: Any) -> EngineStore | None:
         return EngineStore(store_beside(handle), "", True)
     if type(store) is FrontStore:
         place = store._engine_place()
-        return None if place is None else EngineStore(*place, isinstance(place[0], LocalStore | MemoryStore))
+        return None if place is None else EngineStore(*place)
     try:
         found = _same_place(store)
     except HyperslabError:

@@ -13,7 +13,7 @@ from zarr.core.metadata import ArrayV3Metadata
 
 from hyperslab._create.open import open_group
 from hyperslab._hdf5.group import FileGroup
-from hyperslab._zarr.of_file import ArrayObjects, FileObjects
+from hyperslab._native import PresentedFile
 from hyperslab.errors import UnsupportedError
 
 __all__ = ["VirtualizarrParser"]
@@ -65,58 +65,58 @@ class VirtualizarrParser:
             raise UnsupportedError(
                 f"{url} is not an HDF5 or NetCDF file; for Zarr use VirtualiZarr's ZarrParser"
             )
-        objects = FileObjects(root, cut=False, names_all=True)
-        if not isinstance(objects.node(self.group), FileGroup):
+        objects = PresentedFile(root, cut=False, all=True)
+        if objects.is_array(self.group) is not False:
             raise UnsupportedError(f"{url} has no group {self.group!r}")
         return manifests.ManifestStore(self._group(objects, self.group, url), registry=registry)
 
-    def _group(self, objects: FileObjects, path: str, url: str) -> Any:
+    def _group(self, objects: PresentedFile, path: str, url: str) -> Any:
         arrays, groups = {}, {}
         for name in objects.names(path):
             if name == "zarr.json" or name in self.drop_variables:
                 continue
             full = f"{path}/{name}" if path else name
-            node = objects.node(full)
-            if isinstance(node, ArrayObjects):
-                arrays[name] = self._array(node, full, url)
+            if objects.is_array(full):
+                arrays[name] = self._array(objects, full, url)
             else:
                 groups[name] = self._group(objects, full, url)
         document = objects.part(f"{path}/zarr.json" if path else "zarr.json", 0, None) or b"{}"
         return _manifests().ManifestGroup(arrays, groups, json.loads(document).get("attributes"))
 
-    def _array(self, node: ArrayObjects, path: str, url: str) -> Any:
+    def _array(self, objects: PresentedFile, path: str, url: str) -> Any:
         manifests = _manifests()
-        count = math.prod(node.counts)
+        metadata = ArrayV3Metadata.from_dict(json.loads(objects.part(f"{path}/zarr.json", 0, None) or b"{}"))
+        counts = tuple(-(-n // step) for n, step in zip(metadata.shape, metadata.chunks, strict=True))
+        count = math.prod(counts)
         paths = np.full(count, "", np.dtypes.StringDType())
         offsets, lengths = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
         inlined = {}
-        places = node.places()
-        if places is None:
-            if node.nbytes > self.inline:
+        chunks = objects.chunks(path)
+        if chunks is None:
+            nbytes = objects.nbytes(path)
+            if nbytes > self.inline:
                 raise UnsupportedError(
-                    f"{url}: Zarr has no codecs for array {path!r}, and its {node.nbytes} bytes are more "
+                    f"{url}: Zarr has no codecs for array {path!r}, and its {nbytes} bytes are more "
                     f"than inline={self.inline} allows to copy: raise inline"
                 )
             copied = range(count)
         else:
-            numbers, starts, sizes, is_plain = places
-            numbers = numbers.astype(np.intp)
+            numbers, starts, sizes, is_stored = chunks
             paths[numbers], offsets[numbers], lengths[numbers] = url, starts, sizes
-            copied = numbers[~is_plain].tolist()
+            copied = numbers[~is_stored].tolist()
         for number in copied:
-            index = tuple(int(at) for at in np.unravel_index(number, node.counts)) if node.counts else ()
-            data = node.chunk("/".join(map(str, index)))
+            index = tuple(int(at) for at in np.unravel_index(number, counts)) if counts else ()
+            data = objects.part("/".join([path, "c", *map(str, index)]), 0, None)
             if data:
                 inlined[index] = data
                 paths[number], offsets[number], lengths[number] = "__inlined__", 0, len(data)
         manifest = manifests.ChunkManifest.from_arrays(
-            paths=paths.reshape(node.counts),
-            offsets=offsets.reshape(node.counts),
-            lengths=lengths.reshape(node.counts),
+            paths=paths.reshape(counts),
+            offsets=offsets.reshape(counts),
+            lengths=lengths.reshape(counts),
             inlined=inlined,
         )
-        document = json.loads(node.document)
-        return manifests.ManifestArray(ArrayV3Metadata.from_dict(document), manifest)
+        return manifests.ManifestArray(metadata, manifest)
 
 
 def _manifests() -> Any:

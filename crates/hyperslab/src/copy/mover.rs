@@ -29,6 +29,10 @@ pub(super) struct Mover<'a> {
     pub(super) to: &'a Array,
     /// `true`: `to` is a temporary array.
     pub(super) is_temporary: bool,
+    /// `true`: chunks that hold only fill value are stored, too.
+    pub(super) keeps_fill: bool,
+    /// Verifies checksums of the source. `None`: as in the settings.
+    pub(super) verify: Option<bool>,
     /// The element at which blocks start to count, in `from` and in `to`.
     pub(super) starts: [Dims; 2],
     pub(super) threads: usize,
@@ -50,7 +54,9 @@ impl<'a> Mover<'a> {
         let is_temporary = !std::ptr::eq(to, &job.target);
         let starts =
             [start(std::ptr::eq(from, &job.source), &job.window.from), start(!is_temporary, &job.window.to)];
-        Mover { job, from, to, is_temporary, starts, threads, cancelled }
+        // In a temporary array, writing fill values is cheaper than looking for them.
+        let keeps_fill = is_temporary;
+        Mover { job, from, to, is_temporary, keeps_fill, verify: Some(true), starts, threads, cancelled }
     }
 
     /// The place in the target's grid of the object that blocks are parts of.
@@ -198,7 +204,7 @@ impl<'a> Mover<'a> {
     fn read_options(&self) -> ReadOptions<'_> {
         ReadOptions {
             threads: Some(self.threads),
-            verify: Some(true),
+            verify: self.verify,
             interrupt: Some(self.cancelled),
             ..ReadOptions::default()
         }
@@ -207,8 +213,7 @@ impl<'a> Mover<'a> {
     fn write_options(&self) -> WriteOptions<'_> {
         WriteOptions {
             threads: Some(self.threads),
-            // In a temporary array, writing fill values is cheaper than looking for them.
-            write_empty_chunks: Some(self.is_temporary),
+            write_empty_chunks: Some(self.keeps_fill),
             interrupt: Some(self.cancelled),
             still: None,
         }

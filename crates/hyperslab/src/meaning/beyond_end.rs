@@ -19,6 +19,32 @@ impl Variable {
     }
 }
 
+/// The position of a chunk relative to the array's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Inside,
+    /// The chunk has elements on both sides of the array's end.
+    AtEnd,
+    Behind,
+}
+
+impl Side {
+    /// Classifies a chunk. `own`: elements per axis of the array; `all`: of its variable.
+    pub(crate) fn of(place: &[u64], chunk: &[u64], own: &[u64], all: &[u64]) -> Side {
+        let mut side = Side::Inside;
+        for (((at, chunk), own), all) in place.iter().zip(chunk).zip(own).zip(all) {
+            let (first, end) = (at.saturating_mul(*chunk), (at + 1).saturating_mul(*chunk).min(*all));
+            if first >= *own {
+                return Side::Behind;
+            }
+            if end > *own {
+                side = Side::AtEnd;
+            }
+        }
+        side
+    }
+}
+
 /// Like [`Variable::rest`], for an array that is shorter than its variable.
 pub(crate) fn value_beyond_end(array: &Array) -> Result<Option<Vec<u8>>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(None) };
@@ -56,5 +82,15 @@ mod tests {
         for other in ["|b1", "|S3", "<f2", "<c8"] {
             assert_eq!(of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn sides_of_the_end() {
+        let of = |place: [u64; 2]| Side::of(&place, &[2, 3], &[3, 4], &[7, 4]);
+        assert_eq!([of([0, 0]), of([0, 1])], [Side::Inside; 2]);
+        assert_eq!([of([1, 0]), of([1, 1])], [Side::AtEnd; 2]);
+        assert_eq!([of([2, 0]), of([3, 1])], [Side::Behind; 2]);
+        // Array and variable are equally long: nothing is beyond the end.
+        assert_eq!(Side::of(&[1], &[2], &[3], &[3]), Side::Inside);
     }
 }

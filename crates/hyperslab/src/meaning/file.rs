@@ -1,11 +1,7 @@
 //! HDF5 datasets and NetCDF variables as [`Variable`]s.
 
 use super::{DIMENSIONS, FILL_VALUE, MissingValue, Variable};
-use crate::copy::zarr_spec;
-use crate::{
-    Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result,
-    hdf5_json, netcdf, zarr,
-};
+use crate::{Array, DataFile, Dims, Group, Json, Node, Result, hdf5_json, netcdf};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;
@@ -135,7 +131,7 @@ impl FileMeaning {
         Ok(dimensions.iter().filter(|each| each.unlimited).map(|each| each.name.clone()).collect())
     }
 
-    pub(super) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
+    pub(crate) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
         match group.as_hdf5() {
             Some(group) => self.attributes(&group.attributes()?),
             None => Ok((group.attributes()?.into_owned(), Vec::new())),
@@ -158,27 +154,6 @@ impl FileMeaning {
             true => netcdf4::dataset_names(variable).to_vec(),
             false => vec![variable.to_owned()],
         }
-    }
-
-    /// The text of `zarr.json` for an array whose chunks have this shape and these codecs.
-    pub fn document(&self, array: &Array, chunks: &[u64], codecs: Vec<Json>) -> Result<String> {
-        let name = array.name();
-        let variable = self.variable(array)?.ok_or_else(|| Error::Copy {
-            array: name.clone(),
-            why: "it only stands for a dimension".into(),
-        })?;
-        let spec = zarr_spec(&name, array, &variable, Format::ZarrV3, chunks)?;
-        let spec = ArraySpec { compressors: Choice::Set(codecs), ..spec };
-        let made = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
-        Ok(made.to_json().to_text(None))
-    }
-
-    /// The text of `zarr.json` for a group.
-    pub fn group_document(&self, group: &Group) -> Result<String> {
-        let (attributes, _) = self.group_attributes(group)?;
-        let members =
-            [("zarr_format", 3u32.into()), ("node_type", "group".into()), ("attributes", attributes)];
-        Ok(Json::from(members).to_text(None))
     }
 
     /// The user's attributes, and the names of unreadable ones.

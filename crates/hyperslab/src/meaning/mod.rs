@@ -24,7 +24,7 @@ pub(crate) mod ome;
 mod packed;
 mod words;
 
-pub(crate) use beyond_end::value_beyond_end;
+pub(crate) use beyond_end::{Side, value_beyond_end};
 pub use file::FileMeaning;
 pub use missing::MissingValue;
 pub use packed::{Packing, number_element};

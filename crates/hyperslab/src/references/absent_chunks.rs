@@ -10,45 +10,17 @@
 //! Only chunks with other elements are written.
 
 use super::{COPIES, MOST_INLINED, base64};
-use crate::copy::fill_in;
+use crate::copy::{OneChunk, fill_in};
 use crate::element::swap_bytes;
 use crate::error::check;
-use crate::meaning::Variable;
-use crate::{Array, Dims, Error, Index, Json, Key, MemoryStore, Result, Source, Store, WriteOptions, zarr};
-use hyperslab_array::{ReadOptions, Target, element_count};
-use hyperslab_codec::room;
+use crate::meaning::{Side, Variable};
+use crate::{Array, Dims, Error, Json, Result, zarr};
+use hyperslab_array::element_count;
 use hyperslab_store::Ask;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// The most chunks without a place in the file to write into references.
 const MOST_ABSENT: u64 = 1 << 16;
-
-/// The position of a chunk relative to the array's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Inside,
-    /// The chunk has elements on both sides of the array's end.
-    AtEnd,
-    Behind,
-}
-
-impl Side {
-    /// Classifies a chunk. `own`: elements per axis of the array; `all`: of its variable.
-    fn of(place: &[u64], chunk: &[u64], own: &[u64], all: &[u64]) -> Side {
-        let mut side = Side::Inside;
-        for (((at, chunk), own), all) in place.iter().zip(chunk).zip(own).zip(all) {
-            let (first, end) = (at.saturating_mul(*chunk), (at + 1).saturating_mul(*chunk).min(*all));
-            if first >= *own {
-                return Side::Behind;
-            }
-            if end > *own {
-                side = Side::AtEnd;
-            }
-        }
-        side
-    }
-}
 
 /// The chunks to write, by place.
 /// `made`: the array of `document`; `stored`: the places of the chunks in the file.
@@ -88,12 +60,14 @@ pub(super) fn absent_chunks(
              element is marked as missing"
         )));
     }
-    let one = OneChunk { array, document, chunk };
+    let one = OneChunk::new(array, (zarr::Format::V2, document), chunk, COPIES);
+    let encode_chunk =
+        |value: &[u8], place: Option<&[u64]>| one.encode(place, Some(value)).map(|object| base64(&object));
     // Encode each of these chunks once, when it is needed.
     let (mut of_inside, mut of_behind) = (None, None);
     let encode_once = |known: &mut Option<Json>, value: Option<&Vec<u8>>| -> Result<Option<Json>> {
         if let (None, Some(value)) = (&known, value) {
-            *known = Some(one.encode_chunk(value, None)?);
+            *known = Some(encode_chunk(value, None)?);
         }
         Ok(known.clone())
     };
@@ -111,7 +85,7 @@ pub(super) fn absent_chunks(
                 encode_once(&mut of_inside, inside.as_ref())?
             }
             Side::AtEnd => {
-                let value = one.encode_chunk(&rest, Some(&place))?;
+                let value = encode_chunk(&rest, Some(&place))?;
                 bytes += value.as_str().map_or(0, str::len) as u64;
                 Some(value)
             }
@@ -126,74 +100,4 @@ pub(super) fn absent_chunks(
         found.extend(value.map(|value| (place, value)));
     }
     Ok(found)
-}
-
-/// Encodes chunks with the codecs of the references.
-struct OneChunk<'a> {
-    array: &'a Array,
-    document: &'a Json,
-    chunk: &'a [u64],
-}
-
-impl OneChunk<'_> {
-    /// Encodes a chunk of one value. With `place`, includes the array's elements at that place.
-    fn encode_chunk(&self, value: &[u8], place: Option<&[u64]>) -> Result<Json> {
-        let bytes = element_count(self.chunk).and_then(|n| n.checked_mul(self.array.dtype().size() as u64));
-        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(wrong_size)?;
-        if !room::for_copies(bytes, COPIES) {
-            return Err(super::no_memory(self.array, bytes as u64));
-        }
-        let mut document = self.document.clone();
-        document.set("shape", self.chunk.into());
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let text = document.to_text(None);
-        let one: Array =
-            zarr::Array::of_document(store.clone(), "", zarr::Format::V2, text.as_bytes())?.into();
-        let options = WriteOptions::default();
-        one.write(&one.select(&[])?, &Source::repeated(value, self.chunk), options)?;
-        if let Some(place) = place {
-            let axes = place.iter().zip(self.chunk).zip(self.array.shape());
-            let ranges: Vec<(u64, u64)> = axes
-                .map(|((at, chunk), own)| (at * chunk, own.saturating_sub(at * chunk).min(*chunk)))
-                .collect();
-            let shape: Vec<u64> = ranges.iter().map(|(_, len)| *len).collect();
-            let size = self.array.dtype().size();
-            let count = element_count(&shape).and_then(|count| usize::try_from(count).ok());
-            let mut bytes = vec![0; count.and_then(|count| count.checked_mul(size)).ok_or_else(wrong_size)?];
-            let index = |(first, len): &(u64, u64)| Index::range(*first as i64, (first + len) as i64);
-            let own = self.array.select(&ranges.iter().map(index).collect::<Vec<_>>())?;
-            let mut target = Target::dense(&mut bytes, &shape, size).ok_or_else(wrong_size)?;
-            self.array.read_into(&own, &mut target, ReadOptions::default())?;
-            if self.array.dtype().order() != one.dtype().order() {
-                swap_bytes(&mut bytes, self.array.dtype().number_size());
-            }
-            let index: Vec<Index<'_>> = shape.iter().map(|len| Index::range(0, *len as i64)).collect();
-            let values = Source::dense(&bytes, &shape, size).ok_or_else(wrong_size)?;
-            one.write(&one.select(&index)?, &values, options)?;
-        }
-        let mut object = Vec::new();
-        for key in store.list(None)? {
-            store.read_all(Key::new(&key)?, &mut object, usize::MAX)?;
-        }
-        Ok(base64(&object))
-    }
-}
-
-fn wrong_size() -> Error {
-    Error::Options("a chunk is larger than memory".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sides_of_the_end() {
-        let of = |place: [u64; 2]| Side::of(&place, &[2, 3], &[3, 4], &[7, 4]);
-        assert_eq!([of([0, 0]), of([0, 1])], [Side::Inside; 2]);
-        assert_eq!([of([1, 0]), of([1, 1])], [Side::AtEnd; 2]);
-        assert_eq!([of([2, 0]), of([3, 1])], [Side::Behind; 2]);
-        // Array and variable are equally long: nothing is beyond the end.
-        assert_eq!(Side::of(&[1], &[2], &[3], &[3]), Side::Inside);
-    }
 }

@@ -12,19 +12,19 @@
 
 mod absent_chunks;
 mod inline_arrays;
-mod numcodecs;
-mod places;
 
 use crate::copy::zarr_spec;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
+use crate::present::chunk_ranges::{FileRange, not_a_file, read_ranges, stored_chunks};
+use crate::present::filters::{is_stored_as_numpy, to_v2};
 use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
+use hyperslab_array::ArrayError;
 use hyperslab_codec::room;
+use hyperslab_hdf5::Bytes;
 use hyperslab_hdf5::element::ElementKind;
-use hyperslab_store::Ask;
-use numcodecs::numcodecs;
-use places::{StoredChunk, no_memory, not_a_file, read, stored_chunks};
+use hyperslab_store::{Ask, RangeRead};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -167,13 +167,11 @@ fn array_references(
                 "its chunks hold addresses in the file, not values, which references cannot say".into(),
             ));
         }
-        // A single character is always its own byte; longer text may end in different ways.
-        let is_character =
-            dataset.element().size == 1 && matches!(dataset.element().kind, ElementKind::FixedString { .. });
-        if dataset.element().conversion(dataset.datatype()).is_some() && !is_character {
+        if !is_stored_as_numpy(dataset) {
             return Err(refuse("its elements are stored in a form that NumPy does not have".into()));
         }
-        let filters = dataset.filters().iter().map(|filter| numcodecs(filter).map_err(refuse));
+        let size = array.dtype().size();
+        let filters = dataset.filters().iter().map(|filter| to_v2(filter, size).map_err(refuse));
         codecs = filters.collect::<Result<_, _>>()?;
     }
     let compressor =
@@ -209,7 +207,7 @@ fn array_references(
         Error::Copy { why, .. } => refuse(why),
         error => error,
     })?;
-    for (place, offset, len, skipped) in chunks {
+    for (place, FileRange { offset, len, skipped }) in chunks {
         check(ask)?;
         if skipped != 0 {
             return Err(refuse(format!(
@@ -233,6 +231,29 @@ fn array_references(
     }
     refs.extend(written.into_iter().map(|(place, value)| (key(&place), value)));
     Ok(refs)
+}
+
+/// The largest chunk in bytes to read through the pages that the HDF5 reader keeps.
+/// A small chunk often shares a page with metadata, which saves a request.
+const IN_PAGES: u64 = 1 << 20;
+
+/// Reads bytes of the file.
+fn read(array: &Array, offset: u64, len: u64) -> Result<Bytes> {
+    if let Some(dataset) = array.as_hdf5()
+        && len <= IN_PAGES
+    {
+        let source = dataset.file().source();
+        return Ok(source.read("a chunk", offset.saturating_sub(source.base()), len)?);
+    }
+    let bytes = usize::try_from(len).ok().and_then(room::zeros::<u8>);
+    let mut bytes = bytes.ok_or_else(|| no_memory(array, len))?;
+    read_ranges(array, &mut [RangeRead { offset, buf: &mut bytes }])?;
+    Ok(bytes.into())
+}
+
+fn no_memory(array: &Array, bytes: u64) -> Error {
+    let what = "chunks that are written into references (a smaller --inline keeps them in the file)";
+    ArrayError::Memory { array: array.layout().name().into(), what, bytes }.into()
 }
 
 /// Lists the chunks of each dataset.
@@ -264,7 +285,7 @@ fn dataset_chunks(array: &Array) -> Result<Json> {
     };
     let dataset = hdf5.dataset();
     let list = |numbers: &[u64]| Json::from(numbers);
-    let chunk = |(place, offset, len, skipped): StoredChunk| {
+    let chunk = |(place, FileRange { offset, len, skipped }): (Dims, FileRange)| {
         Json::Array(vec![list(&place), offset.into(), len.into(), skipped.into()])
     };
     let stored = stored_chunks(array)?.map(|chunks| chunks.into_iter().map(chunk).collect());

@@ -87,18 +87,6 @@ impl FileMeaning {
         Ok(py.detach(read).or_raise(py)?.map(|value| PyBytes::new(py, &value)))
     }
 
-    /// Returns `true` if elements that were never written, within the array, have another value.
-    /// Always `false` for text.
-    fn fills_differ(&self, py: Python<'_>, array: &ArrayBase) -> PyResult<bool> {
-        let array = array.array(py)?;
-        let read = || match self.inner.variable(&array)? {
-            Some(variable) if array.vlen().is_none() => variable.rest(&array),
-            _ => Ok(None),
-        };
-        let rest = py.detach(read).or_raise(py)?;
-        Ok(rest.is_some_and(|rest| rest != array.layout().fill().bytes()))
-    }
-
     /// The attributes of a group that users have written.
     fn group_attributes(&self, py: Python<'_>, group: &GroupBase) -> PyResult<Vec<AttributeHandle>> {
         let mut attributes = attributes_of_group(py, &*group.group(py)?)?;
@@ -114,33 +102,5 @@ impl FileMeaning {
     /// The name of a variable for the name of its dataset.
     fn variable_name(&self, dataset: &str) -> String {
         self.inner.variable_path(dataset)
-    }
-
-    /// The possible dataset names of a variable. If both exist, the first one is used.
-    fn dataset_names(&self, variable: &str) -> Vec<String> {
-        self.inner.dataset_names(variable)
-    }
-
-    /// The ``zarr.json`` of an array with chunks of this shape. `codecs` is a JSON list of Zarr v3
-    /// codecs that come after the array→bytes codec.
-    fn document(
-        &self,
-        py: Python<'_>,
-        array: &ArrayBase,
-        chunks: Vec<u64>,
-        codecs: &str,
-    ) -> PyResult<String> {
-        let array = array.array(py)?;
-        let make = || {
-            let codecs = Json::parse(codecs.as_bytes())?;
-            self.inner.document(&array, &chunks, codecs.as_array().unwrap_or_default().to_vec())
-        };
-        py.detach(make).or_raise(py)
-    }
-
-    /// The ``zarr.json`` of a group.
-    fn group_document(&self, py: Python<'_>, group: &GroupBase) -> PyResult<String> {
-        let group = group.group(py)?;
-        py.detach(|| self.inner.group_document(&group)).or_raise(py)
     }
 }

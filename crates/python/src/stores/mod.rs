@@ -1,4 +1,5 @@
 //! Stores for Python.
 
 pub(crate) mod mapping;
+pub(crate) mod presented;
 pub(crate) mod store;
