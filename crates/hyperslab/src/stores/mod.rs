@@ -14,13 +14,14 @@ mod reference;
 mod remote;
 mod zip;
 
+pub(crate) use local::names_file;
 use local::percent_decoded;
 pub use local::refuse_file_name;
-pub use nodes_below::{nodes_below, nodes_below_path};
+pub use nodes_below::nodes_below;
 pub(crate) use zip::is_in_archive;
 pub use zip::{archive_path, is_archive};
 
-use crate::{DataFile, Error, Node, Result, open_node};
+use crate::{DataFile, Error, Result};
 use hyperslab_store::Store;
 use hyperslab_store::fork::RwLock;
 use std::fmt::Debug;
@@ -131,14 +132,6 @@ impl Reached {
     /// A path in a store.
     pub fn new(store: Arc<dyn Store>, path: impl Into<String>) -> Self {
         Reached { store, path: path.into(), object: None }
-    }
-
-    /// Opens the node. Fails with [`Error::NotData`] if the path leads to a file of unknown format.
-    pub fn open(&self) -> Result<Node> {
-        match self.file()? {
-            Some((file, inside)) => file.open(&inside),
-            None => open_node(&self.store, &self.path, None),
-        }
     }
 
     /// The file that the path leads to or into, and the path inside it. `None`: no file is known to
