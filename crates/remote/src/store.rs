@@ -8,8 +8,8 @@ use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Note, Opened,
-    Opening, Operation, RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError,
+    Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Note,
+    Opened, Opening, Operation, RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError,
     Writers, waiting,
 };
 use object_store::path::Path;

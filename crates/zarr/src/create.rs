@@ -1,11 +1,11 @@
 //! Creating and removing nodes.
 
+use crate::concurrency::run_concurrently;
+use crate::documents::Names;
 use crate::json::Json;
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::node_lock::{self, NodeLock};
 use crate::path::{check_node_name, join, normalize_path, parents};
-use crate::concurrency::run_concurrently;
-use crate::documents::Names;
 use crate::{Format, Result, ZarrError, documents, remembered};
 use hyperslab_array as engine;
 use hyperslab_store::{Ask, Key, Store, waiting};

@@ -42,8 +42,7 @@ impl<'s> NodeLock<'s> {
             return Ok((stored, DocumentState { store, key, was: None }));
         }
         let consolidated = store.facts().consolidates;
-        let names =
-            Names { format: Some(format), kind: Some(kind), consolidated, ..Names::default() };
+        let names = Names { format: Some(format), kind: Some(kind), consolidated, ..Names::default() };
         let (mut documents, was) = Documents::read_with_state(store, path, names, &key, ask)?;
         let found = node::find_in(&mut documents, store, path, names)?;
         let stored = found.map(|found| found.parse(store, path)).transpose()?;

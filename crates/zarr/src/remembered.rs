@@ -36,3 +36,75 @@ pub(crate) fn keep(store: &dyn Store, path: &str, format: Option<Format>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::node::{self, Wanted};
+    use crate::testing::{Far, put, spec_of};
+    use crate::{Array, Consolidation, Format, Group, Json, Node};
+    use hyperslab_store::Store;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const FORMATS: [Format; 2] = [Format::V2, Format::V3];
+
+    fn far(format: Format) -> (Arc<Far>, Arc<dyn Store>) {
+        let far = Arc::new(Far::default());
+        let store: Arc<dyn Store> = far.clone();
+        Group::create(store.clone(), "", format, Json::object(), false).unwrap();
+        Array::create(store.clone(), "a", spec_of(format, &[4], &[4], "<i4"), false).unwrap();
+        super::keep(&*store, "", None);
+        (far, store)
+    }
+
+    /// Rounds and documents asked for.
+    fn counted<T>(far: &Far, work: impl FnOnce() -> T) -> ((usize, usize), T) {
+        let count = || (far.rounds.load(Relaxed), far.asked.load(Relaxed));
+        let (rounds, asked) = count();
+        let made = work();
+        let now = count();
+        ((now.0 - rounds, now.1 - asked), made)
+    }
+
+    #[test]
+    fn fewer_documents_are_asked_for() {
+        for (format, told, kept) in [(Format::V2, 2, 4), (Format::V3, 1, 1)] {
+            let (far, store) = far(format);
+            let open = |wanted: Wanted| node::open_with(&store, "a", wanted).unwrap();
+            let (count, _) = counted(&far, || open(Wanted::default()));
+            assert_eq!(count, (1, 5), "not known");
+            let (count, _) = counted(&far, || open(Wanted::array(Some(format))));
+            assert_eq!(count, (1, told), "told");
+            let (count, _) = counted(&far, || Group::open(&store, "", None, Consolidation::Auto).unwrap());
+            assert_eq!(count, (1, 5), "a root is not known");
+            let (count, _) = counted(&far, || open(Wanted::array(None)));
+            assert_eq!(count, (1, told), "remembered");
+            let (count, _) = counted(&far, || open(Wanted::default()));
+            assert_eq!(count, (1, kept), "remembered, but not the kind");
+            let (count, _) = counted(&far, || open(Wanted { may_be_missing: true, ..Wanted::array(None) }));
+            assert_eq!(count, (1, 5), "all at once");
+        }
+    }
+
+    #[test]
+    fn a_wrong_memory_gives_the_right_answer() {
+        for format in FORMATS {
+            let (_, store) = far(format);
+            let other = if format == Format::V2 { Format::V3 } else { Format::V2 };
+            super::keep(&*store, "", Some(other));
+            let Node::Array(array) = node::open(&store, "a", None).unwrap() else { panic!("an array") };
+            assert_eq!(array.format(), format);
+            let root = Group::open(&store, "", None, Consolidation::Auto).unwrap();
+            assert_eq!((root.format(), super::root(&*store)), (format, Some(format)));
+            assert!(node::open(&store, "none", None).is_err() && super::root(&*store) == Some(format));
+        }
+    }
+
+    #[test]
+    fn a_root_of_both_formats_is_v3() {
+        let (_, store) = far(Format::V2);
+        assert_eq!(Group::open(&store, "", None, Consolidation::Auto).unwrap().format(), Format::V2);
+        put(&store, "zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#);
+        assert_eq!(Group::open(&store, "", None, Consolidation::Auto).unwrap().format(), Format::V3);
+    }
+}

@@ -12,7 +12,7 @@
 use crate::documents::{Documents, Names};
 use crate::node::{self, FoundNode, NodeKind, StoredNode};
 use crate::path::join;
-use crate::{Consolidation, Format, Group, Wanted, Result, ZarrError, node_lock};
+use crate::{Consolidation, Format, Group, Result, Wanted, ZarrError, node_lock};
 use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
 use std::collections::HashMap;
 use std::io;
@@ -47,11 +47,7 @@ impl Listed {
             None => {
                 let (format, kind) = (Some(group.format()), Some(self.kind));
                 let consolidation = Consolidation::Ignore;
-                node::read(
-                    group.store(),
-                    &path,
-                    Wanted { format, kind, consolidation, ..Wanted::default() },
-                )
+                node::read(group.store(), &path, Wanted { format, kind, consolidation, ..Wanted::default() })
             }
         }
     }

@@ -40,7 +40,9 @@ def place_of(
         _, full, read_only = _native.find_place(given._native, base, given._read_only, path or "", mode)
         return _as(given, read_only), full
     fsync, options = config._values["fsync"], location[1]
-    handle, full, read_only = _native.find_place(location[0], "", False, path or "", mode, fsync, options or [])
+    handle, full, read_only = _native.find_place(
+        location[0], "", False, path or "", mode, fsync, options or []
+    )
     return store_of(handle, fsync, read_only, options), full
 
 
@@ -62,7 +64,16 @@ def open_place(
     if location is None:
         given, base = resolve_store(store)
         handle, full, read_only, node = _native.open_place(
-            given._native, base, given._read_only, path or "", mode, fsync, [], zarr_format, kind, use_consolidated
+            given._native,
+            base,
+            given._read_only,
+            path or "",
+            mode,
+            fsync,
+            [],
+            zarr_format,
+            kind,
+            use_consolidated,
         )
         if handle is not None:
             return FileStore._of(handle, getattr(given, "_options", None)), full, node

@@ -51,7 +51,8 @@ impl Opened {
         match self.node {
             Some(node) => node.into_node(),
             None => {
-                let why = format!("there is no array or group at '{}' in {}", self.place.path, self.place.url());
+                let why =
+                    format!("there is no array or group at '{}' in {}", self.place.path, self.place.url());
                 Err(Error::Missing { kind: None, why, below: Vec::new() })
             }
         }
@@ -101,11 +102,12 @@ pub fn open_in(place: Place, opening: &Opening<'_>) -> Result<Opened> {
 /// the thorough way reports.
 fn open_unseen(location: Location<'_>, opening: &Opening<'_>) -> Option<Opened> {
     let keeps = opening.mode.is_none_or(Mode::keeps);
-    if !keeps || !opening.store.storage.is_empty() || !location.is_directory_name() {
+    if !keeps || !opening.store.storage.is_empty() || !location.may_be_directory() {
         return None;
     }
     let reached = location.reach(StoreOptions { intent: Intent::Unseen, ..opening.store }).ok()?;
-    let place = Place::in_store(reached.store, &reached.path, false).below(opening.path, opening.mode).ok()?;
+    let place =
+        Place::in_store(reached.store, &reached.path, false).below(opening.path, opening.mode).ok()?;
     let wanted = Wanted { in_directory: true, ..wanted(opening) };
     let node = Object::from(Node::from(zarr::open_with(&place.store, &place.path, wanted).ok()?));
     check_kind(&node, &place, opening.kind).ok()?;

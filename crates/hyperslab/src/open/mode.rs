@@ -19,13 +19,8 @@ pub enum Mode {
     New,
 }
 
-const NAMES: [(&str, Mode); 5] = [
-    ("r", Mode::Read),
-    ("r+", Mode::Change),
-    ("a", Mode::Append),
-    ("w", Mode::Replace),
-    ("w-", Mode::New),
-];
+const NAMES: [(&str, Mode); 5] =
+    [("r", Mode::Read), ("r+", Mode::Change), ("a", Mode::Append), ("w", Mode::Replace), ("w-", Mode::New)];
 
 impl Mode {
     /// Returns `true` if the mode opens a node that exists.

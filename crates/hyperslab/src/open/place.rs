@@ -17,11 +17,12 @@ pub enum Location<'l> {
 }
 
 impl Location<'_> {
-    /// Returns `true` if the location is a local path, and no name in it is usual for a file.
-    pub(super) fn is_directory_name(self) -> bool {
+    /// Returns `true` if the location is a local path, and not by its name in an archive or in
+    /// references.
+    pub(super) fn may_be_directory(self) -> bool {
         match self {
-            Location::Text(text) => !text.contains("://") && !stores::names_file(Path::new(text)),
-            Location::Path(path) => !stores::names_file(path),
+            Location::Text(text) => !text.contains("://") && !stores::names_container(Path::new(text)),
+            Location::Path(path) => !stores::names_container(path),
         }
     }
 

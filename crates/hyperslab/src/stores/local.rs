@@ -1,7 +1,7 @@
 //! The scheme `file`: paths and `file://` URLs.
 
 use super::zip::{self, Above};
-use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, reference};
+use super::{FoundObject, Intent, Reached, Scheme, StoreOptions};
 use crate::{Error, FileStore, LocalOptions, LocalStore, Result, settings};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,14 +91,6 @@ fn file_ending(name: &Path) -> Option<String> {
 pub(super) fn is_file_name(name: &str) -> bool {
     let name = Path::new(name);
     file_ending(name).is_some() || name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
-}
-
-/// Returns `true` if a name in a path has the ending of a file, an archive, or references.
-pub(crate) fn names_file(path: &Path) -> bool {
-    path.iter().any(|name| {
-        let name = name.to_string_lossy();
-        is_file_name(&name) || reference::is_folder_name(&name)
-    })
 }
 
 /// The path of a location: the location itself, or the decoded path of a `file://` URL.

@@ -14,7 +14,6 @@ mod reference;
 mod remote;
 mod zip;
 
-pub(crate) use local::names_file;
 use local::percent_decoded;
 pub use local::refuse_file_name;
 pub use nodes_below::nodes_below;
@@ -189,6 +188,13 @@ fn reach_store(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
         return Err(Error::Location { location: location.to_owned(), why });
     }
     scheme.reach(location, options)
+}
+
+/// Returns `true` if a name in a local path has the ending of an archive or of references.
+pub(crate) fn names_container(path: &Path) -> bool {
+    path.iter().any(|name| {
+        zip::has_ending(Path::new(name)) || name.to_str().is_some_and(reference::is_reference_name)
+    })
 }
 
 /// Returns `true` if the location's scheme takes storage options.

@@ -8,8 +8,8 @@ use crate::stores::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::Ask;
 use hyperslab::zarr::{
-    Array, ArraySpec, AxisChunks, Choice, Creation, Format, Group, IndexLocation, Json,
-    KeyEncoding, Structure, data_type, remove,
+    Array, ArraySpec, AxisChunks, Choice, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
+    Structure, data_type, remove,
 };
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;

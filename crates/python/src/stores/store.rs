@@ -4,10 +4,10 @@ use crate::errors::{self, OrRaise};
 use crate::jobs::copy::Source as Node;
 use crate::nodes::slot::Origin;
 use crate::stores::mapping::MappingStore;
+use hyperslab::open::Place;
 use hyperslab::store::{
     Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
 };
-use hyperslab::open::Place;
 use hyperslab::stores::{self, StoreOptions};
 use hyperslab::{DataFile, remote, settings};
 use pyo3::exceptions::PyRuntimeWarning;

@@ -111,9 +111,15 @@ pub(super) fn in_local_folder(path: &Path, options: StoreOptions<'_>) -> Result<
 }
 
 /// Returns `true` if a name ends like a folder of references.
-pub(super) fn is_folder_name(name: &str) -> bool {
+fn is_folder_name(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     matches!(ending.as_deref(), Some("parq" | "parquet"))
+}
+
+/// Returns `true` if a name ends like a document or a folder of references.
+pub(super) fn is_reference_name(name: &str) -> bool {
+    is_folder_name(name)
+        || Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
 /// Splits a path at the first name that ends like a folder of references.
