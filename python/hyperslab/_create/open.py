@@ -132,7 +132,8 @@ def open(
             store, path, mode, storage_options, zarr_format, None, use_consolidated
         )
         if handle is not None:
-            _only_for_new(mode, kwargs)
+            if kwargs:
+                _only_for_new(mode, kwargs)
             return _opened(handle, place, cache, config)
     else:
         place, full = place_of(store, path, mode, storage_options)
@@ -202,7 +203,8 @@ def open_array(
     mode = _default_mode(store, mode)
     place, full, handle = open_place(store, path, mode, storage_options, zarr_format, "array")
     if handle is not None:
-        _only_for_new(mode, kwargs)
+        if kwargs:
+            _only_for_new(mode, kwargs)
         return cast(Array, _opened(handle, place, cache, config))
     from hyperslab._create.convenience import create
 

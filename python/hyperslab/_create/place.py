@@ -59,7 +59,9 @@ def open_place(
 
     For a node inside an HDF5 or NetCDF file, the store is that file.
     """
-    location = location_in(store, storage_options)
+    # The usual case runs one function less.
+    is_plain = type(store) is str and "://" not in store and storage_options is None
+    location = (store, None) if is_plain else location_in(store, storage_options)
     fsync = config._values["fsync"]
     if location is None:
         given, base = resolve_store(store)
