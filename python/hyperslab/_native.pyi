@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar, final
+from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ __all__ = [
     "create_array",
     "create_group",
     "explain_field",
+    "find_place",
     "finish_archives",
     "finish_writers",
     "frozen",
@@ -61,7 +62,7 @@ __all__ = [
     "object_bytes",
     "objects_array",
     "open_node",
-    "open_root",
+    "open_place",
     "optional_check_out",
     "optional_masked",
     "optional_type",
@@ -173,9 +174,46 @@ def set_codec_finder(find: _FindCodec, makes_bytes: Callable[[str], bool]) -> No
 def open_node(
     store: StoreHandle, path: str, zarr_format: int | None = None, consolidated: bool | None = None
 ) -> ArrayHandle | GroupHandle: ...
-def open_root(
-    location: str, fsync: bool, zarr_format: int | None = None
-) -> tuple[StoreHandle, ArrayHandle | GroupHandle] | None: ...
+@overload
+def find_place(
+    given: str,
+    base: str = "",
+    read_only: bool = False,
+    path: str = "",
+    mode: str | None = None,
+    fsync: bool = False,
+    storage: Sequence[tuple[str, str]] = (),
+) -> tuple[StoreHandle, str, bool]: ...
+@overload
+def find_place(
+    given: StoreHandle, base: str, read_only: bool, path: str, mode: str | None
+) -> tuple[StoreHandle | None, str, bool]: ...
+@overload
+def open_place(
+    given: str,
+    base: str,
+    read_only: bool,
+    path: str,
+    mode: str | None,
+    fsync: bool,
+    storage: Sequence[tuple[str, str]],
+    zarr_format: int | None,
+    kind: str | None,
+    consolidated: bool | None,
+) -> tuple[StoreHandle, str, bool, ArrayHandle | GroupHandle | None]: ...
+@overload
+def open_place(
+    given: StoreHandle,
+    base: str,
+    read_only: bool,
+    path: str,
+    mode: str | None,
+    fsync: bool,
+    storage: Sequence[tuple[str, str]],
+    zarr_format: int | None,
+    kind: str | None,
+    consolidated: bool | None,
+) -> tuple[StoreHandle | None, str, bool, ArrayHandle | GroupHandle | None]: ...
 def takes_storage_options(location: str) -> bool: ...
 def is_secret_option(name: str) -> bool: ...
 def shown(location: str) -> str: ...
@@ -299,10 +337,6 @@ def v3_data_type(text: str) -> tuple[str, bool]: ...
 @final
 class StoreHandle:
     @staticmethod
-    def reach(
-        location: str, fsync: bool, storage: Sequence[tuple[str, str]] = ()
-    ) -> tuple[StoreHandle, str]: ...
-    @staticmethod
     def local(location: str, fsync: bool) -> StoreHandle: ...
     @staticmethod
     def zip(location: str, mode: str, fsync: bool, storage: list[tuple[str, str]] = ...) -> StoreHandle: ...
@@ -313,7 +347,6 @@ class StoreHandle:
         mapping: Any, url: str | None = None, consolidates: bool = True, checks_chunks: bool = False
     ) -> StoreHandle: ...
     def file_at(self, path: str) -> tuple[StoreHandle, str] | None: ...
-    def refuse_file_name(self) -> None: ...
     @property
     def is_file(self) -> bool: ...
     @property
@@ -343,7 +376,7 @@ class StoreHandle:
     def same(self, other: StoreHandle) -> bool: ...
     def is_far(self) -> bool: ...
     def is_empty(self, path: str) -> bool: ...
-    def nodes_below(self, path: str) -> list[str]: ...
+    def check_empty(self, path: str) -> None: ...
     def list_dir(self, prefix: str) -> list[tuple[str, bool]]: ...
     def list(self, prefix: str) -> list[str]: ...
     def get(self, key: str) -> bytes | None: ...

@@ -1,7 +1,6 @@
 //! Errors as shown to users: one line and an exit code.
 
 use crate::words::in_options;
-use hyperslab::zarr::ZarrError;
 use hyperslab::{Error, Node, hdf5::Hdf5Error, stores};
 use std::error;
 use std::io;
@@ -36,11 +35,12 @@ impl From<io::Error> for Failure {
 
 /// Opens the user's location.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
-    let missing =
-        |path: PathBuf| Failure::NotFound(path.display().to_string(), stores::nodes_below(location));
+    let missing = |path: PathBuf, below| Failure::NotFound(path.display().to_string(), below);
     hyperslab::open(location).map_err(|error| match (stores::local_path(location), error) {
-        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => missing(path),
-        (Ok(Some(path)), Error::Store(_)) if path.is_file() && !stores::is_archive(&path) => missing(path),
+        (Ok(Some(path)), Error::Missing { below, .. }) => missing(path, below),
+        (Ok(Some(path)), Error::Store(_)) if path.is_file() && !stores::is_archive(&path) => {
+            missing(path, Vec::new())
+        }
         (_, error) => error.into(),
     })
 }

@@ -1,12 +1,13 @@
 //! The errors of all layers.
 
 use crate::Format;
+use crate::open::Mode;
 use hyperslab_array::ArrayError;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_netcdf::NetcdfError;
 use hyperslab_store::{Ask, StoreError};
-use hyperslab_zarr::{JsonError, ZarrError};
+use hyperslab_zarr::{JsonError, NodeKind, ZarrError};
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -59,6 +60,54 @@ pub enum Error {
         url: String,
         /// The reason.
         why: String,
+    },
+    /// There is no such node.
+    #[error("{why}")]
+    Missing {
+        /// The kind that was looked for; `None`: any.
+        kind: Option<NodeKind>,
+        /// The node looked for, and what to do.
+        why: String,
+        /// Nodes below the place that the user may have meant.
+        below: Vec<String>,
+    },
+    /// There is something at the place of a new node.
+    #[error(
+        "Cannot create '{path}' in {url} with mode 'w-' because it already contains data. Use mode 'w' to overwrite \
+         or 'a' to append."
+    )]
+    Occupied {
+        /// The path.
+        path: String,
+        /// The store.
+        url: String,
+    },
+    /// A file is at the place of a new node.
+    #[error("cannot create a directory: {0}")]
+    FileInTheWay(Box<Error>),
+    /// The name of a new node is usual for files.
+    #[error("cannot use {location:?} as a location: {why}")]
+    FileName {
+        /// As given.
+        location: String,
+        /// The reason.
+        why: String,
+    },
+    /// A mode needs changes, and the store accepts none.
+    #[error("Store is read-only but mode is {mode}. Create a writable store or use 'r' mode.")]
+    ReadOnlyStore {
+        /// The mode.
+        mode: Mode,
+    },
+    /// A mode needs changes, and files of this format cannot be changed.
+    #[error("{url}: {format} files are read only so far; mode is {mode} instead of 'r'")]
+    FileMode {
+        /// The file.
+        url: String,
+        /// Its format.
+        format: Format,
+        /// The mode.
+        mode: Mode,
     },
     /// An attempt to change a read-only format.
     #[error("{format} files are read only so far: they cannot be created or changed")]

@@ -55,6 +55,7 @@ pub mod meaning;
 mod netcdf_array;
 mod netcdf_file;
 mod node;
+pub mod open;
 pub mod present;
 pub mod references;
 pub mod settings;

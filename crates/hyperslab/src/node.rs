@@ -1,10 +1,10 @@
 //! Nodes: arrays or groups at a place.
 
 use crate::interface::{StoredNode, node_methods};
-use crate::stores::{self, StoreOptions};
+use crate::open::{self, Location, Mode, Opening, Place};
 use crate::{Array, DataFile, Error, Format, Group, Json, Result};
 use hyperslab_store::Store;
-use hyperslab_zarr::{self as zarr, ZarrError};
+use hyperslab_zarr as zarr;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -57,26 +57,17 @@ pub enum Node {
 /// The path may lead to a node inside a hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`. An
 /// object may be an HDF5 or NetCDF file. It stays open as long as any of its nodes lives.
 pub fn open(location: &str) -> Result<Node> {
-    stores::reach(location, StoreOptions::default())?.open()
+    let opening = Opening { mode: Some(Mode::Read), ..Opening::default() };
+    open::open(Location::Text(location), &opening)?.into_node()
 }
 
 /// Opens the node at `path` (`""`: the root) in a store.
 /// The node may be a Zarr node, an object that is an HDF5 or NetCDF file, or a node inside such a
 /// file. With a `format`, only opens nodes of that Zarr format.
 pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node> {
-    let zarr_format = format.map(Format::zarr).transpose()?;
-    let error = match zarr::open(store, path, zarr_format) {
-        Ok(node) => return Ok(node.into()),
-        Err(error) => error,
-    };
-    // A path inside a file may contain names that Zarr refuses.
-    if format.is_none()
-        && matches!(error, ZarrError::NotFound { .. } | ZarrError::Path { .. })
-        && let Some((file, inside)) = DataFile::find(store, path.trim_matches('/'))?
-    {
-        return file.open(&inside);
-    }
-    Err(error.into())
+    let format = format.map(Format::zarr).transpose()?;
+    let opening = Opening { mode: Some(Mode::Read), path, format, ..Opening::default() };
+    open::open_in(Place::in_store(store.clone(), "", false), &opening)?.into_node()
 }
 
 node_methods!(Node, as_stored_node);

@@ -9,7 +9,7 @@ use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
 use hyperslab::netcdf::NetcdfError;
 use hyperslab::store::{StoreError, Unread, ZipError};
-use hyperslab::zarr::ZarrError;
+use hyperslab::zarr::{NodeKind, ZarrError};
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -278,6 +278,14 @@ pub(crate) fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
             Error::Zarr(error) => return zarr_class(py, error, message),
             _ => "InvalidArgumentError",
         },
+        Error::Missing { kind: None, .. } => "NodeNotFoundError",
+        Error::Missing { kind: Some(NodeKind::Array), .. } => "ArrayNotFoundError",
+        Error::Missing { kind: Some(NodeKind::Group), .. } => "GroupNotFoundError",
+        Error::Occupied { .. } => "StoreExistsError",
+        Error::FileInTheWay(_) => "FileInTheWayError",
+        Error::FileName { .. } => "InvalidArgumentError",
+        Error::ReadOnlyStore { .. } => "ReadOnlyError",
+        Error::FileMode { .. } => "UnsupportedError",
         Error::Location { .. } => "UnsupportedError",
         Error::Destination { .. } => "DestinationError",
         Error::Mismatch { .. } => "VerificationError",

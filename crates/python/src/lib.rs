@@ -63,7 +63,7 @@ mod _native {
     use crate::nodes::cache::CacheBase;
     #[pymodule_export]
     use crate::nodes::create::{
-        chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, remove_below, v3_data_type,
+        chunk_key, chunk_of_key, create_array, create_group, remove_below, v3_data_type,
     };
     #[pymodule_export]
     use crate::nodes::group::GroupBase;
@@ -71,6 +71,8 @@ mod _native {
     use crate::nodes::handles::{ArrayHandle, GroupHandle, array_of_document};
     #[pymodule_export]
     use crate::nodes::meaning::{FileMeaning, carried_attributes, user_attributes};
+    #[pymodule_export]
+    use crate::nodes::open::{find_place, open_node, open_place};
     #[pymodule_export]
     use crate::run_cli;
     #[pymodule_export]

@@ -8,8 +8,8 @@ use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Opened,
-    Opening, Operation, RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError,
+    Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Note,
+    Opened, Opening, Operation, RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError,
     Writers, waiting,
 };
 use object_store::path::Path;
@@ -53,6 +53,7 @@ pub(crate) struct Inner {
     /// True if the server has said that it does not support conditions.
     pub(crate) unconditional: AtomicBool,
     pub(crate) refusals: Arc<Refusals>,
+    pub(crate) note: Note,
 }
 
 impl fmt::Debug for RemoteStore {
@@ -136,7 +137,7 @@ impl RemoteStore {
         let cache = settings.cache.as_ref().map(|keep| Cache::new(keep, settings.cache_check, &identity));
         let cache = cache.map(Arc::new);
         let process = Arc::new(PerProcess::new(connect, settings, abilities));
-        let (warned, replacing, unconditional, refusals) = Default::default();
+        let (warned, replacing, unconditional, refusals, note) = Default::default();
         let inner = Inner {
             url,
             prefix,
@@ -148,6 +149,7 @@ impl RemoteStore {
             replacing,
             unconditional,
             refusals,
+            note,
         };
         RemoteStore(Arc::new(inner))
     }
@@ -168,6 +170,7 @@ impl RemoteStore {
             replacing: AtomicBool::new(false),
             unconditional: AtomicBool::new(false),
             refusals: inner.refusals.clone(),
+            note: Note::default(),
         };
         (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))
     }
@@ -550,6 +553,10 @@ impl Store for RemoteStore {
             waits: true,
             ..Facts::default()
         }
+    }
+
+    fn note(&self) -> Option<&Note> {
+        Some(&self.0.note)
     }
 
     fn many(&self) -> Option<&dyn Many> {

@@ -1,7 +1,7 @@
 //! The interface of all stores.
 
 use crate::{
-    Ask, Cost, Expected, Facts, Holds, Key, Many, ObjectLock, OnDisk, Opened, Operation, RangeRead,
+    Ask, Cost, Expected, Facts, Holds, Key, Many, Note, ObjectLock, OnDisk, Opened, Operation, RangeRead,
     Replacement, Result, Staged, Stamp, Stamped, StoreError, Writers, check_ask, gathered, staged, turn,
 };
 use std::fmt::Debug;
@@ -150,6 +150,13 @@ pub trait Store: Send + Sync + Debug {
     /// Not one of the facts, because a store on a server measures it again and again.
     fn cost(&self) -> Cost {
         Cost::NEAR
+    }
+
+    /// A note that callers keep with this handle. `None`, the default: the store has no room for it.
+    ///
+    /// Only useful if requests take long.
+    fn note(&self) -> Option<&Note> {
+        None
     }
 
     // Capabilities: see above.

@@ -1,12 +1,11 @@
 //! Arrays: metadata bound to a place in a store.
 
-use crate::concurrency::run_concurrently;
 use crate::consolidated::Copied;
 use crate::create::{self, Creation};
 use crate::error::Problem;
 use crate::json::Json;
 use crate::metadata::Metadata;
-use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, Wanted, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
 use crate::structure::Structure;
@@ -60,10 +59,11 @@ impl Array {
         let (array, documents) = Self::plan_new(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
         if matches!(how, Creation::New | Creation::Inside) && store.cost().prefers_rounds() {
-            // Look for existing nodes at the same time.
-            let look = || create::look(&store, &array.path, how, ask);
-            let (leftovers, there) = run_concurrently(|ask| array.leftovers(Some(ask)), look, ask);
-            let (there, leftovers) = (there?, leftovers?);
+            let there = create::look(&store, &array.path, array.format(), how, ask)?;
+            let leftovers = match there.below() {
+                Some(keys) => array.chunks_among(keys),
+                None => array.leftovers(ask)?,
+            };
             create(Some((there, &|| array.clear_leftovers(&leftovers, ask))))?;
         } else {
             create(None)?;
@@ -384,7 +384,8 @@ impl Array {
 
     /// Reads the array's metadata as it is stored now.
     pub(crate) fn read(&self) -> Result<StoredNode> {
-        node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(|| self.not_found())
+        let wanted = Wanted::array(Some(self.format()));
+        node::read(&self.store, &self.path, wanted)?.ok_or_else(|| self.not_found())
     }
 
     pub(crate) fn not_found(&self) -> ZarrError {

@@ -262,7 +262,7 @@ impl Array {
         name: &str,
         ask: Option<Ask<'_>>,
     ) -> Result<(StoredNode, DocumentState<'s>)> {
-        let (stored, state) = lock.read(store, self.path(), self.format(), name, ask)?;
+        let (stored, state) = lock.read(store, self.path(), self.format(), NodeKind::Array, name, ask)?;
         Ok((stored.ok_or_else(|| self.not_found())?, state))
     }
 
@@ -342,6 +342,11 @@ impl Array {
     /// On servers, a killed copy leaves such objects.
     pub(crate) fn leftovers(&self, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         Ok(self.chunk_keys(ask)?.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// Like [`Array::leftovers`], among all keys below the array's path.
+    pub(crate) fn chunks_among(&self, keys: &[String]) -> Vec<String> {
+        keys.iter().filter(|key| self.is_chunk_key(key)).cloned().collect()
     }
 
     /// Deletes leftovers before the array is created, so that they are not read as its chunks.

@@ -42,16 +42,20 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) 
         }
         Format::V2 => {
             let key = join(path, ZMETADATA);
-            let document = match stored.consolidated.take() {
-                Some(text) => text.map(|text| node::parse_document(store, &key, &text)).transpose()?,
-                None => node::read_document(store, &key)?,
-            };
-            let Some(document) = document else { return Ok(None) };
+            let Some(document) = read_v2(store, &key, stored.consolidated.take())? else { return Ok(None) };
             let parsed = from_v2(document, &key).map(Some);
             (key, parsed)
         }
     };
     parsed.map_err(|problem| problem.at(&store.url(), &key))
+}
+
+/// A v2 group's consolidated metadata. `known`: its text, if it has been read.
+fn read_v2(store: &Arc<dyn Store>, key: &str, known: Option<Option<Vec<u8>>>) -> Result<Option<Json>> {
+    match known {
+        Some(text) => text.map(|text| node::parse_document(store, key, &text)).transpose(),
+        None => node::read_document(store, key),
+    }
 }
 
 /// All nodes below `base` (`""`: all nodes), sorted by path, with paths relative to `base`.
@@ -315,7 +319,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let name = if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA };
     loop {
         walk::check(ask)?;
-        let (own, state) = lock.read(store, base, group.format(), name, ask)?;
+        let (own, state) = lock.read(store, base, group.format(), NodeKind::Group, name, ask)?;
         let own = own.ok_or_else(|| group.not_found())?;
         let document = match group.format() {
             Format::V3 => {
@@ -397,9 +401,14 @@ pub(crate) fn write_without(
 /// Checks that a v2 group's consolidated metadata, if any, can hold these attributes of the group.
 ///
 /// (v3's has no copy of them.)
-pub(crate) fn check_own_attributes(store: &Arc<dyn Store>, path: &str, attributes: &Json) -> Result<()> {
+pub(crate) fn check_own_attributes(
+    store: &Arc<dyn Store>,
+    path: &str,
+    attributes: &Json,
+    known: Option<Option<Vec<u8>>>,
+) -> Result<()> {
     let key = join(path, ZMETADATA);
-    let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
+    let Some(mut document) = read_v2(store, &key, known)? else { return Ok(()) };
     set_own_attributes(&mut document, attributes.clone());
     node::check_document(&key, &document).map(drop)
 }

@@ -1,12 +1,14 @@
 //! Creating and removing nodes.
 
+use crate::concurrency::run_concurrently;
+use crate::documents::Names;
 use crate::json::Json;
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::node_lock::{self, NodeLock};
 use crate::path::{check_node_name, join, normalize_path, parents};
-use crate::{Format, Result, ZarrError, documents};
+use crate::{Format, Result, ZarrError, documents, remembered};
 use hyperslab_array as engine;
-use hyperslab_store::{Ask, Key, Store};
+use hyperslab_store::{Ask, Key, Store, waiting};
 use std::sync::Arc;
 
 /// A document of a node, with its name.
@@ -57,7 +59,7 @@ pub(crate) fn node(
     let new = how == Creation::New;
     let (mut there, empty) = match found {
         Some((there, empty)) => (there, Some(empty)),
-        None => (look(store, path, how, ask)?, None),
+        None => (look(store, path, format, how, ask)?, None),
     };
     let missing = if new { missing_parents(&mut there, path, format)? } else { Vec::new() };
     refuse_existing(&mut there, path)?;
@@ -69,6 +71,7 @@ pub(crate) fn node(
         refuse_existing(&mut there, path)?;
     }
     if put_new(&mut there, path, documents, &lock, ask)? {
+        remembered::keep(&**store, path, Some(format));
         return Ok(());
     }
     refuse_existing(&mut There::look(store, [path], ask)?, path)?;
@@ -92,7 +95,8 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     fill: impl FnOnce(&Arc<dyn Store>) -> Result<(), E>,
 ) -> Result<(), E> {
     check(path, documents)?;
-    missing_parents(&mut There::look(store, parents(path), ask)?, path, format)?;
+    let above: Vec<&str> = parents(path).collect();
+    missing_parents(&mut There::groups(store, &above, format, ask)?, path, format)?;
     let staged = store.stage(node_lock::prefix(path)?).map_err(ZarrError::from)?;
     let new = staged.store();
     for (name, document) in documents {
@@ -100,13 +104,15 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     }
     fill(&new)?;
     // The groups above may have changed meanwhile.
-    let mut there = There::look(store, parents(path), ask)?;
+    let mut there = There::groups(store, &above, format, ask)?;
     let missing = missing_parents(&mut there, path, format)?;
     make_parents(&mut there, missing, format, ask)?;
     let _lock = node_lock::lock(store, path, ask)?;
     // Writers store their queued data for the old arrays, and queue nothing until this is done.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
-    Ok(staged.commit(ask).map_err(ZarrError::from)?)
+    staged.commit(ask).map_err(ZarrError::from)?;
+    remembered::keep(&**store, path, Some(format));
+    Ok(())
 }
 
 /// Checks the documents and the node's name.
@@ -167,6 +173,7 @@ pub fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Resul
     let path = &normalize_path(path)?;
     let _lock = node_lock::lock(store, path, ask)?;
     let _settled = engine::settle_below(&**store, path, ask)?;
+    remembered::keep(&**store, path, None);
     // Commits an empty replacement.
     Ok(store.stage(node_lock::prefix(path)?)?.commit(ask)?)
 }
@@ -234,30 +241,88 @@ fn put_new(
     Ok(put)
 }
 
+/// A listing of up to this many keys tells what is below a path. They fit in one answer of a server,
+/// together with one more key, which would say that there are more.
+const LISTED: usize = 999;
+
 /// Looks up everything that a new node depends on: its place, and the groups above it.
+///
+/// A far store lists its keys below the path, at the same time as it reads the groups above.
 pub(crate) fn look<'s>(
     store: &'s Arc<dyn Store>,
     path: &str,
+    format: Format,
     how: Creation,
     ask: Option<Ask<'_>>,
 ) -> Result<There<'s>> {
+    if !store.cost().prefers_rounds() {
+        return Ok(There::unseen(store));
+    }
     let above: Vec<&str> = if how == Creation::New { parents(path).collect() } else { Vec::new() };
-    There::look(store, above.into_iter().chain([path]), ask)
+    let prefix = node_lock::prefix(path)?;
+    let list = || store.present(prefix, LISTED);
+    let (below, there) = match ask {
+        _ if !above.is_empty() => {
+            run_concurrently(|_| list(), || There::groups(store, &above, format, ask), ask)
+        }
+        Some(ask) => (waiting::with_ask(ask, list), Ok(There::unseen(store))),
+        None => (list(), Ok(There::unseen(store))),
+    };
+    let mut there = there?;
+    match &below {
+        Some(keys) => there.documents.note_absent(path, keys),
+        // There are many keys, or the server does not list them.
+        None => there.documents.add(store, [path], Names::default(), ask)?,
+    }
+    Ok(There { below, ..there })
 }
 
 /// Documents at some paths. A far store is asked for all of them at once.
 pub(crate) struct There<'s> {
     store: &'s Arc<dyn Store>,
     documents: documents::Documents,
+    /// All keys below the path of the new node. `None`: not known.
+    below: Option<Vec<String>>,
 }
 
 impl<'s> There<'s> {
+    fn unseen(store: &'s Arc<dyn Store>) -> Self {
+        There { store, documents: documents::Documents::default(), below: None }
+    }
+
     fn look<'p>(
         store: &'s Arc<dyn Store>,
         paths: impl IntoIterator<Item = &'p str>,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        Ok(There { store, documents: documents::Documents::of(store, paths, None, false, ask)? })
+        let documents = documents::Documents::of(store, paths, Names::default(), ask)?;
+        Ok(There { documents, ..There::unseen(store) })
+    }
+
+    /// The groups above a new node of this format.
+    ///
+    /// If they probably have this format too, the other one is asked for only if one is missing.
+    fn groups(
+        store: &'s Arc<dyn Store>,
+        above: &[&str],
+        format: Format,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self> {
+        let mut there = There::unseen(store);
+        if remembered::root(&**store) == Some(format) {
+            let names = Names { format: Some(format), kind_only: true, ..Names::default() };
+            there.documents.add(store, above.iter().copied(), names, ask)?;
+            if above.iter().all(|path| there.documents.has_node(path)) {
+                return Ok(there);
+            }
+        }
+        there.documents.add(store, above.iter().copied(), Names::default(), ask)?;
+        Ok(there)
+    }
+
+    /// All keys below the path of the new node, if the store has told them.
+    pub(crate) fn below(&self) -> Option<&[String]> {
+        self.below.as_deref()
     }
 
     /// The kind of node of this format at a path. In a far store, a second call takes another
@@ -266,8 +331,7 @@ impl<'s> There<'s> {
         if self.store.cost().looks_are_cheap() {
             return node::kind(self.store, path, format);
         }
-        let found = node::find_in(&mut self.documents, self.store, path, Some(format))?;
-        found.map(|found| found.kind(self.store)).transpose()
+        node::kind_in(&mut self.documents, self.store, path, format)
     }
 }
 

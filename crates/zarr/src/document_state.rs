@@ -4,12 +4,12 @@
 //! locks. There an object is replaced only if it is unchanged since it was read; otherwise the
 //! caller starts again. No change of another machine is lost.
 
-use crate::documents::Documents;
+use crate::documents::{Documents, Names};
 use crate::json::Json;
 use crate::node::{self, StoredNode};
 use crate::node_lock::NodeLock;
 use crate::path::join;
-use crate::{Format, Result};
+use crate::{Consolidation, Format, NodeKind, Result, Wanted};
 use hyperslab_store::{Ask, Expected, Key, Mark, Opened, Store, Version};
 use std::sync::Arc;
 
@@ -24,21 +24,27 @@ pub(crate) struct DocumentState<'s> {
 impl<'s> NodeLock<'s> {
     /// Reads the node at `path`, if it exists, and notes the state of its object `name`.
     ///
-    /// The object will be replaced.
+    /// The object will be replaced. On a server the node must be of this kind.
     pub(crate) fn read(
         &self,
         store: &'s Arc<dyn Store>,
         path: &str,
         format: Format,
+        kind: NodeKind,
         name: &str,
         ask: Option<Ask<'_>>,
     ) -> Result<(Option<StoredNode>, DocumentState<'s>)> {
         let key = join(path, name);
         if self.excludes_processes() || !store.facts().is_shared {
-            return Ok((node::read(store, path, Some(format))?, DocumentState { store, key, was: None }));
+            let (format, kind, consolidation) = (Some(format), Some(kind), Consolidation::Ignore);
+            let wanted = Wanted { format, kind, consolidation, ..Wanted::default() };
+            let stored = node::read(store, path, wanted)?;
+            return Ok((stored, DocumentState { store, key, was: None }));
         }
-        let (mut documents, was) = Documents::read_with_state(store, path, format, &key, ask)?;
-        let found = node::find_in(&mut documents, store, path, Some(format))?;
+        let consolidated = store.facts().consolidates;
+        let names = Names { format: Some(format), kind: Some(kind), consolidated, ..Names::default() };
+        let (mut documents, was) = Documents::read_with_state(store, path, names, &key, ask)?;
+        let found = node::find_in(&mut documents, store, path, names)?;
         let stored = found.map(|found| found.parse(store, path)).transpose()?;
         Ok((stored, DocumentState { store, key, was: Some(was) }))
     }

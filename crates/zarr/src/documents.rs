@@ -5,7 +5,7 @@
 //! comes with the others, and a second round would take as long as the first.
 
 use crate::path::join;
-use crate::{Format, Result, ZarrError};
+use crate::{Format, NodeKind, Result, ZarrError};
 use hyperslab_store::{Ask, Key, Next, Opened, Opening, Operation, RangeRead, Store, StoreError};
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +30,41 @@ pub(crate) const ZMETADATA: &str = ".zmetadata";
 
 type Text = Result<Option<Vec<u8>>, StoreError>;
 
+/// The names of documents that a node may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// Of this format only.
+    pub(crate) format: Option<Format>,
+    /// Of this kind of node only, if the name tells the kind.
+    pub(crate) kind: Option<NodeKind>,
+    /// With consolidated metadata, which a group may have.
+    pub(crate) consolidated: bool,
+    /// Without attributes and consolidated metadata: only what tells the kind.
+    pub(crate) kind_only: bool,
+}
+
+impl Names {
+    fn list(self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        if self.format != Some(Format::V2) {
+            names.push(ZARR_JSON);
+        }
+        if self.format != Some(Format::V3) {
+            names.extend(self.of_v2().map(|(name, _)| name));
+            names.extend((!self.kind_only).then_some(ZATTRS));
+            let consolidated = self.consolidated && !self.kind_only && self.kind != Some(NodeKind::Array);
+            names.extend(consolidated.then_some(ZMETADATA));
+        }
+        names
+    }
+
+    /// The names that tell that there is a v2 node of some kind. An array counts before a group.
+    pub(crate) fn of_v2(self) -> impl Iterator<Item = (&'static str, NodeKind)> {
+        let all = [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)];
+        all.into_iter().filter(move |(_, kind)| self.kind.is_none_or(|wanted| wanted == *kind))
+    }
+}
+
 /// Metadata objects. Some have been read already.
 #[derive(Default)]
 pub(crate) struct Documents {
@@ -37,46 +72,66 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// The documents of nodes at these paths, of this format or of both.
-    ///
-    /// Also reads what opening a group may need. `ask` is called between requests.
+    /// The documents of nodes at these paths. `ask` is called between requests.
     pub(crate) fn of<'p>(
         store: &Arc<dyn Store>,
         paths: impl IntoIterator<Item = &'p str>,
-        format: Option<Format>,
-        consolidated: bool,
+        names: Names,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        if !store.cost().prefers_rounds() {
-            return Ok(Documents::default());
-        }
-        let mut names = Vec::new();
-        if format != Some(Format::V2) {
-            names.push(ZARR_JSON);
-        }
-        if format != Some(Format::V3) {
-            names.extend([ZARRAY, ZGROUP, ZATTRS]);
-            names.extend(consolidated.then_some(ZMETADATA));
-        }
-        let keys = paths.into_iter().flat_map(|path| names.iter().map(move |name| join(path, name)));
-        Ok(Documents { read: read_all(store, keys.collect(), None, ask)? })
+        let mut documents = Documents::default();
+        documents.add(store, paths, names, ask)?;
+        Ok(documents)
     }
 
-    /// The documents of a node of this format, and the state of its object `key` when it was read.
+    /// Reads documents of nodes at these paths, except for those that have been read.
+    ///
+    /// Does nothing if the store answers at once.
+    pub(crate) fn add<'p>(
+        &mut self,
+        store: &Arc<dyn Store>,
+        paths: impl IntoIterator<Item = &'p str>,
+        names: Names,
+        ask: Option<Ask<'_>>,
+    ) -> Result<()> {
+        if !store.cost().prefers_rounds() {
+            return Ok(());
+        }
+        let names = names.list();
+        let keys = paths.into_iter().flat_map(|path| names.iter().map(move |name| join(path, name)));
+        let keys = keys.filter(|key| !self.read.contains_key(key)).collect();
+        self.read.extend(read_all(store, keys, None, ask)?);
+        Ok(())
+    }
+
+    /// Returns `true` if documents that were read show a node of some kind at a path.
+    pub(crate) fn has_node(&self, path: &str) -> bool {
+        let names = Names { kind_only: true, ..Names::default() }.list();
+        names.iter().any(|name| matches!(self.read.get(&join(path, name)), Some(Ok(Some(_)) | Err(_))))
+    }
+
+    /// Notes which documents of a node do not exist. `keys` are all keys below the node's path.
+    pub(crate) fn note_absent(&mut self, path: &str, keys: &[String]) {
+        let all = Names { consolidated: true, ..Names::default() };
+        for name in all.list() {
+            let key = join(path, name);
+            if !keys.contains(&key) {
+                self.read.insert(key, Ok(None));
+            }
+        }
+    }
+
+    /// The documents of a node, and the state of its object `key` when it was read.
     ///
     /// The state is `None` if the object did not exist.
     pub(crate) fn read_with_state<'s>(
         store: &'s Arc<dyn Store>,
         path: &str,
-        format: Format,
+        names: Names,
         key: &str,
         ask: Option<Ask<'_>>,
     ) -> Result<(Self, Option<Box<dyn Opened + 's>>)> {
-        let names: &[&str] = match format {
-            Format::V2 => &[ZARRAY, ZGROUP, ZATTRS],
-            Format::V3 => &[ZARR_JSON],
-        };
-        let mut keys: Vec<String> = names.iter().map(|name| join(path, name)).collect();
+        let mut keys: Vec<String> = names.list().iter().map(|name| join(path, name)).collect();
         if !keys.iter().any(|other| other == key) {
             keys.push(key.to_owned());
         }
@@ -96,10 +151,12 @@ impl Documents {
         Ok((Documents { read }, was))
     }
 
-    /// The text of an object, or `None` if it does not exist.
+    /// The text of an object, or `None` if it does not exist. An object is not read twice to learn
+    /// that it does not exist.
     pub(crate) fn take(&mut self, store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
-        match self.read.remove(key) {
-            Some(text) => Ok(text?),
+        match self.read.get(key) {
+            Some(Ok(None)) => Ok(None),
+            Some(_) => Ok(self.read.remove(key).transpose()?.flatten()),
             None => read_text(store, key),
         }
     }

@@ -3,7 +3,7 @@
 use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
-use crate::node::{self, Node, NodeKind, StoredNode, ZARR_JSON, ZATTRS};
+use crate::node::{self, Node, NodeKind, StoredNode, Wanted, ZARR_JSON, ZATTRS};
 use crate::node_lock;
 use crate::path::{join, normalize_path, parents};
 use crate::{Array, Format, Listed, Result, ZarrError, walk};
@@ -50,7 +50,7 @@ impl Group {
         consolidation: Consolidation,
     ) -> Result<Self> {
         let path = normalize_path(path)?;
-        match node::read(store, &path, format)? {
+        match node::read(store, &path, Wanted::group(format, consolidation))? {
             None => Err(ZarrError::NotFound { what: "group", url: store.url(), path }),
             Some(stored) => Self::from_stored(store.clone(), path, stored, consolidation),
         }
@@ -201,14 +201,15 @@ impl Group {
         let name = if self.format == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
             walk::check(ask)?;
-            let (stored, seen) = lock.read(&store, &path, self.format, name, ask)?;
+            let (stored, seen) = lock.read(&store, &path, self.format, NodeKind::Group, name, ask)?;
             let mut stored = stored.ok_or_else(|| self.not_found())?;
             let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
             let put = match self.format {
                 _ if !changed => true,
                 Format::V2 => {
                     // Fail before anything is changed.
-                    consolidated::check_own_attributes(&store, &path, &attributes)?;
+                    let known = stored.consolidated.take();
+                    consolidated::check_own_attributes(&store, &path, &attributes, known)?;
                     stored.attributes = Some(attributes.clone());
                     let put = seen.replace(&attributes, ask)?;
                     if put {
@@ -294,7 +295,7 @@ impl Group {
                 }
             };
         }
-        node::open_with(&self.store, &path, Some(self.format), Consolidation::Auto)
+        node::open(&self.store, &path, Some(self.format))
     }
 
     /// The kind of a node below this group, or `None` if there is no node.
@@ -322,7 +323,8 @@ impl Group {
             if path != relative && view.kind(path).is_some() {
                 continue;
             }
-            if let Some(stored) = node::read(&self.store, &join(&self.path, path), Some(self.format))? {
+            let wanted = Wanted { format: Some(self.format), ..Wanted::default() };
+            if let Some(stored) = node::read(&self.store, &join(&self.path, path), wanted)? {
                 view.put(path, stored);
             }
         }

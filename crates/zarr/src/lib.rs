@@ -57,6 +57,7 @@ mod objects;
 mod optional;
 mod origin;
 mod path;
+mod remembered;
 mod spec;
 mod structure;
 #[cfg(test)]
@@ -76,7 +77,7 @@ pub use format::Format;
 pub use group::{Consolidation, Group};
 pub use json::{Json, JsonError};
 pub use key_encoding::KeyEncoding;
-pub use node::{Node, NodeKind, open, open_with};
+pub use node::{Node, NodeKind, Wanted, open, open_with};
 pub use optional::data_type;
 pub use path::{check_node_name, join, normalize_path};
 pub use spec::{ArraySpec, Choice, IndexLocation};

@@ -1,6 +1,6 @@
 //! Finds, reads and writes the metadata of nodes.
 
-use crate::documents::{Documents, MAX_DOCUMENT, read_text};
+use crate::documents::{Documents, MAX_DOCUMENT, Names, read_text};
 pub(crate) use crate::documents::{ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::error::{Problem, unexpected_value};
 use crate::format::repair::{self, Repaired};
@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
 use crate::metadata_cache::{self, Texts};
 use crate::path::{join, normalize_path};
-use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin};
+use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin, remembered};
 use hyperslab_codec::registry;
 use hyperslab_store::{Identity, Key, Store};
 use std::sync::Arc;
@@ -52,21 +52,57 @@ pub enum Node {
     Group(Group),
 }
 
+/// A node to open, as far as the caller knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Only a node of this format. `None`: of either; v3 is tried first.
+    pub format: Option<Format>,
+    /// The kind that the caller expects. A node of the other kind is opened, too, but a far store
+    /// may take longer to find it.
+    pub kind: Option<NodeKind>,
+    /// The use of consolidated metadata.
+    pub consolidation: Consolidation,
+    /// The caller will not be surprised if there is no node. A far store is then asked for
+    /// everything at once: a second round of requests would take as long as the first.
+    pub may_be_missing: bool,
+    /// The store is a directory of the local disk. If the node has no directory, no document is
+    /// looked for.
+    pub in_directory: bool,
+}
+
+impl Wanted {
+    pub(crate) fn array(format: Option<Format>) -> Self {
+        Wanted { format, kind: Some(NodeKind::Array), ..Wanted::default() }
+    }
+
+    pub(crate) fn group(format: Option<Format>, consolidation: Consolidation) -> Self {
+        Wanted { format, kind: Some(NodeKind::Group), consolidation, ..Wanted::default() }
+    }
+
+    /// The documents to ask for first, and the documents that there may be.
+    fn names(self, store: &Arc<dyn Store>, path: &str) -> (Names, Names) {
+        let consolidated = self.consolidation != Consolidation::Ignore;
+        let all = Names { format: self.format, consolidated, ..Names::default() };
+        match self.format.or_else(|| remembered::format(&**store, path)) {
+            Some(format) if !self.may_be_missing => {
+                (Names { format: Some(format), kind: self.kind, ..all }, all)
+            }
+            _ => (all, all),
+        }
+    }
+}
+
 /// Opens the node at `path` (`""`: the root).
 ///
 /// Without a `format`, v3 is tried first. A group uses its consolidated metadata if it has any.
 pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node> {
-    open_with(store, path, format, Consolidation::Auto)
+    open_with(store, path, Wanted { format, ..Wanted::default() })
 }
 
-/// Like [`open`], with a choice about consolidated metadata.
-pub fn open_with(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Option<Format>,
-    consolidation: Consolidation,
-) -> Result<Node> {
-    node_of(store, open_any(store, path, format, "array or group")?, consolidation)
+/// Like [`open`], for a caller who knows more about the node.
+pub fn open_with(store: &Arc<dyn Store>, path: &str, wanted: Wanted) -> Result<Node> {
+    let what = wanted.kind.map_or("array or group", NodeKind::name);
+    node_of(store, open_any(store, path, wanted, what)?, wanted.consolidation)
 }
 
 /// Opens a node whose metadata has been found.
@@ -89,7 +125,7 @@ fn node_of(
 
 /// Opens an array. Fails with [`ZarrError::NotFound`] or [`ZarrError::WrongNode`].
 pub(crate) fn open_array(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Array> {
-    match open_any(store, path, format, "array")? {
+    match open_any(store, path, Wanted::array(format), "array")? {
         Ok(array) => Ok(array),
         // Fails, because this is no array.
         Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false, None),
@@ -102,12 +138,13 @@ pub(crate) fn open_array(store: &Arc<dyn Store>, path: &str, format: Option<Form
 fn open_any(
     store: &Arc<dyn Store>,
     path: &str,
-    format: Option<Format>,
+    wanted: Wanted,
     what: &'static str,
 ) -> Result<Result<Array, (String, StoredNode)>> {
     let path = normalize_path(path)?;
     let seen = origin::current_identity(store, &path);
-    let Some(found) = find(store, &path, format)? else {
+    let is_absent = wanted.in_directory && seen.is_none();
+    let Some(found) = (if is_absent { None } else { find(store, &path, wanted)? }) else {
         return Err(ZarrError::NotFound { what, url: store.url(), path });
     };
     open_found(store, path, found, seen)
@@ -255,27 +292,40 @@ impl FoundNode {
     }
 }
 
-/// Finds the metadata at a path, of this format or of either.
-fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<FoundNode>> {
-    find_in(&mut Documents::of(store, [path], format, true, None)?, store, path, format)
+/// Finds the metadata at a path.
+fn find(store: &Arc<dyn Store>, path: &str, wanted: Wanted) -> Result<Option<FoundNode>> {
+    let mut documents = Documents::default();
+    if !store.cost().prefers_rounds() {
+        let names = Names { format: wanted.format, ..Names::default() };
+        return find_in(&mut documents, store, path, names);
+    }
+    let (first, all) = wanted.names(store, path);
+    documents.add(store, [path], first, None)?;
+    let mut found = find_in(&mut documents, store, path, first)?;
+    if found.is_none() && first != all {
+        documents.add(store, [path], all, None)?;
+        found = find_in(&mut documents, store, path, all)?;
+    }
+    remembered::keep(&**store, path, found.as_ref().map(|found| found.texts.format));
+    Ok(found)
 }
 
-/// Like [`find`], with some documents that are already read.
+/// Finds metadata under these names. Some documents are already read.
 pub(crate) fn find_in(
     documents: &mut Documents,
     store: &Arc<dyn Store>,
     path: &str,
-    format: Option<Format>,
+    names: Names,
 ) -> Result<Option<FoundNode>> {
-    if format != Some(Format::V2) {
+    if names.format != Some(Format::V2) {
         let key = join(path, ZARR_JSON);
         if let Some(document) = documents.take(store, &key)? {
             let texts = Texts { format: Format::V3, document, attributes: None };
             return Ok(Some(FoundNode { key, kind: None, texts, consolidated: None }));
         }
     }
-    if format != Some(Format::V3) {
-        for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
+    if names.format != Some(Format::V3) {
+        for (name, kind) in names.of_v2() {
             let key = join(path, name);
             if let Some(document) = documents.take(store, &key)? {
                 let attributes = documents.take(store, &join(path, ZATTRS))?;
@@ -291,15 +341,15 @@ pub(crate) fn find_in(
     Ok(None)
 }
 
-/// Reads the metadata at a path, of this format or of either.
-pub(crate) fn read(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<StoredNode>> {
-    find(store, path, format)?.map(|found| found.parse(store, path)).transpose()
+/// Reads the metadata at a path.
+pub(crate) fn read(store: &Arc<dyn Store>, path: &str, wanted: Wanted) -> Result<Option<StoredNode>> {
+    find(store, path, wanted)?.map(|found| found.parse(store, path)).transpose()
 }
 
 /// The kind of node of this format at a path. Reads no more than necessary.
 pub(crate) fn kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Option<NodeKind>> {
     match format {
-        Format::V3 => Ok(read(store, path, Some(Format::V3))?.map(|stored| stored.kind)),
+        Format::V3 => kind_in(&mut Documents::default(), store, path, format),
         Format::V2 => {
             for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
                 if store.exists(Key::new(&join(path, name))?)? {
@@ -309,6 +359,25 @@ pub(crate) fn kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result
             Ok(None)
         }
     }
+}
+
+/// Like [`kind`], with some documents that are already read.
+pub(crate) fn kind_in(
+    documents: &mut Documents,
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+) -> Result<Option<NodeKind>> {
+    let names = Names { format: Some(format), ..Names::default() };
+    if format == Format::V3 {
+        return find_in(documents, store, path, names)?.map(|found| found.kind(store)).transpose();
+    }
+    for (name, kind) in names.of_v2() {
+        if documents.take(store, &join(path, name))?.is_some() {
+            return Ok(Some(kind));
+        }
+    }
+    Ok(None)
 }
 
 pub(crate) fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json> {

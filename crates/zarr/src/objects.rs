@@ -184,6 +184,12 @@ impl Array {
         Ok(self.store().list_dir(crate::node_lock::prefix(folder)?)?)
     }
 
+    /// Returns `true` if a key in the store is named like a chunk (or shard) of this array.
+    pub(crate) fn is_chunk_key(&self, key: &str) -> bool {
+        let (_, start) = self.folder();
+        key.get(start..).is_some_and(|name| self.metadata().keys.parse(name).is_some())
+    }
+
     /// All stored objects with names of chunks (or shards) of this array, also outside its grid.
     pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();

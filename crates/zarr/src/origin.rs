@@ -3,7 +3,7 @@
 use crate::chunk_grid::GridMetadata;
 use crate::format::repair;
 use crate::metadata::Metadata;
-use crate::{Json, Result, ZarrError, node, node_lock};
+use crate::{Json, Result, Wanted, ZarrError, node, node_lock};
 use hyperslab_array::{LocateError, Origin, OriginState};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Identity, Store};
@@ -59,7 +59,7 @@ impl Origin for OpenedAt {
         // Taken before the document is read: a directory that replaces this one in between then
         // differs.
         let stored = match now {
-            Some(_) => node::read(&self.store, &self.path, Some(self.metadata.format)),
+            Some(_) => node::read(&self.store, &self.path, Wanted::array(Some(self.metadata.format))),
             None => Ok(None),
         };
         match stored {

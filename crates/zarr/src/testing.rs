@@ -3,7 +3,7 @@
 use crate::{ArraySpec, Format, Json};
 use hyperslab_codec::DataType;
 use hyperslab_store::{
-    Begun, Cost, EachListed, Entry, Key, Many, MemoryStore, Opened, Opening, RangeRead, Result, Store,
+    Begun, Cost, EachListed, Entry, Key, Many, MemoryStore, Note, Opened, Opening, RangeRead, Result, Store,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +19,9 @@ pub(crate) struct Far {
     inner: MemoryStore,
     /// Requests that follow one another.
     pub(crate) rounds: AtomicUsize,
+    /// Documents asked for.
+    pub(crate) asked: AtomicUsize,
+    note: Note,
 }
 
 impl Far {
@@ -65,6 +68,10 @@ impl Store for Far {
         self.inner.lock_id(key)
     }
 
+    fn note(&self) -> Option<&Note> {
+        Some(&self.note)
+    }
+
     fn many(&self) -> Option<&dyn Many> {
         Some(self)
     }
@@ -77,6 +84,7 @@ impl Store for Far {
 impl Many for Far {
     fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         self.wait();
+        self.asked.fetch_add(wanted.len(), Ordering::Relaxed);
         self.inner.begin(wanted)
     }
 

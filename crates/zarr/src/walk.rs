@@ -9,10 +9,10 @@
 //! * A node whose document cannot be read is listed as an array: opening it reports the fault. The
 //!   other nodes can be used all the same.
 
-use crate::documents::Documents;
+use crate::documents::{Documents, Names};
 use crate::node::{self, FoundNode, NodeKind, StoredNode};
 use crate::path::join;
-use crate::{Format, Group, Result, ZarrError, node_lock};
+use crate::{Consolidation, Format, Group, Result, Wanted, ZarrError, node_lock};
 use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
 use std::collections::HashMap;
 use std::io;
@@ -44,7 +44,11 @@ impl Listed {
         let path = join(group.path(), &self.path);
         match &self.found {
             Some(found) => found.parse(group.store(), &path).map(Some),
-            None => node::read(group.store(), &path, Some(group.format())),
+            None => {
+                let (format, kind) = (Some(group.format()), Some(self.kind));
+                let consolidation = Consolidation::Ignore;
+                node::read(group.store(), &path, Wanted { format, kind, consolidation, ..Wanted::default() })
+            }
         }
     }
 }
@@ -128,11 +132,12 @@ fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>)
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let is_node: Vec<bool> = paths.iter().map(|path| Key::new(path).is_ok()).collect();
         let wanted = paths.iter().zip(&is_node).filter(|(_, is_node)| **is_node).map(|(path, _)| *path);
-        let mut documents = Documents::of(store, wanted, Some(format), false, ask)?;
+        let names = Names { format: Some(format), ..Names::default() };
+        let mut documents = Documents::of(store, wanted, names, ask)?;
         groups.clear();
         for ((relative, path), _) in below.into_iter().zip(paths).zip(is_node).filter(|(_, is_node)| *is_node)
         {
-            let found_node = node::find_in(&mut documents, store, path, Some(format))
+            let found_node = node::find_in(&mut documents, store, path, names)
                 .and_then(|node| node.map(|node| Ok((node.kind(store)?, node))).transpose());
             let (kind, node) = match found_node {
                 Ok(Some((kind, node))) => (kind, Some(node)),

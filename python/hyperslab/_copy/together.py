@@ -110,8 +110,8 @@ def copy_store(
     """
     if if_exists not in ("raise", "replace", "skip"):
         raise InvalidArgumentError(f"if_exists: expected 'raise', 'replace' or 'skip', found {if_exists!r}")
-    from_store, from_path, _ = place_of(source, source_path, "r")
-    to_store, to_path, _ = place_of(dest, dest_path, "a")
+    from_store, from_path = place_of(source, source_path, "r")
+    to_store, to_path = place_of(dest, dest_path, "a")
     wanted = []
     for key in from_store.list(from_path):
         relative = key[len(from_path) :].lstrip("/")

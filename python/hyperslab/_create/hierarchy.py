@@ -66,7 +66,7 @@ def create_hierarchy(
     >>> list(made), made["ocean/sst"].chunks
     (['', 'ocean', 'ocean/sst'], (2,))
     """
-    place, base, _ = place_of(store, None, "a")
+    place, base = place_of(store, None, "a")
     return iter(create_below(place, base, nodes, overwrite))
 
 

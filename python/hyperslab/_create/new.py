@@ -95,7 +95,7 @@ def create_group(
     >>> len(g)
     0
     """
-    place, full, _ = place_of(store, path, "a", storage_options)
+    place, full = place_of(store, path, "a", storage_options)
     handle = _native.create_group(
         place._native, full, normalize_format(zarr_format), attributes_text(attributes), overwrite
     )
@@ -115,7 +115,7 @@ def replace_group(
 
     ``fill`` creates its members, of ``nbytes`` bytes in total, before the group takes its place.
     """
-    place, full, _ = place_of(store, path, "w", storage_options)
+    place, full = place_of(store, path, "w", storage_options)
     refuse_early_loss(place, full, nbytes, fill)
 
     def filled(handle: _native.StoreHandle) -> None:
@@ -388,7 +388,7 @@ def new_array(
     """
     zarr_format = normalize_format(zarr_format)
     dtype, filters, serializer, codec = take_object_codec(dtype, filters, serializer, object_codec)
-    place, full, _ = place_of(store, name, "a", storage_options)
+    place, full = place_of(store, name, "a", storage_options)
     own, kept = parse_config(config), parse_cache(config)
     spec = array_spec(
         zarr_format=zarr_format,

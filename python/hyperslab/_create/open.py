@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from hyperslab import _native
@@ -14,16 +13,9 @@ from hyperslab._core.array_config import parse_cache, parse_config
 from hyperslab._core.cache import CacheLike, resolve_cache
 from hyperslab._core.group import Group, node_of
 from hyperslab._create.new import create_array, create_group
-from hyperslab._create.place import CREATING, KEEPING, Mode, ZarrFormat, check_empty, find, missing, place_of
-from hyperslab._stores.store import Store, StoreLike, open_root
-from hyperslab.errors import (
-    ArrayNotFoundError,
-    ContainsArrayError,
-    GroupNotFoundError,
-    InvalidArgumentError,
-    NodeNotFoundError,
-    NodeTypeValidationError,
-)
+from hyperslab._create.place import CREATING, KEEPING, Mode, ZarrFormat, open_place, place_of
+from hyperslab._stores.store import Store, StoreLike
+from hyperslab.errors import InvalidArgumentError
 
 __all__ = [
     "consolidate_metadata",
@@ -123,25 +115,28 @@ def open(
     """
     _check_keywords("open", kwargs)
     mode = _default_mode(store, mode)
-    if not (path or kwargs) and config is None and storage_options is None and mode in KEEPING:
-        found = open_root(store, mode == "r", zarr_format)
-        if found is not None:
-            return node_of(found[1], found[0], resolve_cache(cache))
-    place, full, mode = place_of(store, path, mode, storage_options)
     if mode in CREATING and ("shape" in kwargs or "data" in kwargs):
         return open_array(
-            place, path=full, mode=mode, zarr_format=zarr_format, config=config, cache=cache, **kwargs
+            store,
+            path=path or "",
+            mode=mode,
+            zarr_format=zarr_format,
+            storage_options=storage_options,
+            config=config,
+            cache=cache,
+            **kwargs,
         )
-    use_consolidated = kwargs.get("use_consolidated")
     if mode in KEEPING:
-        try:
-            handle, place = find(place, full, mode, zarr_format, use_consolidated)
-        except NodeNotFoundError as error:
-            if mode != "a" or use_consolidated:
-                raise type(error)(missing(error, place, full, mode, "node")) from error
-        else:
-            _only_for_new(mode, kwargs)
+        use_consolidated = kwargs.get("use_consolidated")
+        place, full, handle = open_place(
+            store, path, mode, storage_options, zarr_format, None, use_consolidated
+        )
+        if handle is not None:
+            if kwargs:
+                _only_for_new(mode, kwargs)
             return _opened(handle, place, cache, config)
+    else:
+        place, full = place_of(store, path, mode, storage_options)
     if config is not None:
         raise TypeError("config: groups have no settings; a new array needs a shape")
     return open_group(place, path=full, mode=mode, zarr_format=zarr_format, cache=cache, **kwargs)
@@ -206,24 +201,11 @@ def open_array(
     if "use_consolidated" in kwargs:
         raise TypeError("open_array() got an unexpected keyword argument 'use_consolidated'")
     mode = _default_mode(store, mode)
-    if not (path or kwargs) and storage_options is None and mode in KEEPING:
-        found = open_root(store, mode == "r", zarr_format)
-        if found is not None and isinstance(found[1], _native.ArrayHandle):
-            return cast(Array, _opened(found[1], found[0], cache, config))
-    place, full, mode = place_of(store, path, mode, storage_options)
-    if mode == "w-":
-        check_empty(place, full)
-    elif mode != "w":
-        try:
-            handle, place = find(place, full, mode, zarr_format)
-        except NodeNotFoundError as error:
-            if mode != "a":
-                raise ArrayNotFoundError(missing(error, place, full, mode, "array")) from error
-        else:
-            if not isinstance(handle, _native.ArrayHandle):
-                raise NodeTypeValidationError(f"'{full}' in {place.url} is a group where an array is wanted")
+    place, full, handle = open_place(store, path, mode, storage_options, zarr_format, "array")
+    if handle is not None:
+        if kwargs:
             _only_for_new(mode, kwargs)
-            return cast(Array, _opened(handle, place, cache, config))
+        return cast(Array, _opened(handle, place, cache, config))
     from hyperslab._create.convenience import create
 
     kept = parse_cache(config, given=cache)
@@ -282,33 +264,16 @@ def open_group(
         )
     if mode is None:
         mode = _default_mode(store, None)
-    # By its name it is a directory, and is found with fewer system calls. A file would need more.
-    is_named_zarr = isinstance(store, (str, Path)) and str(store).endswith(".zarr")
-    is_plain = not path and attributes is None and use_consolidated is None and storage_options is None
-    if is_named_zarr and is_plain and mode in (None, "r"):
-        found = open_root(store, mode == "r", zarr_format)
-        if found is not None and isinstance(found[1], _native.GroupHandle):
-            kept = None if cache is None else resolve_cache(cache)
-            return cast(Group, node_of(found[1], found[0], kept))
-    place, full, mode = place_of(store, path, mode, storage_options)
-    kept = None if cache is None else resolve_cache(cache)
     if use_consolidated and mode in ("w", "w-"):
         raise InvalidArgumentError(f"use_consolidated: mode {mode!r} makes a new group, which has none")
-    if mode == "w-":
-        check_empty(place, full)
-    elif mode != "w":
-        try:
-            handle, place = find(place, full, mode, zarr_format, use_consolidated)
-        except NodeNotFoundError as error:
-            if mode != "a" or use_consolidated:
-                why = str(error) if use_consolidated else missing(error, place, full, mode, "group")
-                raise GroupNotFoundError(why) from error
-        else:
-            if not isinstance(handle, _native.GroupHandle):
-                raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
-            if attributes is not None:
-                _only_for_new(mode, {"attributes": attributes})
-            return cast(Group, node_of(handle, place, kept))
+    place, full, handle = open_place(
+        store, path, mode, storage_options, zarr_format, "group", use_consolidated
+    )
+    kept = None if cache is None else resolve_cache(cache)
+    if handle is not None:
+        if attributes is not None:
+            _only_for_new(mode, {"attributes": attributes})
+        return cast(Group, node_of(handle, place, kept))
     created = create_group(
         place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
     )

@@ -45,7 +45,7 @@ class RemoteStore(Store):
         self._options = flat_options(storage_options)
         if not _native.takes_storage_options(url):
             raise UnsupportedError("a RemoteStore is on a server: give a URL such as s3://bucket/path")
-        handle, path = _native.StoreHandle.reach(url, False, self._options)
+        handle, path, _ = _native.find_place(url, storage=self._options)
         if path or handle.is_file:
             raise NodeNotFoundError(f"{handle.url} is a file: use hyperslab.open or FileStore")
         self._native, self._read_only = handle, bool(read_only)

@@ -19,12 +19,11 @@ __all__ = [
     "Store",
     "StoreLike",
     "StorePath",
+    "location_in",
     "location_of",
-    "open_root",
-    "reach",
-    "refuse_file_name",
     "resolve_store",
     "store_beside",
+    "store_of",
 ]
 
 
@@ -246,7 +245,7 @@ class FileStore(Store):
 
             self._options = flat_options(storage_options)
         location = path if isinstance(path, str) else location_of(path)
-        handle, inside = _native.StoreHandle.reach(location, False, self._options)
+        handle, inside, _ = _native.find_place(location, storage=self._options)
         if not (handle.is_file or inside):
             # The name of an object on a server may have any ending.
             handle, inside = handle.file_at("") or (handle, inside)
@@ -318,7 +317,7 @@ class ReferenceStore(Store):
         from hyperslab._stores.remote import flat_options
 
         self._options = flat_options(storage_options)
-        handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
+        handle, inside, _ = _native.find_place(location_of(path), storage=self._options)
         if inside or handle.is_writable or not handle.url.lower().endswith(_REFERENCES):
             raise NodeNotFoundError(
                 f"there is no document of references '{_native.shown(location_of(path))}'"
@@ -429,26 +428,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
     return text if text.startswith("/") or _SCHEME.match(text) else f"./{text}"
 
 
-def open_root(
-    location: Any, read_only: bool, zarr_format: int | None
-) -> tuple[Store, _native.ArrayHandle | _native.GroupHandle] | None:
-    """Open the store and the node at a path or URL in the fast way, for the common case.
-
-    Returns ``None`` if the slow way, `resolve_store`, is needed.
-    """
-    # Only these exact classes: subclasses may stand for something other than a local file.
-    if type(location) is not str and type(location) is not _PATH:
-        return None
-    # On a server, looking in advance would cost a request.
-    if type(location) is str and "://" in location:
-        return None
-    fsync = config._values["fsync"]
-    place = location if isinstance(location, str) else location_of(location)
-    found = _native.open_root(place, fsync, zarr_format)
-    return None if found is None else (_store_of(found[0], fsync, read_only), found[1])
-
-
-def _store_of(
+def store_of(
     handle: _native.StoreHandle, fsync: bool, read_only: bool, options: list[tuple[str, str]] | None = None
 ) -> Store:
     """Return the Python object for a store that a path or URL led to."""
@@ -471,17 +451,40 @@ def _store_of(
     return store
 
 
-def reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
-    """Return the store that a path or URL leads into, and the path in the store."""
-    fsync, options = config._values["fsync"], None
-    if "://" in location and _native.takes_storage_options(location):
-        from hyperslab._stores.remote import flat_options
+def location_in(
+    given: Any, storage_options: Mapping[str, Any] | None
+) -> tuple[str, list[tuple[str, str]] | None] | None:
+    """Return the path or URL that an argument is, with the options of its server.
 
-        options = flat_options(storage_options)
-    elif storage_options is not None:
+    ``None``: the argument is a store, or stands for one.
+    """
+    if isinstance(given, str):
+        if "://" in given and _native.takes_storage_options(given):
+            from hyperslab._stores.remote import flat_options
+
+            return given, flat_options(storage_options)
+        if storage_options is not None:
+            raise _unused_options()
+        return given, None
+    if storage_options is not None:
         raise _unused_options()
-    handle, path = _native.StoreHandle.reach(location, fsync, options or [])
-    return _store_of(handle, fsync, False, options), path
+    if not isinstance(given, os.PathLike):
+        return None
+    if type(given) is _PATH:
+        return location_of(given), None
+    from hyperslab._stores.file_objects import is_file_object
+
+    if is_file_object(given):
+        return None
+    protocol = getattr(given, "protocol", "")
+    if protocol in ("", "file"):
+        return location_of(given), None
+    # A path of universal_pathlib on a server.
+    if _native.takes_storage_options(str(given)):
+        return location_in(str(given), getattr(given, "storage_options", None))
+    raise UnsupportedError(
+        f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
+    )
 
 
 def _unused_options() -> TypeError:
@@ -491,41 +494,26 @@ def _unused_options() -> TypeError:
     )
 
 
-def refuse_file_name(given: Any, store: Store) -> None:
-    """Refuse to make a directory like ``typo.h5``, unless the caller gave a store."""
-    if isinstance(given, (str, os.PathLike)) and isinstance(store, LocalStore):
-        store._native.refuse_file_name()
-
-
 def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
     """Return the store that an argument stands for, and a path inside it.
 
     Also takes zarr-python's stores, and ``StorePath``.
     """
-    if storage_options is not None and not isinstance(store, str):
-        raise _unused_options()
+    location = location_in(store, storage_options)
+    if location is not None:
+        fsync = config._values["fsync"]
+        handle, path, read_only = _native.find_place(location[0], fsync=fsync, storage=location[1] or [])
+        return store_of(handle, fsync, read_only, location[1]), path
     if store is None:
         return MemoryStore(), ""
     if isinstance(store, Store):
         return store, ""
     if isinstance(store, StorePath):
         return store.store, store.path
-    if isinstance(store, str):
-        return reach(store, storage_options)
     from hyperslab._stores.file_objects import is_file_object, store_of_object
 
     if is_file_object(store):
         return store_of_object(store), ""
-    if isinstance(store, os.PathLike):
-        protocol = getattr(store, "protocol", "")
-        if protocol not in ("", "file"):
-            # A path of universal_pathlib on a server.
-            if _native.takes_storage_options(str(store)):
-                return reach(str(store), getattr(store, "storage_options", None))
-            raise UnsupportedError(
-                f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
-            )
-        return reach(location_of(store))
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

@@ -271,7 +271,7 @@ class _Goal:
         zarr_format: Literal[2, 3] | None,
     ) -> None:
         known: Any = "a" if mode == "a-" else mode
-        self.store, self.base, _ = place_of(place, None, known, storage_options)
+        self.store, self.base = place_of(place, None, known, storage_options)
         self.path = _join(self.base, group or "")
         self.mode: Any = known
         self.consolidates = mode != "r+" and consolidated in (None, True)

@@ -102,7 +102,7 @@ class Store(_ZarrStore):  # type: ignore[misc]
             self._place, self._path = store.store, store.path
             root: Any = store
         else:
-            self._place, self._path, _ = place_of(store, None, None, storage_options)
+            self._place, self._path = place_of(store, None, None, storage_options)
             root = None
             if isinstance(self._place, FileStore):
                 root = open_group(store, mode="r", storage_options=storage_options)

@@ -1,9 +1,8 @@
 //! The scheme `file`: paths and `file://` URLs.
 
-use super::zip;
+use super::zip::{self, Above};
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions};
 use crate::{Error, FileStore, LocalOptions, LocalStore, Result, settings};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,34 +34,27 @@ impl Scheme for File {
 /// Fails with [`Error::Store`] if something else is there.
 pub(super) fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
-    if options.intent != Intent::Unseen
-        && let Some((archive, inside)) = zip::archive_of(path)
-    {
+    if options.intent == Intent::Unseen {
+        return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), ""));
+    }
+    let found = zip::look_above(path);
+    if let Some((archive, inside)) = zip::archive_among(path, found) {
         return zip::open_local(&archive, inside, options);
     }
-    match options.intent {
-        Intent::Unseen => return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), "")),
-        Intent::Create => refuse_file_name(path)?,
-        Intent::Open => {
-            for above in path.ancestors() {
-                match fs::metadata(above) {
-                    Ok(found) if found.is_file() => {
-                        let Some(store) = FileStore::open(above)? else { break };
-                        let inside = path.strip_prefix(above).unwrap_or(Path::new(""));
-                        let key = store.key().to_owned();
-                        let path = Path::new(&key).join(inside).to_string_lossy().into_owned();
-                        let object = Some(FoundObject { key, name: above.to_owned() });
-                        return Ok(Reached { store: Arc::new(store), path, object });
-                    }
-                    Ok(found) if found.is_dir() && above == path => {
-                        return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), ""));
-                    }
-                    Ok(_) => break,
-                    // It does not exist, or is below something that is not a directory: a part of
-                    // the path may be a file.
-                    Err(_) => {}
-                }
-            }
+    if options.intent == Intent::Create {
+        refuse_file_name(path)?;
+    } else if let Some((above, kind)) = found.existing {
+        if kind == Above::Directory && above == path {
+            return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), ""));
+        }
+        if kind == Above::File
+            && let Some(store) = FileStore::open(above)?
+        {
+            let inside = path.strip_prefix(above).unwrap_or(Path::new(""));
+            let key = store.key().to_owned();
+            let path = Path::new(&key).join(inside).to_string_lossy().into_owned();
+            let object = Some(FoundObject { key, name: above.to_owned() });
+            return Ok(Reached { store: Arc::new(store), path, object });
         }
     }
     Ok(Reached::new(Arc::new(LocalStore::open(path, local)?), ""))

@@ -16,11 +16,11 @@ mod zip;
 
 use local::percent_decoded;
 pub use local::refuse_file_name;
-pub use nodes_below::{nodes_below, nodes_below_path};
+pub use nodes_below::nodes_below;
 pub(crate) use zip::is_in_archive;
 pub use zip::{archive_path, is_archive};
 
-use crate::{DataFile, Error, Node, Result, open_node};
+use crate::{DataFile, Error, Result};
 use hyperslab_store::Store;
 use hyperslab_store::fork::RwLock;
 use std::fmt::Debug;
@@ -133,14 +133,6 @@ impl Reached {
         Reached { store, path: path.into(), object: None }
     }
 
-    /// Opens the node. Fails with [`Error::NotData`] if the path leads to a file of unknown format.
-    pub fn open(&self) -> Result<Node> {
-        match self.file()? {
-            Some((file, inside)) => file.open(&inside),
-            None => open_node(&self.store, &self.path, None),
-        }
-    }
-
     /// The file that the path leads to or into, and the path inside it. `None`: no file is known to
     /// be there.
     pub fn file(&self) -> Result<Option<(DataFile, String)>> {
@@ -196,6 +188,13 @@ fn reach_store(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
         return Err(Error::Location { location: location.to_owned(), why });
     }
     scheme.reach(location, options)
+}
+
+/// Returns `true` if a name in a local path has the ending of an archive or of references.
+pub(crate) fn names_container(path: &Path) -> bool {
+    path.iter().any(|name| {
+        zip::has_ending(Path::new(name)) || name.to_str().is_some_and(reference::is_reference_name)
+    })
 }
 
 /// Returns `true` if the location's scheme takes storage options.

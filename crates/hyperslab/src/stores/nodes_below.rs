@@ -1,7 +1,7 @@
 //! Finds nodes below a place that is not a node itself.
 //! The place may be a folder of datasets, or an archive that was made of a folder.
 
-use super::{StoreOptions, archive_path, local, reach};
+use super::{archive_path, local};
 use hyperslab_store::{Key, Store};
 use std::env;
 use std::sync::Arc;
@@ -13,18 +13,9 @@ const LOOKED_AT: usize = 50;
 /// The most folders to descend into, if each holds only the next.
 const DEPTH: usize = 8;
 
-/// Finds up to three arrays, groups and HDF5 or NetCDF files below a path or URL.
-/// The path or URL is not a node itself. Returns locations as a user would write them. Returns none
-/// for servers, where looking takes long.
-pub fn nodes_below(location: &str) -> Vec<String> {
-    match reach(location, StoreOptions::default()) {
-        Ok(reached) if reached.object.is_none() => nodes_below_path(&reached.store, &reached.path),
-        _ => Vec::new(),
-    }
-}
-
-/// Like [`nodes_below`], for a path in a store.
-pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
+/// Finds up to three arrays, groups and HDF5 or NetCDF files below a path that is not a node itself.
+/// Returns locations as a user would write them. Returns none for servers, where looking takes long.
+pub fn nodes_below(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
     if !store.cost().looks_are_cheap() || !store.facts().lists {
         return Vec::new();
     }
@@ -63,7 +54,7 @@ fn location(store: &dyn Store, path: &str) -> String {
 mod tests {
     use super::*;
     use crate::prelude::*;
-    use crate::stores::Intent;
+    use crate::stores::{Intent, StoreOptions, reach};
     use std::fs;
 
     #[test]
@@ -83,10 +74,14 @@ mod tests {
         }
         fs::write(at("c/z.nc"), "").unwrap();
         fs::create_dir(at("c/other")).unwrap();
+        let nodes_below = |location: &str| {
+            let reached = reach(location, StoreOptions::default()).unwrap();
+            nodes_below(&reached.store, &reached.path)
+        };
         assert_eq!(nodes_below(&at("a.zip")), [at("a.zip/x.zarr")]);
         assert_eq!(nodes_below(&at("b.zip")), [at("b.zip/deep/er/x.zarr")]);
         assert_eq!(nodes_below(&at("c")), [at("c/x.zarr"), at("c/y.zarr"), at("c/z.nc")]);
-        for none in ["c/other", "none", "c/z.nc"] {
+        for none in ["c/other", "none"] {
             assert_eq!(nodes_below(&at(none)), Vec::<String>::new(), "{none}");
         }
     }

@@ -109,25 +109,61 @@ pub(super) fn is_missing(error: &StoreError) -> bool {
     error.io_kind() == Some(ErrorKind::NotFound)
 }
 
-/// The archive that a path leads to or into, and the path in it.
-/// A new archive is recognised by its name. `None`: the path leads elsewhere.
-pub(super) fn archive_of(path: &Path) -> Option<(PathBuf, String)> {
-    let mut new = None;
+/// What exists at a path or above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Above {
+    File,
+    Directory,
+    /// A pipe, a device, …
+    Other,
+}
+
+/// What is found along a path, from its end upwards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundAbove<'p> {
+    /// The longest part of the path that exists.
+    pub(super) existing: Option<(&'p Path, Above)>,
+    /// The shortest part that does not exist and is named like an archive.
+    new_archive: Option<&'p Path>,
+}
+
+/// Looks for the longest part of a path that exists.
+pub(super) fn look_above(path: &Path) -> FoundAbove<'_> {
+    let mut new_archive = None;
     for above in path.ancestors().take_while(|above| !above.as_os_str().is_empty()) {
         match fs::metadata(above) {
-            Ok(found) if found.is_file() => {
-                new = is_archive(above).then_some(above);
-                break;
+            Ok(found) => {
+                let kind = if found.is_file() {
+                    Above::File
+                } else if found.is_dir() {
+                    Above::Directory
+                } else {
+                    Above::Other
+                };
+                return FoundAbove { existing: Some((above, kind)), new_archive };
             }
-            Ok(_) => break,
-            // It does not exist, or is below something that is not a directory.
-            Err(_) if has_ending(above) => new = Some(above),
+            // It does not exist, or is below something that is not a directory: a part of the path
+            // may be a file.
+            Err(_) if has_ending(above) => new_archive = Some(above),
             Err(_) => {}
         }
     }
-    let archive = new?;
+    FoundAbove { existing: None, new_archive }
+}
+
+/// The archive that a path leads to or into, and the path in it.
+/// A new archive is recognised by its name. `None`: the path leads elsewhere.
+pub(super) fn archive_among(path: &Path, found: FoundAbove<'_>) -> Option<(PathBuf, String)> {
+    let archive = match found.existing {
+        Some((file, Above::File)) => is_archive(file).then_some(file),
+        _ => found.new_archive,
+    }?;
     let inside = path.strip_prefix(archive).unwrap_or(Path::new("")).to_string_lossy().into_owned();
     Some((archive.to_owned(), inside))
+}
+
+fn archive_of(path: &Path) -> Option<(PathBuf, String)> {
+    archive_among(path, look_above(path))
 }
 
 /// Returns `true` if a path leads to or into an archive, existing or new.

@@ -1,23 +1,19 @@
-//! Opens and creates nodes.
+//! Creates nodes.
 
 use crate::errors::{self, Failed};
 use crate::gil::engine;
 use crate::gil::once::items;
-use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};
-use crate::nodes::slot::Origin;
+use crate::nodes::handles::{ArrayHandle, GroupHandle};
 use crate::stores::store::StoreHandle;
 use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::Ask;
-use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
-    Array, ArraySpec, AxisChunks, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json,
-    KeyEncoding, Structure, data_type, open_with, remove,
+    Array, ArraySpec, AxisChunks, Choice, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
+    Structure, data_type, remove,
 };
-use hyperslab::{Node, Object};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 /// Converts the number of a format.
 pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
@@ -32,63 +28,6 @@ pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
 /// Parses JSON written by Python.
 pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
     Json::parse(text.as_bytes()).map_err(|error| errors::invalid(py, format!("{what}: {error}")))
-}
-
-/// Opens the node at a path. `consolidated`: with consolidated metadata only (true), never (false),
-/// or if it exists.
-#[pyfunction]
-#[pyo3(signature = (store, path, zarr_format=None, consolidated=None))]
-pub(crate) fn open_node(
-    py: Python<'_>,
-    store: &StoreHandle,
-    path: &str,
-    zarr_format: Option<u32>,
-    consolidated: Option<bool>,
-) -> PyResult<NodeHandle> {
-    let format = format(zarr_format)?;
-    let consolidation = match consolidated {
-        None => Consolidation::Auto,
-        Some(true) => Consolidation::Require,
-        Some(false) => Consolidation::Ignore,
-    };
-    match store.origin() {
-        Origin::Store(store) => NodeHandle::open_found(py, || {
-            Ok(Node::from(open_with(&store, path, format, consolidation)?).into())
-        }),
-        Origin::File(file) if consolidated == Some(true) => {
-            let message = format!("{}: files of {} have no consolidated metadata", file.url(), file.format());
-            Err(errors::exception(py, "GroupNotFoundError", message))
-        }
-        Origin::File(file) if format.is_none() => NodeHandle::open_found(py, || file.object(path)),
-        Origin::File(file) => {
-            let message = format!(
-                "there is no Zarr array or group in {}: it is a file of {}",
-                file.url(),
-                file.format()
-            );
-            Err(errors::exception(py, "NodeNotFoundError", message))
-        }
-    }
-}
-
-/// Opens a store and its node at a path or URL with as few system calls as possible.
-///
-/// `None` for any problem. Open the store and then the node to get the error.
-#[pyfunction]
-#[pyo3(signature = (location, fsync, zarr_format=None))]
-pub(crate) fn open_root(
-    py: Python<'_>,
-    location: &Bound<'_, PyString>,
-    fsync: bool,
-    zarr_format: Option<u32>,
-) -> Option<(StoreHandle, NodeHandle)> {
-    let (location, format) = (location.to_str().ok()?, format(zarr_format).ok()?);
-    py.detach(|| {
-        let Reached { store, path, .. } =
-            reach(location, StoreOptions { fsync, intent: Intent::Unseen, storage: &[] }).ok()?;
-        let node = open_with(&store, &path, format, Consolidation::Auto).ok()?;
-        Some((StoreHandle::of(store), NodeHandle::from(Object::from(Node::from(node)))))
-    })
 }
 
 /// Creates a group. With `overwrite`, replaces the node at its path.

@@ -9,4 +9,5 @@ pub(crate) mod grid;
 pub(crate) mod group;
 pub(crate) mod handles;
 pub(crate) mod meaning;
+pub(crate) mod open;
 pub(crate) mod slot;

@@ -4,10 +4,11 @@ use crate::errors::{self, OrRaise};
 use crate::jobs::copy::Source as Node;
 use crate::nodes::slot::Origin;
 use crate::stores::mapping::MappingStore;
+use hyperslab::open::Place;
 use hyperslab::store::{
     Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
 };
-use hyperslab::stores::{self, Reached, StoreOptions};
+use hyperslab::stores::{self, StoreOptions};
 use hyperslab::{DataFile, remote, settings};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
@@ -39,6 +40,24 @@ impl StoreHandle {
         StoreHandle { store: file.store().clone(), file: Some(file), secret: None }
     }
 
+    /// The handle of a place's store. `given`: the location from which it was opened.
+    pub(crate) fn of_place(place: &Place, given: Option<&str>) -> Self {
+        let handle = match &place.file {
+            Some(file) => Self::of_file(file.clone()),
+            None => Self::of(place.store.clone()),
+        };
+        let secret = given.filter(|location| remote::has_secret(location)).map(str::to_owned);
+        StoreHandle { secret, ..handle }
+    }
+
+    /// The place at a path in this store.
+    pub(crate) fn place(&self, path: &str, read_only: bool) -> Place {
+        match &self.file {
+            Some(file) => Place::in_file(file.clone(), path),
+            None => Place::in_store(self.store.clone(), path, read_only),
+        }
+    }
+
     /// The place to open nodes from.
     pub(crate) fn origin(&self) -> Origin {
         match &self.file {
@@ -56,43 +75,8 @@ impl StoreHandle {
     }
 }
 
-/// Returns the store at a path or URL. A path that is not UTF-8 is not a URL.
-fn reach_store(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<Reached> {
-    let py = location.py();
-    let found = match location.extract::<String>() {
-        Ok(text) => py.detach(|| stores::reach(&text, options)),
-        Err(_) => {
-            let path: PathBuf = location.extract()?;
-            py.detach(|| stores::reach_path(&path, options))
-        }
-    };
-    found.or_raise(py)
-}
-
 #[pymethods]
 impl StoreHandle {
-    /// The store at a path or URL, and the path in it.
-    ///
-    /// An HDF5 or NetCDF file is a separate store. `storage`: credentials and settings of a server.
-    #[staticmethod]
-    #[pyo3(signature = (location, fsync, storage=Vec::new()))]
-    fn reach(
-        py: Python<'_>,
-        location: &Bound<'_, PyAny>,
-        fsync: bool,
-        storage: Vec<(String, String)>,
-    ) -> PyResult<(Self, String)> {
-        let options = StoreOptions { fsync, storage: &storage, ..StoreOptions::default() };
-        let found = reach_store(location, options)?;
-        prepare_files();
-        let (mut handle, path) = match py.detach(|| found.file()).or_raise(py)? {
-            Some((file, path)) => (Self::of_file(file), path),
-            None => (Self::of(found.store), found.path),
-        };
-        handle.secret = location.extract().ok().filter(|location: &String| remote::has_secret(location));
-        Ok((handle, path))
-    }
-
     /// True if the location of the store contains a user or a signature.
     #[getter]
     fn has_secret_url(&self) -> bool {
@@ -130,12 +114,6 @@ impl StoreHandle {
         let options = LocalOptions { fsync, file_locks: settings::file_locks() };
         let store = py.detach(|| LocalStore::open(path, options)).or_raise(py)?;
         Ok(Self::of(Arc::new(store)))
-    }
-
-    /// Refuses a name with a file's extension, unless a directory has that name.
-    fn refuse_file_name(&self, py: Python<'_>) -> PyResult<()> {
-        let refused = self.store.local_path(None).map_or(Ok(()), |root| stores::refuse_file_name(&root));
-        refused.map_err(|error| errors::invalid(py, error.to_string()))
     }
 
     /// The zip archive at a path or URL. `storage`: credentials and settings of a server.
@@ -305,9 +283,10 @@ impl StoreHandle {
         self.run(py, |store| Ok(store.cost().is_far()))
     }
 
-    /// The paths of a few nodes below a path that is not a node, as a user would write them.
-    fn nodes_below(&self, py: Python<'_>, path: &str) -> Vec<String> {
-        py.detach(|| stores::nodes_below_path(&self.store, path))
+    /// Raises an error unless nothing is stored at a path or below.
+    fn check_empty(&self, py: Python<'_>, path: &str) -> PyResult<()> {
+        let place = self.place(path, false);
+        py.detach(|| place.check_empty()).or_raise(py)
     }
 
     /// True if nothing is stored below a path.
@@ -436,7 +415,7 @@ pub(crate) fn finish_archives(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Prepares for opening a file.
-fn prepare_files() {
+pub(crate) fn prepare_files() {
     // Read the environment now, while no other Python thread can change it.
     settings::external_prefixes();
     hyperslab::hdf5::ask_with(crate::gil::engine::ask_in_file);

@@ -110,17 +110,25 @@ pub(super) fn in_local_folder(path: &Path, options: StoreOptions<'_>) -> Result<
     folder(reached, name, inside, options, None)
 }
 
+/// Returns `true` if a name ends like a folder of references.
+fn is_folder_name(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    matches!(ending.as_deref(), Some("parq" | "parquet"))
+}
+
+/// Returns `true` if a name ends like a document or a folder of references.
+pub(super) fn is_reference_name(name: &str) -> bool {
+    is_folder_name(name)
+        || Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+}
+
 /// Splits a path at the first name that ends like a folder of references.
 /// Returns the path above, the name, and the path inside.
 fn folder_in(path: &str) -> Option<(&str, &str, &str)> {
-    let is_folder = |name: &str| {
-        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-        matches!(ending.as_deref(), Some("parq" | "parquet"))
-    };
     let mut start = 0;
     for name in path.split('/') {
         let end = start + name.len();
-        if is_folder(name) {
+        if is_folder_name(name) {
             let above = path.get(..start)?;
             let above = if above == "/" { above } else { above.trim_end_matches('/') };
             return Some((above, name, path.get(end..)?.trim_matches('/')));
