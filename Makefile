@@ -74,13 +74,13 @@ lint-python: $(WHEEL_STAMP)
 test-rust: tools test-servers ## Run the Rust tests and documentation tests
 	@$(with_rust) $(STEP) 'Rust: tests' $(CARGO) test $(CARGO_FLAGS) --workspace --quiet
 
-test-python: $(WHEEL_STAMP) test-servers test-zarr ## Run the Python tests on the newest and the oldest Python (TESTS="-k name", ONE=1)
+test-python: $(WHEEL_STAMP) test-servers test-zarr ## Run the Python tests on the newest Python, and the everyday lane on the oldest (TESTS="-k name", ONE=1)
 	@$(with_wheel) oldest=$(if $(ONE),$$venv,$$(scripts/venv.sh oldest build/wheel/*.whl)); \
 	if [[ $$venv == "$$oldest" ]]; then \
 	    printf '\n==> Tested on one CPython: %s\n' "$$venv"; \
 	    $(STEP) "Python: tests ($$venv)" scripts/pytest.sh "$$venv/bin/python" -q $(TESTS); \
 	else \
-	    $(STEP) "Python: tests on the newest Python ($$venv), at the same time on the oldest ($$oldest)" \
+	    $(STEP) "Python: all tests on the newest Python ($$venv), the everyday lane on the oldest ($$oldest)" \
 	        scripts/pytest-both.sh "$$venv/bin/python" "$$oldest/bin/python" -q $(TESTS); \
 	fi
 
@@ -100,16 +100,13 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the 
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
 
-# Checks the crates as if published. Each run uses a new target directory: cargo caches unpacked
-# sources and build results by directory and version, and would reuse outdated ones.
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
 	@$(with_tools) rm -rf build/sdist; \
 	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \
 	$(STEP) 'Package: contents of wheel and sdist' \
 	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/sdist/*.tar.gz; \
 	$(STEP) 'Package: sdist installs from source' scripts/try-sdist.sh "$$venv/bin/python" build/sdist/*.tar.gz
-	@$(with_rust) rm -rf build/package; mkdir -p build/package; \
-	$(STEP) 'Package: crates' $(CARGO) package $(CARGO_FLAGS) --target-dir "$$(mktemp -d build/package/XXXXXX)" --workspace --exclude hyperslab-python --exclude hyperslab-limit --allow-dirty --quiet
+	@$(with_rust) $(STEP) 'Package: crates' scripts/package-crates.sh $(CARGO_FLAGS)
 
 ##@ Work
 

@@ -4,7 +4,10 @@ set -euo pipefail
 
 python=$1
 sdist=$2
-directory=$(mktemp -d)
+# Below the repository, so that cargo finds the profile in `.cargo/config.toml`.
+mkdir -p build/sdist
+directory=$(mktemp -d "$PWD/build/sdist/XXXXXX")
+export TMPDIR=$directory
 trap 'rm -rf "$directory"' EXIT
 
 "$python" -m venv "$directory/venv"

@@ -23,8 +23,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "whole floats that an i128 holds")]
 
-use crate::elements::{Elements, Scalar, dtype};
-use crate::number::{Number, NumberType, Numbers, each_block, each_block_into};
+use crate::numbers::number::{Number, NumberType, Numbers, each_block, each_block_into};
+use crate::numcodecs::elements::{Elements, Scalar, dtype};
 use crate::registry::Config;
 use crate::{ArrayToArray, Codec, CodecError, Context, Kind, Racing, Result, Scratch, front};
 use serde::{Deserialize, Serialize};

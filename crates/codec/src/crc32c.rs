@@ -16,7 +16,7 @@
 //! The checksum, four bytes, little-endian, follows the bytes; numcodecs can also put it before
 //! them (`"location": "start"`).
 
-use crate::checksum::{Fields, Location, append_checksum, max_framed, verify_payload};
+use crate::numcodecs::checksum::{Fields, Location, append_checksum, max_framed, verify_payload};
 use crate::registry::{NoFields, configuration, configuration_v2};
 use crate::{Codec, Racing, Result, Scratch, copy_front};
 use serde_json::{Value, json};

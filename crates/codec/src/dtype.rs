@@ -1,7 +1,7 @@
 //! Element types: what one element is in memory.
 
-use crate::low_bits::low32;
-use crate::small::{SMALL, SmallNumber};
+use crate::numbers::low_bits::low32;
+use crate::numbers::small::{SMALL, SmallNumber};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -9,7 +9,7 @@
 //! `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both sums on little-endian
 //! machines, so both forms are accepted, as in the HDF5 library.
 
-use crate::low_bits::low32;
+use crate::numbers::low_bits::low32;
 use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front, room};
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@
 //! The checksum covers the `prefix`, which is not stored, and the bytes. In numcodecs the prefix is
 //! an array of bytes, which it cannot write to metadata; here it is a list of numbers.
 
-use crate::checksum::{Location, append_checksum, max_framed, verify_payload};
+use crate::numcodecs::checksum::{Location, append_checksum, max_framed, verify_payload};
 use crate::registry::Config;
 use crate::{Codec, Racing, Result, Scratch, copy_front};
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! `packbits`: elements in only the bits that their type has, or in some of these bits.
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/packbits>
-//! * v3 name: `packbits`; not in v2 (`packbits` there is [another codec](crate::packbools))
+//! * v3 name: `packbits`; not in v2 (`packbits` there is [another codec](crate::numcodecs::packbools))
 //!
 //! ```
 //! # let json = r#"
@@ -19,7 +19,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 
-use crate::low_bits::low8;
+use crate::numbers::low_bits::low8;
 use crate::registry::Config;
 use crate::scratch::resize_buffer;
 use crate::{

@@ -3,24 +3,24 @@
 //! To add a codec, write a file with its type, and a line in [`CODECS`]. Programs add their own
 //! codecs with [`register`].
 
-use crate::as_type::AsType;
-use crate::base64::Base64;
-use crate::bitround::BitRound;
 use crate::bz2::Bzip2;
 use crate::cast_value::CastValue;
-use crate::categorize::Categorize;
-use crate::checksum::Checksum;
-use crate::delta::Delta;
-use crate::fixed_scale_offset::FixedScaleOffset;
 use crate::fletcher32::Fletcher32;
 use crate::jenkins::JenkinsLookup3;
 use crate::lzma::Lzma;
+use crate::numcodecs::as_type::AsType;
+use crate::numcodecs::base64::Base64;
+use crate::numcodecs::bitround::BitRound;
+use crate::numcodecs::categorize::Categorize;
+use crate::numcodecs::checksum::Checksum;
+use crate::numcodecs::delta::Delta;
+use crate::numcodecs::fixed_scale_offset::FixedScaleOffset;
+use crate::numcodecs::packbools::PackBools;
+use crate::numcodecs::quantize::Quantize;
+use crate::objects::plain_objects::PlainObjects;
 use crate::optional::{self, Optional};
 use crate::packbits::PackBits;
-use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
-use crate::plain_objects::PlainObjects;
-use crate::quantize::Quantize;
 use crate::reshape::Reshape;
 use crate::scale_offset::ScaleOffset;
 use crate::shuffle::Shuffle;

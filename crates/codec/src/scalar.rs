@@ -1,6 +1,6 @@
 //! Single values as JSON and as MessagePack, spelled as in Python's packages.
 
-use crate::message_pack::{self, Head};
+use crate::objects::message_pack::{self, Head};
 
 /// The value of an element.
 #[derive(Clone, Debug, PartialEq)]

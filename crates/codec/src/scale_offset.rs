@@ -17,10 +17,10 @@
 //! An integer outside its type is an error, and so is a stored integer that is no multiple of the
 //! scale.
 
-use crate::arithmetic::{Real, Whole, with_real, with_whole};
-use crate::elements::{Elements, Scalar};
-use crate::half::Half;
-use crate::number::{NumberType, map};
+use crate::numbers::half::Half;
+use crate::numbers::number::{NumberType, map};
+use crate::numcodecs::arithmetic::{Real, Whole, with_real, with_whole};
+use crate::numcodecs::elements::{Elements, Scalar};
 use crate::registry::Config;
 use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch};
 use serde::Deserialize;

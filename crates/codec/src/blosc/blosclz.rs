@@ -11,7 +11,7 @@
 //!
 //! Decoders in c-blosc 1.21 and later need a literal at the end.
 
-use crate::low_bits::{low8, low32};
+use crate::numbers::low_bits::{low8, low32};
 
 /// Shorter distances are near: a short match takes two bytes.
 const FAR: usize = 8192;

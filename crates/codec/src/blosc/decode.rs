@@ -1,6 +1,6 @@
 //! Decodes a blosc buffer.
 
-use crate::low_bits::low8;
+use crate::numbers::low_bits::low8;
 use crate::scratch::resize_buffer;
 use crate::{Result, front};
 use std::ops::Range;

@@ -2,7 +2,7 @@
 //!
 //! Block sizes, splits and levels are chosen as by c-blosc 1.21, whose ratio and speed users know.
 
-use crate::low_bits::low32;
+use crate::numbers::low_bits::low32;
 use crate::scratch::resize_buffer;
 use crate::{CodecError, Result, room};
 

@@ -2,7 +2,7 @@
 //!
 //! Layout: <https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst>.
 
-use crate::low_bits::{low8, low32};
+use crate::numbers::low_bits::{low8, low32};
 use crate::{CodecError, Result};
 
 use super::{BloscCompressor, NAME};

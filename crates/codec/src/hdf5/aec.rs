@@ -16,7 +16,7 @@
 
 use super::bits::Bits;
 use crate::ByteOrder;
-use crate::low_bits::{low8, low16, low32};
+use crate::numbers::low_bits::{low8, low16, low32};
 
 /// The most samples in a block.
 pub(super) const MAX_BLOCK: usize = 64;

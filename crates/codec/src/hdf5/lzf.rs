@@ -12,7 +12,7 @@
 //!   to the length. Then comes the low byte of the distance: `distance = 256 o + low + 1`.
 
 use crate::blosc::blosclz::{Fault, decode_lz};
-use crate::low_bits::{low8, low32};
+use crate::numbers::low_bits::{low8, low32};
 use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
 use std::ops::Range;
 

@@ -14,7 +14,7 @@
 
 use super::bits::Bits;
 use super::{byte_order, parameter};
-use crate::low_bits::low8;
+use crate::numbers::low_bits::low8;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "nbit";

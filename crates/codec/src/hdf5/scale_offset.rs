@@ -19,7 +19,7 @@
 
 use super::bits::Bits;
 use super::{byte_order, exact_client_data};
-use crate::low_bits::low32;
+use crate::numbers::low_bits::low32;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "scaleoffset";

@@ -12,7 +12,7 @@ use super::corrupt;
 use super::frame::Reader;
 use crate::Result;
 use crate::blosc::inner::Decoders;
-use crate::low_bits::low8;
+use crate::numbers::low_bits::low8;
 use crate::scratch::resize_buffer;
 use std::ops::Range;
 

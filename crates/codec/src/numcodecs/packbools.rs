@@ -16,7 +16,7 @@
 //! The first byte is the number of padding bits in the last byte. The first bool of a byte is its
 //! highest bit.
 
-use crate::low_bits::low8;
+use crate::numbers::low_bits::low8;
 use crate::registry::{Config, NoFields, numcodecs_v3};
 use crate::scratch::resize_buffer;
 use crate::{

@@ -3,9 +3,9 @@
 //! A filter sees bytes, and reads them as elements of the type in its configuration. That may be
 //! another type than the array's: `delta` loses nothing when it reads floats as integers.
 
-use crate::half::Half;
-use crate::low_bits::{low16, low32};
-use crate::number::{Number, NumberType, Numbers, each_block};
+use crate::numbers::half::Half;
+use crate::numbers::low_bits::{low16, low32};
+use crate::numbers::number::{Number, NumberType, Numbers, each_block};
 use crate::scratch::resize_buffer;
 use crate::{ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front};
 use serde_json::Value;

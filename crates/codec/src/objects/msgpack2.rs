@@ -22,8 +22,8 @@
 //! In memory an element is its MessagePack value. The settings are for the code that converts
 //! between objects and values.
 
-use crate::low_bits::low32;
-use crate::message_pack::{Head, value, write_text};
+use crate::numbers::low_bits::low32;
+use crate::objects::message_pack::{Head, value, write_text};
 use crate::objects::{Each, Objects, element_of, type_name};
 use crate::registry::Config;
 use crate::scalar::Spelling;

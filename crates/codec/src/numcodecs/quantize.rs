@@ -13,10 +13,10 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 
-use crate::arithmetic::{Real, with_real};
-use crate::elements::{Elements, dtype};
-use crate::half::Half;
-use crate::number::map;
+use crate::numbers::half::Half;
+use crate::numbers::number::map;
+use crate::numcodecs::arithmetic::{Real, with_real};
+use crate::numcodecs::elements::{Elements, dtype};
 use crate::registry::{Config, numcodecs_v3};
 use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch};
 use serde::Deserialize;

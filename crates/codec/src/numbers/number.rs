@@ -6,7 +6,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "NumPy's conversions wrap")]
 
-use crate::half::Half;
+use crate::numbers::half::Half;
 use crate::{ByteOrder, DataType, Kind};
 
 /// The type of one number.
@@ -264,18 +264,18 @@ as_another!(Half 2 |bytes| Half(u16::from_ne_bytes(bytes)), |half: Half| half.0.
 macro_rules! with_number {
     ($kind:expr, $run:ident) => {
         match $kind {
-            $crate::number::NumberType::Bool => $run!(Bool),
-            $crate::number::NumberType::I8 => $run!(i8),
-            $crate::number::NumberType::U8 => $run!(u8),
-            $crate::number::NumberType::I16 => $run!(i16),
-            $crate::number::NumberType::U16 => $run!(u16),
-            $crate::number::NumberType::I32 => $run!(i32),
-            $crate::number::NumberType::U32 => $run!(u32),
-            $crate::number::NumberType::I64 => $run!(i64),
-            $crate::number::NumberType::U64 => $run!(u64),
-            $crate::number::NumberType::F16 => $run!(Half),
-            $crate::number::NumberType::F32 => $run!(f32),
-            $crate::number::NumberType::F64 => $run!(f64),
+            $crate::numbers::number::NumberType::Bool => $run!(Bool),
+            $crate::numbers::number::NumberType::I8 => $run!(i8),
+            $crate::numbers::number::NumberType::U8 => $run!(u8),
+            $crate::numbers::number::NumberType::I16 => $run!(i16),
+            $crate::numbers::number::NumberType::U16 => $run!(u16),
+            $crate::numbers::number::NumberType::I32 => $run!(i32),
+            $crate::numbers::number::NumberType::U32 => $run!(u32),
+            $crate::numbers::number::NumberType::I64 => $run!(i64),
+            $crate::numbers::number::NumberType::U64 => $run!(u64),
+            $crate::numbers::number::NumberType::F16 => $run!(Half),
+            $crate::numbers::number::NumberType::F32 => $run!(f32),
+            $crate::numbers::number::NumberType::F64 => $run!(f64),
         }
     };
 }

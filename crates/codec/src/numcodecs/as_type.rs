@@ -15,7 +15,7 @@
 //!
 //! As with numcodecs, values that the stored type cannot hold are lost silently.
 
-use crate::elements::{Elements, dtype};
+use crate::numcodecs::elements::{Elements, dtype};
 use crate::registry::{Config, numcodecs_v3};
 use crate::{ArrayToArray, Codec, Context, Racing, Result, Scratch};
 use serde::Deserialize;

@@ -3,8 +3,18 @@
 //! An element is a cell, as in the `vlen-*` codecs. Its bytes are one value in the form of the
 //! chunk (JSON, MessagePack), or text.
 
-use crate::cell_buffers::Buffers;
-use crate::vlen::MOST;
+pub(crate) mod categorize_objects;
+pub(crate) mod cell_buffers;
+pub(crate) mod heap;
+pub(crate) mod json2;
+pub(crate) mod json_text;
+pub mod message_pack;
+pub(crate) mod msgpack2;
+pub(crate) mod plain_objects;
+pub(crate) mod vlen;
+
+use crate::objects::cell_buffers::Buffers;
+use crate::objects::vlen::MOST;
 use crate::{Cell, Context, Heap, Vlen};
 use serde_json::Value;
 use std::fmt::Debug;
@@ -120,7 +130,7 @@ pub(crate) fn encode(
 /// Helpers for the tests of all forms.
 #[cfg(test)]
 pub(crate) mod testing {
-    use crate::cell_buffers::Buffers;
+    use crate::objects::cell_buffers::Buffers;
     use crate::registry::Config;
     use crate::testing::cells;
     use crate::{Cell, Codec, Context, DataType, Result, Scratch, Vlen, VlenKind};

@@ -22,7 +22,7 @@
 //! In memory an element is its JSON without white space. The codec applies the settings for white
 //! space; the others are for the code that makes JSON from objects.
 
-use crate::json_text::{Reader, Style};
+use crate::objects::json_text::{Reader, Style};
 use crate::objects::{Each, Objects, element_of, lists, type_name};
 use crate::registry::Config;
 use crate::scalar::Spelling;

@@ -1,6 +1,6 @@
 //! `categorize` of numcodecs: stores fixed-length text from a list of labels as numbers.
 //!
-//! For text of any length see [`crate::categorize_objects`].
+//! For text of any length see [`crate::objects::categorize_objects`].
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/filter/categorize.html>
 //! * v2 id: `categorize`; v3 has no such codec

@@ -18,7 +18,7 @@
 //! bit. Decoding changes nothing. NaNs stay NaNs (numcodecs turns some into numbers), and no
 //! positive integer becomes negative.
 
-use crate::number::{NumberType, Numbers, each_block, map};
+use crate::numbers::number::{NumberType, Numbers, each_block, map};
 use crate::registry::{Config, numcodecs_v3};
 use crate::scratch::resize_buffer;
 use crate::{

@@ -18,10 +18,10 @@
 //! exclusive ors, as numcodecs writes them. (numcodecs reads them as ors, and so returns other
 //! values.)
 
-use crate::elements::{Elements, dtype};
-use crate::half::Half;
-use crate::number::{Bool, Number, NumberType, with_number};
-use crate::prefix_sums::prefix_sums;
+use crate::numbers::half::Half;
+use crate::numbers::number::{Bool, Number, NumberType, with_number};
+use crate::numbers::prefix_sums::prefix_sums;
+use crate::numcodecs::elements::{Elements, dtype};
 use crate::registry::{Config, numcodecs_v3};
 use crate::{ArrayToArray, ByteOrder, Codec, Context, Racing, Result, Scratch, front};
 use serde::Deserialize;

@@ -5,7 +5,7 @@
 //! A number is all in its head. Text, bytes and extensions follow their heads, and so do the items
 //! of arrays and maps.
 
-use crate::low_bits::low32;
+use crate::numbers::low_bits::low32;
 use rmp::Marker;
 use rmp::decode::{RmpRead, ValueReadError, read_marker};
 use rmp::encode::{

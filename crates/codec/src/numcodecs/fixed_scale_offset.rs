@@ -17,10 +17,10 @@
 //! scale are integers; otherwise they become 64-bit floats. Results that `astype` cannot hold wrap,
 //! as in numcodecs.
 
-use crate::arithmetic::{Real, Whole, with_real, with_whole};
-use crate::elements::{Elements, dtype};
-use crate::half::Half;
-use crate::number::{NumberType, map};
+use crate::numbers::half::Half;
+use crate::numbers::number::{NumberType, map};
+use crate::numcodecs::arithmetic::{Real, Whole, with_real, with_whole};
+use crate::numcodecs::elements::{Elements, dtype};
 use crate::registry::{Config, numcodecs_v3};
 use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch};
 use serde::Deserialize;

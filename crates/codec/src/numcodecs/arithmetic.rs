@@ -4,8 +4,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "integers wrap")]
 
-use crate::half::Half;
-use crate::number::Number;
+use crate::numbers::half::Half;
+use crate::numbers::number::Number;
 
 /// An integer.
 pub(crate) trait Whole: Number {
@@ -47,17 +47,17 @@ wholes!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 /// Expands to `$run!(type)` with the Rust type of an integer type.
 ///
-/// For other [`NumberType`](crate::number::NumberType)s, `type` is `u8`.
+/// For other [`NumberType`](crate::numbers::number::NumberType)s, `type` is `u8`.
 macro_rules! with_whole {
     ($kind:expr, $run:ident) => {
         match $kind {
-            $crate::number::NumberType::I8 => $run!(i8),
-            $crate::number::NumberType::I16 => $run!(i16),
-            $crate::number::NumberType::U16 => $run!(u16),
-            $crate::number::NumberType::I32 => $run!(i32),
-            $crate::number::NumberType::U32 => $run!(u32),
-            $crate::number::NumberType::I64 => $run!(i64),
-            $crate::number::NumberType::U64 => $run!(u64),
+            $crate::numbers::number::NumberType::I8 => $run!(i8),
+            $crate::numbers::number::NumberType::I16 => $run!(i16),
+            $crate::numbers::number::NumberType::U16 => $run!(u16),
+            $crate::numbers::number::NumberType::I32 => $run!(i32),
+            $crate::numbers::number::NumberType::U32 => $run!(u32),
+            $crate::numbers::number::NumberType::I64 => $run!(i64),
+            $crate::numbers::number::NumberType::U64 => $run!(u64),
             _ => $run!(u8),
         }
     };
@@ -167,12 +167,12 @@ impl Real for Half {
 
 /// Expands to `$run!(type)` with the Rust type of a float type.
 ///
-/// For other [`NumberType`](crate::number::NumberType)s, `type` is `f64`.
+/// For other [`NumberType`](crate::numbers::number::NumberType)s, `type` is `f64`.
 macro_rules! with_real {
     ($kind:expr, $run:ident) => {
         match $kind {
-            $crate::number::NumberType::F16 => $run!(Half),
-            $crate::number::NumberType::F32 => $run!(f32),
+            $crate::numbers::number::NumberType::F16 => $run!(Half),
+            $crate::numbers::number::NumberType::F32 => $run!(f32),
             _ => $run!(f64),
         }
     };

@@ -23,11 +23,11 @@
 //! In every chunk, a value that equals the fill value gets the fill value's cell, and an empty
 //! value the all-zero cell. Comparing cells is therefore enough to find chunks of fill value.
 
-use crate::categorize_objects::Categories;
-use crate::cell_buffers::{Buffers, SHORT, put};
-use crate::json2::{self, Json2};
-use crate::low_bits::low32;
-use crate::msgpack2::{self, MsgPack2};
+use crate::numbers::low_bits::low32;
+use crate::objects::categorize_objects::Categories;
+use crate::objects::cell_buffers::{Buffers, SHORT, put};
+use crate::objects::json2::{self, Json2};
+use crate::objects::msgpack2::{self, MsgPack2};
 use crate::objects::{self, Objects};
 use crate::registry::Config;
 use crate::{ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, Racing, Result, Scratch};

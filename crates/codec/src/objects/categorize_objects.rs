@@ -1,6 +1,6 @@
 //! `categorize` of numcodecs for text of any length: stores labels as numbers.
 //!
-//! For text of fixed length see [`crate::categorize`].
+//! For text of fixed length see [`crate::numcodecs::categorize`].
 //!
 //! ```json
 //! {"id": "categorize", "labels": ["female", "male"], "dtype": "|O", "astype": "|u1"}
@@ -13,7 +13,7 @@
 //!
 //! All cells of a label share its bytes: a chunk takes no more memory than the labels do.
 
-use crate::categorize::{Fields, NAME, number, put_number};
+use crate::numcodecs::categorize::{Fields, NAME, number, put_number};
 use crate::objects::{Each, Objects, element_of};
 use crate::registry::Config;
 use crate::scratch::resize_buffer;

@@ -1,6 +1,6 @@
 //! `json2` and `msgpack2` of numcodecs for elements of one size: numbers and text.
 //!
-//! They are stored as JSON or MessagePack. For objects see [`crate::vlen`].
+//! They are stored as JSON or MessagePack. For objects see [`crate::objects::vlen`].
 //!
 //! numcodecs encodes any array this way, but only arrays of objects need it. The chunk looks like a
 //! chunk of objects, with another element type after the elements.
@@ -15,10 +15,10 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 
-use crate::half::Half;
-use crate::json2::{self, Json2};
-use crate::low_bits::{low16, low32};
-use crate::msgpack2::MsgPack2;
+use crate::numbers::half::Half;
+use crate::numbers::low_bits::{low16, low32};
+use crate::objects::json2::{self, Json2};
+use crate::objects::msgpack2::MsgPack2;
 use crate::objects::{Objects, element_of};
 use crate::registry::Config;
 use crate::scalar::{Scalar, Spelling};
