@@ -59,7 +59,8 @@ impl Array {
     ) -> Result<Self> {
         let (array, documents) = Self::plan_new(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
-        if matches!(how, Creation::New | Creation::Inside) && store.cost().prefers_rounds() {
+        let places = matches!(how, Creation::New | Creation::Inside);
+        if places && store.facts().is_shared && store.cost().prefers_rounds() {
             // Look for existing nodes at the same time.
             let look = || create::look(&store, &array.path, how, ask);
             let (leftovers, there) = run_concurrently(|ask| array.leftovers(Some(ask)), look, ask);

@@ -51,12 +51,17 @@ impl Documents {
             return Ok(Documents::default());
         }
         let mut names = Vec::new();
-        if format != Some(Format::V2) {
-            names.push(ZARR_JSON);
-        }
-        if format != Some(Format::V3) {
-            names.extend([ZARRAY, ZGROUP, ZATTRS]);
-            names.extend(consolidated.then_some(ZMETADATA));
+        if !store.cost().worth_guessing() {
+            // Only the document that is looked for first, in any case.
+            names.push(if format == Some(Format::V2) { ZARRAY } else { ZARR_JSON });
+        } else {
+            if format != Some(Format::V2) {
+                names.push(ZARR_JSON);
+            }
+            if format != Some(Format::V3) {
+                names.extend([ZARRAY, ZGROUP, ZATTRS]);
+                names.extend(consolidated.then_some(ZMETADATA));
+            }
         }
         let keys = paths.into_iter().flat_map(|path| names.iter().map(move |name| join(path, name)));
         Ok(Documents { read: read_all(store, keys.collect(), None, ask)? })

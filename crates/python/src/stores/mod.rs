@@ -1,4 +1,6 @@
 //! Stores for Python.
 
+pub(crate) mod answers;
 pub(crate) mod mapping;
 pub(crate) mod store;
+pub(crate) mod zarr;
