@@ -117,13 +117,18 @@ fn replace<E: From<ZarrError>>(
     }
     fill(&new)?;
     // The groups above may have changed meanwhile.
-    let mut there = There::look(store, parents(path), ask)?;
-    let missing = missing_parents(&mut there, path, format)?;
-    make_parents(&mut there, missing, format, ask)?;
+    if store.facts().is_shared {
+        let mut there = There::look(store, parents(path), ask)?;
+        let missing = missing_parents(&mut there, path, format)?;
+        make_parents(&mut there, missing, format, ask)?;
+    }
     let _lock = node_lock::lock(store, path, ask)?;
     // Writers store their queued data for the old arrays, and queue nothing until this is done.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
-    let _turn = in_turn::turn_of_creations(store, ask)?;
+    let turn = in_turn::turn_of_creations(store, ask)?;
+    if turn.is_some() {
+        in_turn::make_parents(store, path, format)?;
+    }
     Ok(staged.commit(ask).map_err(ZarrError::from)?)
 }
 

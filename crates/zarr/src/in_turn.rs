@@ -38,29 +38,22 @@ pub(crate) fn node(
     let _lock = node_lock::lock(store, path, ask)?;
     let _turn = turn_of_creations(store, ask)?;
     let mut places = Places { store, nothing_below: false };
-    let mut missing = Vec::new();
-    if how == Creation::New {
-        for parent in parents(path) {
-            match places.find_parent(parent, path, format)? {
-                Some((found, NodeKind::Group)) if found == format => {}
-                Some((found, NodeKind::Array)) if found == format => {
-                    return Err(create::in_the_way(store, parent));
-                }
-                Some(found) => return Err(create::other_format(path, format, parent, found)),
-                None => {
-                    create::check_name(parent)?;
-                    missing.push(parent);
-                }
-            }
-        }
-    }
+    let missing = if how == Creation::New { places.missing_parents(path, format)? } else { Vec::new() };
     if let Some((_, kind)) = places.find(path, "")? {
         return Err(ZarrError::Exists { what: kind.name(), url: store.url(), path: path.to_owned() });
     }
-    for parent in missing {
-        write(store, parent, &create::group(format, Json::object()))?;
-    }
+    write_groups(store, &missing, format)?;
     write(store, path, documents)
+}
+
+/// Creates the missing groups above a node, in a turn of creations.
+pub(crate) fn make_parents(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<()> {
+    let missing = Places { store, nothing_below: false }.missing_parents(path, format)?;
+    write_groups(store, &missing, format)
+}
+
+fn write_groups(store: &Arc<dyn Store>, paths: &[&str], format: Format) -> Result<()> {
+    paths.iter().try_for_each(|path| write(store, path, &create::group(format, Json::object())))
 }
 
 fn write(store: &Arc<dyn Store>, path: &str, documents: &Documents) -> Result<()> {
@@ -76,6 +69,27 @@ struct Places<'s> {
 }
 
 impl Places<'_> {
+    /// The missing groups above a node, outermost first.
+    ///
+    /// Fails if an existing node cannot hold the new one, or if a group cannot have such a name.
+    fn missing_parents<'p>(&mut self, path: &'p str, format: Format) -> Result<Vec<&'p str>> {
+        let mut missing = Vec::new();
+        for parent in parents(path) {
+            match self.find_parent(parent, path, format)? {
+                Some((found, NodeKind::Group)) if found == format => {}
+                Some((found, NodeKind::Array)) if found == format => {
+                    return Err(create::in_the_way(self.store, parent));
+                }
+                Some(found) => return Err(create::other_format(path, format, parent, found)),
+                None => {
+                    create::check_name(parent)?;
+                    missing.push(parent);
+                }
+            }
+        }
+        Ok(missing)
+    }
+
     /// The node at `parent`, above `path`. Mostly it is a group of this format.
     fn find_parent(
         &mut self,

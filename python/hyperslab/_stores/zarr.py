@@ -119,6 +119,8 @@ class _Requests:
         self._prototype = default_buffer_prototype()
         self._range, self._end = RangeByteRequest, SuffixByteRequest
         self.at_once = int(zarr_config.get("async.concurrency") or 64)
+        # Only nodes have listings.
+        self._lists_nodes = _checks_chunks(store)
         # Both belong to a loop: a forked child has a new one.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._free = 0
@@ -211,6 +213,9 @@ class _Requests:
 
     async def list(self, prefix: str) -> builtins.list[str]:
         """Return the keys that start with a prefix."""
+        if self._lists_nodes and (prefix == "c/" or prefix.endswith("/c/")):
+            # The chunks of an array. The engine drops other keys.
+            prefix = prefix.removesuffix("c/")
         keys = self.store.list_prefix(prefix) if prefix else self.store.list()
         return [key async for key in keys]
 

@@ -313,7 +313,7 @@ impl StoreHandle {
 
     /// True if the store is on a server.
     fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |store| Ok(store.cost().is_far()))
+        self.run(py, |store| Ok(store.cost().is_far() && store.facts().is_shared))
     }
 
     /// The paths of a few nodes below a path that is not a node, as a user would write them.

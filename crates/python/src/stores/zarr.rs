@@ -25,10 +25,6 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 /// Gaps up to this length are read: as zarr-python does (`max_gap_bytes`).
 const GAP: u64 = 1 << 20;
 
-/// The first bytes of an object are requested as a range only if they are fewer than this. A longer
-/// range is mostly the whole object.
-const START: u64 = 1 << 20;
-
 /// The size of an object whose end was read. The requests say how far from the end a part is.
 const UNKNOWN: u64 = 1 << 62;
 
@@ -276,7 +272,7 @@ impl ZarrStore {
     fn opening<'k>(&self, key: &'k str, next: Next) -> Call<'k> {
         match next {
             Next::End(len) if len > 0 => Call::End(key, len),
-            Next::Start(len) if len > 0 && len < START => Call::Range(key, 0, len),
+            // A start is mostly followed by the rest. Some stores refuse a range past the end.
             _ => Call::Get(key),
         }
     }
@@ -288,7 +284,6 @@ impl ZarrStore {
         let (at, size) = match next {
             // Shorter than requested: it is all of the object.
             Next::End(wanted) if wanted > 0 && len >= wanted => (UNKNOWN - len, UNKNOWN),
-            Next::Start(wanted) if wanted > 0 && wanted < START && len >= wanted => (0, UNKNOWN),
             _ => (0, len),
         };
         Some(Box::new(OpenObject { store: self, key, size, at, bytes: Arc::new(bytes) }))
