@@ -94,7 +94,7 @@ def run_tasks(
     if executor is None:
         results = _run_here(lambda item: function(item, *shared), items, retries)
     else:
-        results = _run_on_pool(function, items, shared, _pool(executor, name), retries, in_flight)
+        results = _run_on_pool(function, items, _pool(executor, name), retries, in_flight, shared)
     return _report_progress(results, progress, total)
 
 
@@ -130,10 +130,10 @@ def _run_here(function: Callable[[T], R], items: Iterable[T], retries: int) -> I
 def _run_on_pool(
     function: Callable[..., R],
     items: Iterable[T],
-    shared: Sequence[Any],
     pool: _Pool,
     retries: int,
     in_flight: int | None,
+    shared: Sequence[Any] = (),
 ) -> Iterator[tuple[int, R]]:
     waiting = enumerate(items)
     running: dict[Any, tuple[int, T, int]] = {}

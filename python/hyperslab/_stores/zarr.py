@@ -100,6 +100,15 @@ def _unpickled(store: Any, read_only: bool) -> Store:
     return ZarrStore(store).with_read_only(read_only)
 
 
+def _absent(error: Exception) -> None:
+    """Return None if an object cannot exist in a session of Icechunk. Raises other errors.
+
+    A session has keys of Zarr only.
+    """
+    if type(error).__name__ != "InvalidInputError" or "invalid zarr key" not in str(error):
+        raise error
+
+
 class _Requests:
     """Starts requests of the engine on zarr-python's event loop.
 
@@ -129,6 +138,11 @@ class _Requests:
         self._tasks: set[asyncio.Task[None]] = set()
         # zarr-python does the same with a store that a user passes.
         sync(store._ensure_open())
+        self._sync = sync
+
+    def run(self, name: str, *arguments: Any) -> Any:
+        """Run a request of this thread, and return its result."""
+        return self._sync(getattr(self, name)(*arguments))
 
     def start(self, requests: list[Request]) -> None:
         """Start requests, and give each result to its answer."""
@@ -169,7 +183,10 @@ class _Requests:
 
     async def get(self, key: str) -> Any:
         """Return the bytes of an object."""
-        return await self.store.get(key, self._prototype)
+        try:
+            return await self.store.get(key, self._prototype)
+        except Exception as error:
+            return _absent(error)
 
     async def range(self, key: str, start: int, stop: int) -> Any:
         """Return bytes of an object."""
@@ -185,7 +202,10 @@ class _Requests:
 
     async def exists(self, key: str) -> bool:
         """Return True if there is an object."""
-        found: bool = await self.store.exists(key)
+        try:
+            found: bool = await self.store.exists(key)
+        except Exception as error:
+            return _absent(error) is not None
         return found
 
     async def size(self, key: str) -> int | None:
@@ -194,6 +214,8 @@ class _Requests:
             size: int = await self.store.getsize(key)
         except FileNotFoundError:
             return None
+        except Exception as error:
+            return _absent(error)
         return size
 
     async def delete(self, key: str) -> None:
