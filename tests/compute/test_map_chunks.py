@@ -484,7 +484,12 @@ def test_workers_without_our_files_get_the_elements(tmp_path: Path) -> None:
     ones = np.ones((3, 256, 256), "f4")
     with Pickling(sees_files=False) as executor:
         made = hs.map_chunks(
-            subtract, [ones, mean], tmp_path / "b", chunks=(1, 256, 256), executor=executor, max_memory="1 MiB"
+            subtract,
+            [ones, mean],
+            tmp_path / "b",
+            chunks=(1, 256, 256),
+            executor=executor,
+            max_memory="1 MiB",
         )
     np.testing.assert_array_equal(made[...], ones - mean)
     assert sum(sent > mean.nbytes for sent in executor.sent) == 3

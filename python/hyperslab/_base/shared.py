@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class SharedArray:
         path, self._path = self._path, None
         if path is not None:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                Path(path).unlink()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self._sends and self._path is None:
@@ -89,6 +90,6 @@ def _write(array: Any) -> str:
         with os.fdopen(number, "wb") as file:
             file.write(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
     except BaseException:
-        os.unlink(path)
+        Path(path).unlink()
         raise
     return path

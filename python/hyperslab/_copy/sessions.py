@@ -59,14 +59,12 @@ def run_in_session(
         )
     place = plan.session
     assert place is not None
-    target, path = place.store, place.path
+    path = place.path
+    target: Any = place.store
     if target.read_only:
         raise ReadOnlyError("the session is read-only: use a writable session of the repository")
-    requests = target._requests
     _make_room(plan, place)
-    run = partial(
-        _run_stage, plan, place, executor, retries, in_flight, threads_per_task(executor, threads)
-    )
+    run = partial(_run_stage, plan, place, executor, retries, in_flight, threads_per_task(executor, threads))
     try:
         for key, text in sorted(plan.documents, key=lambda one: one[0].count("/")):
             target.set(_join(path, key), text.encode())
@@ -80,7 +78,7 @@ def run_in_session(
     except BaseException:
         # Report the first error, not one of the cleanup.
         with contextlib.suppress(Exception):
-            requests.run("delete_dir", path)
+            target._requests.run("delete_dir", path)
         raise
     verified = time.monotonic() - copied if verify else None
     return CopyRun(plan.tasks, 0, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
@@ -130,7 +128,7 @@ def _run_stage(
     task = partial(_task, uuid.uuid4().hex, place.path, threads, copies)
     results = run_tasks(
         task,
-        items,  # type: ignore[arg-type]
+        items,
         executor,
         shared=[blob],
         retries=retries,
@@ -164,9 +162,7 @@ class _Place(NamedTuple):
 _kept: list[tuple[str, Copying, bytes]] = []
 
 
-def _task(
-    key: str, path: str, threads: int | None, copies: bool, item: tuple[int, int], blob: Any
-) -> bytes:
+def _task(key: str, path: str, threads: int | None, copies: bool, item: tuple[int, int], blob: Any) -> bytes:
     """Run one task. Returns the pickle of its fork of the session."""
     known = next((each for each in list(_kept) if each[0] == key), None)
     if known is None:

@@ -100,13 +100,9 @@ def _unpickled(store: Any, read_only: bool) -> Store:
     return ZarrStore(store).with_read_only(read_only)
 
 
-def _absent(error: Exception) -> None:
-    """Return None if an object cannot exist in a session of Icechunk. Raises other errors.
-
-    A session has keys of Zarr only.
-    """
-    if type(error).__name__ != "InvalidInputError" or "invalid zarr key" not in str(error):
-        raise error
+def _is_no_key(error: Exception) -> bool:
+    """Return True if a session of Icechunk has no such keys: it has keys of Zarr only."""
+    return type(error).__name__ == "InvalidInputError" and "invalid zarr key" in str(error)
 
 
 class _Requests:
@@ -186,7 +182,9 @@ class _Requests:
         try:
             return await self.store.get(key, self._prototype)
         except Exception as error:
-            return _absent(error)
+            if _is_no_key(error):
+                return None
+            raise
 
     async def range(self, key: str, start: int, stop: int) -> Any:
         """Return bytes of an object."""
@@ -205,7 +203,9 @@ class _Requests:
         try:
             found: bool = await self.store.exists(key)
         except Exception as error:
-            return _absent(error) is not None
+            if _is_no_key(error):
+                return False
+            raise
         return found
 
     async def size(self, key: str) -> int | None:
@@ -215,7 +215,9 @@ class _Requests:
         except FileNotFoundError:
             return None
         except Exception as error:
-            return _absent(error)
+            if _is_no_key(error):
+                return None
+            raise
         return size
 
     async def delete(self, key: str) -> None:
