@@ -284,7 +284,7 @@ class _Job:
     is_into: bool
     threads: int | None
     run: str
-    source_store: Any
+    source_store: Any = None
 
     @property
     def key(self) -> str:
