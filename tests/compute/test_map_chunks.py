@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import tempfile
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -12,6 +14,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
+from hyperslab._base.shared import SharedArray
 from hyperslab._compute.blocks import Input, plan_blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -441,3 +444,66 @@ def test_the_state_of_numpy_is_that_of_the_caller() -> None:
         hs.map_chunks(np.sqrt, z, hs.MemoryStore(), max_memory=48)
     with np.errstate(invalid="ignore"):
         assert np.isnan(hs.map_chunks(np.sqrt, z, hs.MemoryStore(), max_memory=48)[...]).all()
+
+
+class Pickling(ThreadPoolExecutor):
+    """Sends tasks through pickle, as to other processes, and counts the bytes."""
+
+    def __init__(self, sees_files: bool = True) -> None:
+        super().__init__(1)
+        self.sent: list[int] = []
+        self.sees_files = sees_files
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        task = pickle.dumps((function, args))
+        self.sent.append(len(task))
+        if not self.sees_files:
+            # As on another machine.
+            task = task.replace(b"/hyperslab-", b"/elsewhere-")
+        function, args = pickle.loads(task)
+        return super().submit(function, *args)
+
+
+def subtract(block: Any, mean: Any) -> Any:
+    return block - mean
+
+
+def test_large_sources_go_to_workers_once(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((16, 256, 256)).astype("f4")
+    z = hs.create_array(tmp_path / "a", data=values, chunks=(1, 256, 256))
+    mean = np.asfortranarray(values.mean(axis=0))
+    before = set(Path(tempfile.gettempdir()).glob("hyperslab-*.array"))
+    with Pickling() as executor:
+        made = hs.map_chunks(subtract, [z, mean], tmp_path / "b", executor=executor, max_memory="1 MiB")
+    np.testing.assert_array_equal(made[...], values - mean)
+    assert len(executor.sent) == 16 and max(executor.sent) < 10_000
+    assert set(Path(tempfile.gettempdir()).glob("hyperslab-*.array")) == before
+
+
+def test_workers_without_our_files_get_the_elements(tmp_path: Path) -> None:
+    mean = np.arange(1 << 16, dtype="f4").reshape(256, 256)
+    ones = np.ones((3, 256, 256), "f4")
+    with Pickling(sees_files=False) as executor:
+        made = hs.map_chunks(
+            subtract,
+            [ones, mean],
+            tmp_path / "b",
+            chunks=(1, 256, 256),
+            executor=executor,
+            max_memory="1 MiB",
+        )
+    np.testing.assert_array_equal(made[...], ones - mean)
+    assert sum(sent > mean.nbytes for sent in executor.sent) == 3
+
+
+@pytest.mark.parametrize("dtype", ["f8", "M8[s]", "S5", "i4,f8", "?"])
+def test_shared_arrays_keep_their_elements(dtype: Any) -> None:
+    values = np.zeros((300, 50, 10), dtype)
+    values.reshape(-1)[::7] = np.ones(1, dtype)[0]
+    shared = SharedArray(values[::2, 5:])
+    again = pickle.loads(pickle.dumps(shared)).get()
+    assert type(again) is np.ndarray and again.dtype == values.dtype
+    np.testing.assert_array_equal(again, values[::2, 5:])
+    shared.close()
+    # Sent with its elements from now on.
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(shared)).get(), values[::2, 5:])

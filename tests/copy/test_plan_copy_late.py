@@ -71,14 +71,14 @@ def test_another_run_has_resumed(tmp_path: Path) -> None:
 
 def test_a_task_ends_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The late task notes nothing in the journal and leaves nothing beside the finished copy."""
-    plan, real = planned(tmp_path), copy_run._Copying.copy
+    plan, real = planned(tmp_path), copy_run.Copying.copy
 
     def late(self: Any, part: Any, threads: int | None) -> Any:
-        monkeypatch.setattr(copy_run._Copying, "copy", real)
+        monkeypatch.setattr(copy_run.Copying, "copy", real)
         plan.run(resume=True)
         return real(self, part, threads)
 
-    monkeypatch.setattr(copy_run._Copying, "copy", late)
+    monkeypatch.setattr(copy_run.Copying, "copy", late)
     with pytest.raises(hs.errors.SupersededError, match="cannot write 'temporary/.*was superseded"):
         plan.run()
     assert files(tmp_path / "b") == undisturbed(tmp_path)

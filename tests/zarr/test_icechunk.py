@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,12 @@ import zarr
 from hyperslab.errors import ReadOnlyError
 
 icechunk = pytest.importorskip("icechunk")
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Any:
+    """A repository that other processes can reach."""
+    return icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "repository")))
 
 
 @pytest.fixture
@@ -138,3 +147,95 @@ def test_there_is_no_consolidated_metadata(repository: Any) -> None:
         group.consolidate()
     zarr.open_group(session.store, mode="r+").create_array("b", data=np.arange(3))
     assert sorted(hs.open(session.store)) == sorted(group) == ["a", "b"]
+
+
+def hierarchy(path: Path) -> tuple[Any, Any]:
+    """A hierarchy on disk, and its values."""
+    source = hs.create_group(path)
+    values = np.random.default_rng(0).random((64, 64))
+    source.create_array("a", data=values, chunks=(8, 8))
+    source.create_array("g/b", data=values + 1, chunks=(16, 16), shards=(32, 32), attributes={"u": 1})
+    return source, values
+
+
+def executor_of(kind: str) -> Any:
+    if kind == "processes":
+        return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    return ThreadPoolExecutor(3) if kind == "threads" else contextlib.nullcontext()
+
+
+@pytest.mark.parametrize("kind", ["none", "threads", "processes"])
+def test_a_plan_into_a_session(on_disk: Any, kind: str, tmp_path: Path) -> None:
+    source, values = hierarchy(tmp_path / "x.zarr")
+    session = on_disk.writable_session("main")
+    place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "x/y")
+    plan = hs.plan_copy(source, place, task_size="4 KiB", chunks=(16, 16))
+    with executor_of(kind) as executor:
+        assert plan.run(executor, verify=True).tasks == plan.tasks > 5
+    # The user commits.
+    with pytest.raises(hs.errors.NodeNotFoundError):
+        hs.open(on_disk.readonly_session("main").store, mode="r")
+    session.commit("copy")
+    found: Any = zarr.open_group(on_disk.readonly_session("main").store, mode="r")["x/y"]
+    np.testing.assert_array_equal(found["a"][...], values)
+    np.testing.assert_array_equal(found["g/b"][...], values + 1)
+    assert dict(found["g/b"].attrs) == {"u": 1}
+
+
+@pytest.mark.parametrize("kind", ["none", "processes"])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_plan_from_a_session(on_disk: Any, kind: str, committed: bool, tmp_path: Path) -> None:
+    source, values = hierarchy(tmp_path / "x.zarr")
+    session = on_disk.writable_session("main")
+    hs.copy_all(source, hs.open_group(session.store, mode="w"))
+    if committed:
+        session.commit("all")
+    store = on_disk.readonly_session("main").store if committed else session.store
+    plan = hs.plan_copy(store, tmp_path / "y.zarr", task_size="4 KiB")
+    with executor_of(kind) as executor:
+        plan.run(executor, verify=True)
+    np.testing.assert_array_equal(hs.open(tmp_path / "y.zarr")["g/b"][...], values + 1)
+    # A node of it, and a plan as text.
+    plan = hs.plan_copy(hs.open(store)["a"], tmp_path / "z.zarr")
+    assert "source_store" not in plan.to_json()
+    plan.run()
+    np.testing.assert_array_equal(hs.open(tmp_path / "z.zarr")[...], values)
+
+
+def test_what_a_plan_into_a_session_refuses(on_disk: Any, tmp_path: Path) -> None:
+    source, values = hierarchy(tmp_path / "x.zarr")
+    session = on_disk.writable_session("main")
+    plan = hs.plan_copy(source["a"], session.store)
+    with pytest.raises(hs.errors.InvalidArgumentError, match="no journal"):
+        plan.run(resume=True)
+    with pytest.raises(hs.errors.UnsupportedError, match="no text"):
+        plan.to_json()
+    plan.run()
+    with pytest.raises(hs.errors.DestinationError, match="is there"):
+        hs.plan_copy(source["a"], session.store).run()
+    hs.plan_copy(source["a"], session.store, overwrite=True).run()
+    np.testing.assert_array_equal(hs.open(session.store)[...], values)
+    with pytest.raises(hs.errors.UnsupportedError, match="v3"):
+        hs.plan_copy(source["a"], session.store, zarr_format=2)
+    session.commit("a")
+    with pytest.raises(ReadOnlyError):
+        hs.plan_copy(source["a"], on_disk.readonly_session("main").store).run()
+
+
+def test_a_failed_run_leaves_nothing_in_the_session(on_disk: Any, tmp_path: Path) -> None:
+    source, _ = hierarchy(tmp_path / "x.zarr")
+    session = on_disk.writable_session("main")
+    hs.create_group(session.store).attrs["kept"] = True
+    place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "y")
+    plan = hs.plan_copy(source, place, task_size="4 KiB")
+    (tmp_path / "x.zarr/a/c/3/3").write_bytes(b"damaged")
+    with pytest.raises(hs.errors.ChunkError):
+        plan.run(ThreadPoolExecutor(2), retries=0)
+    group = hs.open_group(session.store, mode="r")
+    assert list(group) == [] and group.attrs["kept"]
+
+
+def test_a_name_that_is_no_key_of_a_session(repository: Any) -> None:
+    hs.create_group(repository.writable_session("main").store)
+    with pytest.raises(hs.errors.NodeNotFoundError):
+        hs.open(repository.writable_session("main").store, path="x/y", mode="r")

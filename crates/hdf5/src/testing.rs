@@ -230,7 +230,7 @@ impl Store for FarStore {
     }
 
     fn cost(&self) -> Cost {
-        Cost { request: 1 << 20, range: 1 << 20, at_once: 64 }
+        Cost { request: 1 << 20, range: 1 << 20, at_once: 64, frugal: false }
     }
 
     fn url(&self) -> String {

@@ -542,7 +542,7 @@ impl Store for RemoteStore {
 
     fn cost(&self) -> Cost {
         let request = self.0.process.meter.request();
-        Cost { request, range: request, at_once: self.settings().concurrency }
+        Cost { request, range: request, at_once: self.settings().concurrency, frugal: false }
     }
 
     fn facts(&self) -> Facts {

@@ -15,11 +15,13 @@ pub struct Cost {
     ///
     /// 1 if the store answers at once, or makes its caller wait for each request.
     pub at_once: usize,
+    /// Requests cost this computer's own time: none is made on the chance that it saves a round.
+    pub frugal: bool,
 }
 
 impl Cost {
     /// The default: a store that answers at once, and lends or copies exactly the wanted bytes.
-    pub const NEAR: Cost = Cost { request: 0, range: 4096, at_once: 1 };
+    pub const NEAR: Cost = Cost { request: 0, range: 4096, at_once: 1, frugal: false };
 
     /// Returns whether the store is on a server: concurrent requests pay off.
     ///
@@ -35,6 +37,14 @@ impl Cost {
     /// call at once: collecting the names first would only cost time and memory.
     pub fn prefers_rounds(self) -> bool {
         self.is_far()
+    }
+
+    /// Returns whether to make a request that may turn out to be needless, if it may save others
+    /// or a round.
+    ///
+    /// For example: asking for all documents that a node may have, or for a sample of chunks.
+    pub fn worth_guessing(self) -> bool {
+        !self.frugal
     }
 
     /// Returns whether requests for this many objects are one round, and take as long as a request
@@ -99,5 +109,6 @@ mod tests {
         assert!(!far.looks_are_cheap());
         assert_eq!([8, 9].map(|requests| far.fits_one_round(requests)), [true, false]);
         assert_eq!(far.requests_at_once(), 8);
+        assert!(far.worth_guessing() && !Cost { frugal: true, ..far }.worth_guessing());
     }
 }

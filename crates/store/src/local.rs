@@ -178,7 +178,7 @@ const MAX_BATCH: usize = 64;
 /// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a separate read
 /// takes as long as reading 16 to 32 KiB more. On a disk a larger value would pay. The cost of one
 /// more range is an estimate.
-const COST: Cost = Cost { request: 16 << 10, range: 4 << 10, at_once: 1 };
+const COST: Cost = Cost { request: 16 << 10, range: 4 << 10, at_once: 1, frugal: false };
 
 impl LocalStore {
     /// Opens the store of the objects below `root`.

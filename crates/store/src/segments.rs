@@ -198,7 +198,7 @@ impl Store for SegmentStore {
 
     fn cost(&self) -> Cost {
         let first = self.segments.first();
-        first.map_or(Cost { request: 0, range: 0, at_once: 1 }, |segment| segment.store.cost())
+        first.map_or(Cost { range: 0, ..Cost::NEAR }, |segment| segment.store.cost())
     }
 
     fn facts(&self) -> Facts {

@@ -49,7 +49,12 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
     }
 
     fn put(&self) -> Result<()> {
-        for entry in self.store.list_dir(self.prefix())?.into_iter().filter(|entry| !entry.is_prefix) {
+        // Documents first: a reader then finds no array rather than an array without its chunks.
+        let listed = match self.store.cost().worth_guessing() {
+            true => self.store.list_dir(self.prefix())?,
+            false => Vec::new(),
+        };
+        for entry in listed.into_iter().filter(|entry| !entry.is_prefix) {
             self.store.delete(Key::new(&self.key(&entry.name))?)?;
         }
         self.store.delete_prefix(self.prefix())?;

@@ -58,7 +58,8 @@ impl Array {
     ) -> Result<Self> {
         let (array, documents) = Self::plan_new(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
-        if matches!(how, Creation::New | Creation::Inside) && store.cost().prefers_rounds() {
+        let places = matches!(how, Creation::New | Creation::Inside);
+        if places && store.facts().is_shared && store.cost().prefers_rounds() {
             let there = create::look(&store, &array.path, array.format(), how, ask)?;
             let leftovers = match there.below() {
                 Some(keys) => array.chunks_among(keys),

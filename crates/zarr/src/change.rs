@@ -135,11 +135,19 @@ impl Array {
                 continue;
             }
             if store.facts().checks_chunks {
-                let (_, state) = self.read_as(&lock, &store, self.document_name(), ask)?;
+                let known = lock.unchanged_document(&store, &path, self.document_name());
+                let state = match known {
+                    Some(state) => state,
+                    None => self.read_as(&lock, &store, self.document_name(), ask)?.1,
+                };
                 changed.clear_new(&old, &state, ask)?;
             }
             settled.note_resize(changed.layout().shape());
             self.become_stored(&stored, changed.clone());
+            if store.facts().checks_chunks {
+                // Done above.
+                return Ok(());
+            }
             return changed.delete_outside(&old, &lock, &store, ask);
         }
     }
@@ -325,10 +333,16 @@ impl Array {
         if from.iter().all(Option::is_none) {
             return Ok(());
         }
-        let (stored, state) = lock.read_document(store, self.path(), self.document_name(), ask)?;
-        if !state.is_locked() && stored.as_ref() != Some(self.to_json()) {
-            return Ok(());
-        }
+        let state = match lock.unchanged_document(store, self.path(), self.document_name()) {
+            Some(state) => state,
+            None => {
+                let (stored, state) = lock.read_document(store, self.path(), self.document_name(), ask)?;
+                if stored.as_ref() != Some(self.to_json()) {
+                    return Ok(());
+                }
+                state
+            }
+        };
         let mut outside = Vec::new();
         self.each_beyond(&Beyond { from, to: before.to_vec() }, ask, &mut |key, _| {
             outside.push(key.as_str().to_owned());
@@ -387,7 +401,7 @@ impl Array {
         let from = axes.map(|(k, (before, now))| (now > before).then(|| grid.index_of(k, *before))).collect();
         let beyond = Beyond { from, to: counts.to_vec() };
         let (mut outside, mut edges) = (Vec::new(), Vec::new());
-        self.each_beyond(&beyond, ask, &mut |key, object| {
+        self.each_unexpected(&beyond, ask, &mut |key, object| {
             if object.iter().zip(&inside).all(|(index, count)| index < count) {
                 if self.store().exists(key)? {
                     edges.push(object.to_vec());

@@ -2,6 +2,7 @@
 
 use crate::concurrency::run_concurrently;
 use crate::documents::Names;
+use crate::in_turn;
 use crate::json::Json;
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::node_lock::{self, NodeLock};
@@ -47,14 +48,19 @@ pub(crate) fn node(
     found: Option<(There<'_>, &dyn Fn() -> Result<()>)>,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
-    if how == Creation::Replace {
-        return replacing(store, path, format, documents, ask, |_| Ok(()));
-    }
     check(path, documents)?;
+    if how == Creation::Replace {
+        return replace(store, path, format, documents, ask, |_| Ok(()));
+    }
     if how == Creation::Unseen {
         return documents
             .iter()
             .try_for_each(|(name, document)| node::write_document(store, &join(path, name), document));
+    }
+    if !store.facts().is_shared {
+        in_turn::node(store, path, format, documents, how, ask)?;
+        remembered::keep(&**store, path, Some(format));
+        return Ok(());
     }
     let new = how == Creation::New;
     let (mut there, empty) = match found {
@@ -97,6 +103,19 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     check(path, documents)?;
     let above: Vec<&str> = parents(path).collect();
     missing_parents(&mut There::groups(store, &above, format, ask)?, path, format)?;
+    replace(store, path, format, documents, ask, fill)
+}
+
+/// Like [`replacing`], for a node whose documents and place have been checked, or whose `fill` does
+/// little.
+fn replace<E: From<ZarrError>>(
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Format,
+    documents: &Documents,
+    ask: Option<Ask<'_>>,
+    fill: impl FnOnce(&Arc<dyn Store>) -> Result<(), E>,
+) -> Result<(), E> {
     let staged = store.stage(node_lock::prefix(path)?).map_err(ZarrError::from)?;
     let new = staged.store();
     for (name, document) in documents {
@@ -104,12 +123,19 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     }
     fill(&new)?;
     // The groups above may have changed meanwhile.
-    let mut there = There::groups(store, &above, format, ask)?;
-    let missing = missing_parents(&mut there, path, format)?;
-    make_parents(&mut there, missing, format, ask)?;
+    if store.facts().is_shared {
+        let above: Vec<&str> = parents(path).collect();
+        let mut there = There::groups(store, &above, format, ask)?;
+        let missing = missing_parents(&mut there, path, format)?;
+        make_parents(&mut there, missing, format, ask)?;
+    }
     let _lock = node_lock::lock(store, path, ask)?;
     // Writers store their queued data for the old arrays, and queue nothing until this is done.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
+    let turn = in_turn::turn_of_creations(store, ask)?;
+    if turn.is_some() {
+        in_turn::make_parents(store, path, format)?;
+    }
     staged.commit(ask).map_err(ZarrError::from)?;
     remembered::keep(&**store, path, Some(format));
     Ok(())
@@ -123,7 +149,7 @@ fn check(path: &str, documents: &Documents) -> Result<()> {
     check_name(path)
 }
 
-fn check_name(path: &str) -> Result<()> {
+pub(crate) fn check_name(path: &str) -> Result<()> {
     match path.rsplit('/').next() {
         None | Some("") => Ok(()),
         Some(name) => check_node_name(name),
@@ -174,6 +200,7 @@ pub fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Resul
     let _lock = node_lock::lock(store, path, ask)?;
     let _settled = engine::settle_below(&**store, path, ask)?;
     remembered::keep(&**store, path, None);
+    let _turn = in_turn::turn_of_creations(store, ask)?;
     // Commits an empty replacement.
     Ok(store.stage(node_lock::prefix(path)?)?.commit(ask)?)
 }
@@ -191,7 +218,7 @@ fn put_new(
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
     let (key, text) = (join(path, name), node::document_text(last));
     let key = Key::new(&key)?;
-    if !store.cost().looks_are_cheap() {
+    if store.facts().is_shared && !store.cost().looks_are_cheap() {
         for (name, document) in before {
             // Not at once with the last document: every reader of the node must see its attributes.
             let before = join(path, name);
@@ -345,8 +372,19 @@ fn refuse_existing(there: &mut There<'_>, path: &str) -> Result<()> {
     Ok(())
 }
 
-fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
+pub(crate) fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
     ZarrError::WrongNode { url: store.url(), path: parent.to_owned(), expected: "a group", found: "an array" }
+}
+
+/// The error for a node below a node of the other format.
+pub(crate) fn other_format(path: &str, format: Format, parent: &str, found: (Format, NodeKind)) -> ZarrError {
+    let why = format!(
+        "the parent '{parent}' is a Zarr v{} {}; a Zarr v{} node cannot be in it",
+        found.0.number(),
+        found.1.name(),
+        format.number()
+    );
+    ZarrError::Invalid { path: path.to_owned(), why }
 }
 
 /// The missing groups above a node, outermost first.
@@ -362,13 +400,7 @@ fn missing_parents<'p>(there: &mut There<'_>, path: &'p str, format: Format) -> 
         }
         let other = if format == Format::V2 { Format::V3 } else { Format::V2 };
         if let Some(kind) = there.kind(parent, other)? {
-            let why = format!(
-                "the parent '{parent}' is a Zarr v{} {}; a Zarr v{} node cannot be in it",
-                other.number(),
-                kind.name(),
-                format.number()
-            );
-            return Err(ZarrError::Invalid { path: path.to_owned(), why });
+            return Err(other_format(path, format, parent, (other, kind)));
         }
         check_name(parent)?;
         missing.push(parent);

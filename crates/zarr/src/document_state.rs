@@ -35,11 +35,10 @@ impl<'s> NodeLock<'s> {
         ask: Option<Ask<'_>>,
     ) -> Result<(Option<StoredNode>, DocumentState<'s>)> {
         let key = join(path, name);
-        if self.excludes_processes() || !store.facts().is_shared {
+        if let Some(state) = self.unchanged_document(store, path, name) {
             let (format, kind, consolidation) = (Some(format), Some(kind), Consolidation::Ignore);
             let wanted = Wanted { format, kind, consolidation, ..Wanted::default() };
-            let stored = node::read(store, path, wanted)?;
-            return Ok((stored, DocumentState { store, key, was: None }));
+            return Ok((node::read(store, path, wanted)?, state));
         }
         let consolidated = store.facts().consolidates;
         let names = Names { format: Some(format), kind: Some(kind), consolidated, ..Names::default() };
@@ -47,6 +46,19 @@ impl<'s> NodeLock<'s> {
         let found = node::find_in(&mut documents, store, path, names)?;
         let stored = found.map(|found| found.parse(store, path)).transpose()?;
         Ok((stored, DocumentState { store, key, was: Some(was) }))
+    }
+
+    /// The state of an object that nobody else can change while this lock is held.
+    ///
+    /// Nothing is read. Returns `None` if others can change the object.
+    pub(crate) fn unchanged_document(
+        &self,
+        store: &'s Arc<dyn Store>,
+        path: &str,
+        name: &str,
+    ) -> Option<DocumentState<'s>> {
+        let alone = self.excludes_processes() || !store.facts().is_shared;
+        alone.then(|| DocumentState { store, key: join(path, name), was: None })
     }
 
     /// Reads an object of the node at `path` that will be replaced.
@@ -58,8 +70,8 @@ impl<'s> NodeLock<'s> {
         ask: Option<Ask<'_>>,
     ) -> Result<(Option<Json>, DocumentState<'s>)> {
         let key = join(path, name);
-        if self.excludes_processes() || !store.facts().is_shared {
-            return Ok((node::read_document(store, &key)?, DocumentState { store, key, was: None }));
+        if let Some(state) = self.unchanged_document(store, path, name) {
+            return Ok((node::read_document(store, &key)?, state));
         }
         let (mut documents, was) = Documents::read_one_with_state(store, &key, ask)?;
         let text = documents.take(store, &key)?;

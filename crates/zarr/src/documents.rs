@@ -58,6 +58,11 @@ impl Names {
         names
     }
 
+    /// The name that is looked for first in any case.
+    fn first(self) -> Vec<&'static str> {
+        self.list().into_iter().take(1).collect()
+    }
+
     /// The names that tell that there is a v2 node of some kind. An array counts before a group.
     pub(crate) fn of_v2(self) -> impl Iterator<Item = (&'static str, NodeKind)> {
         let all = [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)];
@@ -97,7 +102,8 @@ impl Documents {
         if !store.cost().prefers_rounds() {
             return Ok(());
         }
-        let names = names.list();
+        let guessing = store.cost().worth_guessing();
+        let names = if guessing { names.list() } else { names.first() };
         let keys = paths.into_iter().flat_map(|path| names.iter().map(move |name| join(path, name)));
         let keys = keys.filter(|key| !self.read.contains_key(key)).collect();
         self.read.extend(read_all(store, keys, None, ask)?);

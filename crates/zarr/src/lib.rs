@@ -45,6 +45,7 @@ mod error;
 mod fill;
 mod format;
 mod group;
+mod in_turn;
 pub mod json;
 mod key_encoding;
 mod keys;

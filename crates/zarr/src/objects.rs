@@ -62,7 +62,8 @@ impl Array {
             return Ok(());
         }
         if beyond.count().is_some_and(|count| count <= BY_NAME) {
-            if self.store().cost().prefers_rounds() {
+            let cost = self.store().cost();
+            if cost.prefers_rounds() && cost.worth_guessing() {
                 return self.each_present(beyond, ask, &mut asking);
             }
             let mut key = String::new();
@@ -76,6 +77,25 @@ impl Array {
             asking(&key, &chunk)?;
         }
         Ok(())
+    }
+
+    /// Like [`Array::each_beyond`], for callers that expect few such objects or none.
+    pub(crate) fn each_unexpected(
+        &self,
+        beyond: &Beyond,
+        ask: Option<Ask<'_>>,
+        visit: Visit<'_>,
+    ) -> Result<()> {
+        if self.store().cost().worth_guessing() || !self.store().facts().lists {
+            return self.each_beyond(beyond, ask, visit);
+        }
+        // One request, instead of one for each possible object.
+        let found = if beyond.from.iter().all(Option::is_none) {
+            Vec::new()
+        } else {
+            self.stored_beyond(beyond, ask)?
+        };
+        found.iter().try_for_each(|(key, chunk)| visit(Key::new(key)?, chunk))
     }
 
     /// Like [`Array::each_beyond`], by name, for stores where each look-up takes long.

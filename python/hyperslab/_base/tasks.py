@@ -18,10 +18,11 @@ import queue
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from hyperslab._base.shared import NotHereError, SharedArray
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, SupersededError
 
 __all__ = ["Progress", "run_tasks", "workers"]
@@ -39,10 +40,11 @@ _ASKED = 1.0
 
 
 def run_tasks(
-    function: Callable[[T], R],
+    function: Callable[..., R],
     items: Iterable[T],
     executor: Any = None,
     *,
+    shared: Sequence[Any] = (),
     retries: int = 2,
     progress: Progress | None = None,
     in_flight: int | None = None,
@@ -63,6 +65,9 @@ def run_tasks(
         Runs the tasks. ``None``: this process, one task at a time. Otherwise an executor of
         `concurrent.futures`; a `distributed.Client`; the module ``ray``; or anything with
         ``submit(function, item)`` that returns futures with ``add_done_callback`` and ``result``.
+    shared : sequence of numpy.ndarray, optional
+        Arrays that each call gets after its item: ``function(item, *shared)``. They go to each
+        worker once, not with each task.
     retries : int, default 2
         How many times to rerun a failed task before its error is raised.
     progress : callable, optional
@@ -86,9 +91,10 @@ def run_tasks(
     if in_flight is not None and in_flight < 1:
         raise InvalidArgumentError(f"in_flight: expected 1 or more, found {in_flight}")
     total = len(items) if isinstance(items, Sized) else None
-    results = _run_here(function, items, retries) if executor is None else None
-    if results is None:
-        results = _run_on_pool(function, items, _pool(executor, name), retries, in_flight)
+    if executor is None:
+        results = _run_here(lambda item: function(item, *shared), items, retries)
+    else:
+        results = _run_on_pool(function, items, _pool(executor, name), retries, in_flight, shared)
     return _report_progress(results, progress, total)
 
 
@@ -122,12 +128,19 @@ def _run_here(function: Callable[[T], R], items: Iterable[T], retries: int) -> I
 
 
 def _run_on_pool(
-    function: Callable[[T], R], items: Iterable[T], pool: _Pool, retries: int, in_flight: int | None
+    function: Callable[..., R],
+    items: Iterable[T],
+    pool: _Pool,
+    retries: int,
+    in_flight: int | None,
+    shared: Sequence[Any] = (),
 ) -> Iterator[tuple[int, R]]:
     waiting = enumerate(items)
     running: dict[Any, tuple[int, T, int]] = {}
     ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
     most, asked = in_flight or 2 * pool.workers(), time.monotonic()
+    if shared:
+        pool.share(shared)
 
     def submit(index: int, item: T, attempt: int) -> None:
         future = pool.submit(function, item, f"{index}-{attempt}")
@@ -149,7 +162,15 @@ def _run_on_pool(
                 # caller who cancels tasks on purpose also closes the client: then `submit` fails.
                 if attempt == retries:
                     raise BrokenExecutor(f"task {index} was lost {attempt + 1} times: {lost}") from lost
+                if shared:
+                    # They may have been lost, too.
+                    pool.share(shared)
                 submit(index, item, attempt + 1)
+                continue
+            except NotHereError:
+                # The worker is on another machine. Not a failure: it is told once.
+                pool.send_shared()
+                submit(index, item, attempt)
                 continue
             except BrokenExecutor as error:
                 error.add_note(
@@ -167,6 +188,7 @@ def _run_on_pool(
                 most, asked = 2 * pool.workers(), time.monotonic()
     finally:
         pool.cancel(list(running))
+        pool.drop_shared()
 
 
 def _next(ended: queue.SimpleQueue[Any], pool: _Pool) -> Any:
@@ -190,7 +212,16 @@ class _Pool(Protocol):
     """A backend that runs tasks. ``submit`` gets a unique name for each task."""
 
     def workers(self) -> int: ...
-    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any: ...
+    def share(self, arrays: Sequence[Any]) -> None:
+        """Give arrays to the workers. Tasks that are submitted later get them after their item."""
+
+    def send_shared(self) -> None:
+        """Send the arrays with each task, because a worker does not have them."""
+
+    def drop_shared(self) -> None:
+        """Release the arrays: no more tasks come."""
+
+    def submit(self, function: Callable[..., Any], item: Any, name: str) -> Any: ...
     def result(self, future: Any) -> Any:
         """Return the result of a task. Raises the task's own error, or `_LostError`."""
 
@@ -222,11 +253,27 @@ class _Futures:
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
+        self._shared: list[SharedArray] = []
 
     def workers(self) -> int:
         return int(getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1)
 
-    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
+    def share(self, arrays: Sequence[Any]) -> None:
+        self.drop_shared()
+        self._shared = [SharedArray(array) for array in arrays]
+
+    def send_shared(self) -> None:
+        for array in self._shared:
+            array.send()
+
+    def drop_shared(self) -> None:
+        for array in self._shared:
+            array.close()
+        self._shared = []
+
+    def submit(self, function: Callable[..., Any], item: Any, name: str) -> Any:
+        if self._shared:
+            return self._executor.submit(_call_shared, function, item, self._shared)
         return self._executor.submit(function, item)
 
     def result(self, future: Any) -> Any:
@@ -252,6 +299,8 @@ class _Dask:
         closed = getattr(sys.modules.get("distributed.client"), "ClosedClientError", CancelledError)
         # `CommClosedError` and `TimeoutError` are subclasses of `OSError`.
         self._away = (OSError, CancelledError, asyncio.CancelledError, closed)
+        # Futures. The scheduler replaces them by the arrays, which workers get from each other.
+        self._shared: list[Any] = []
 
     def workers(self) -> int:
         try:
@@ -264,9 +313,26 @@ class _Dask:
         # While workers are starting, let a few tasks wait for them.
         return max(self._last, 4)
 
-    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
+    def share(self, arrays: Sequence[Any]) -> None:
+        self._shared = self._at_scheduler(
+            lambda: self._client.scatter(list(arrays), broadcast=True, hash=False)
+        )
+
+    def send_shared(self) -> None:
+        """Do nothing: the scheduler knows where arrays are."""
+
+    def drop_shared(self) -> None:
+        self._shared = []
+
+    def submit(self, function: Callable[..., Any], item: Any, name: str) -> Any:
+        key = f"{self._name}-{name}"
+        return self._at_scheduler(
+            lambda: self._client.submit(function, item, *self._shared, key=key, pure=False)
+        )
+
+    def _at_scheduler(self, work: Callable[[], R]) -> R:
         try:
-            return self._client.submit(function, item, key=f"{self._name}-{name}", pure=False)
+            return work()
         except (Exception, asyncio.CancelledError) as error:
             self.check()
             if not isinstance(error, self._away):
@@ -300,8 +366,12 @@ _SCHEDULER_AWAY = (
 )
 
 
-def _call(function: Callable[[T], R], item: T) -> R:
-    return function(item)
+def _call(function: Callable[..., R], *arguments: Any) -> R:
+    return function(*arguments)
+
+
+def _call_shared(function: Callable[..., R], item: Any, shared: Sequence[Any]) -> R:
+    return function(item, *(array.get() for array in shared))
 
 
 class _Ray:
@@ -312,12 +382,22 @@ class _Ray:
         # Ray takes only functions, and our tasks are other callables.
         self._call = ray.remote(_call)
         self._references: dict[Any, Any] = {}
+        self._shared: list[Any] = []
 
     def workers(self) -> int:
         return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
 
-    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
-        reference = self._call.options(name=f"{self._name}-{name}").remote(function, item)
+    def share(self, arrays: Sequence[Any]) -> None:
+        self._shared = [self._ray.put(array) for array in arrays]
+
+    def send_shared(self) -> None:
+        """Do nothing: Ray knows where arrays are."""
+
+    def drop_shared(self) -> None:
+        self._shared = []
+
+    def submit(self, function: Callable[..., Any], item: Any, name: str) -> Any:
+        reference = self._call.options(name=f"{self._name}-{name}").remote(function, item, *self._shared)
         future = reference.future()
         self._references[future] = reference
         future.add_done_callback(self._forget)

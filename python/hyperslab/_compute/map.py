@@ -7,13 +7,14 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from hyperslab._base.config import parse_size
 from hyperslab._base.progress import show_progress
+from hyperslab._base.shared import is_shareable
 from hyperslab._base.tasks import run_tasks
 from hyperslab._compute.blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._core.arguments import normalize_shape
@@ -108,8 +109,9 @@ def map_chunks(
     executor : executor, optional
         Runs the blocks instead of threads of this process: an executor of `concurrent.futures`, a
         ``distributed.Client``, or the module ``ray``. Function, sources and target are pickled for
-        other processes: arrays of hyperslab as their location, NumPy arrays with all elements. A
-        block is repeated if its task fails or its worker is lost.
+        other processes: arrays of hyperslab as their location, NumPy arrays with all elements.
+        Large NumPy arrays go to each worker once. A block is repeated if its task fails or its
+        worker is lost.
     progress : callable, or True, optional
         Called as ``progress("map", bytes_done, bytes_in_all)``, in bytes of the target. ``True``
         shows a bar on standard error.
@@ -204,7 +206,10 @@ def _map(
         place, object_units(target), target.dtype.itemsize, inputs, budget, None if executor is None else 1
     )
     named = "block_info" in _parameters(function)
-    work = _Mapping(function, tuple(sources), target, blocks, tuple(map(int, depths)), edges, casting, named)
+    shared = [] if executor is None else [each for each in sources if is_shareable(each)]
+    held = iter(range(len(shared)))
+    given = tuple(_Shared(next(held)) if shared and is_shareable(each) else each for each in sources)
+    work = _Mapping(function, given, target, blocks, tuple(map(int, depths)), edges, casting, named)
     total = target.dtype.itemsize * math.prod(axis.stop - axis.start for axis in place)
     done = 0
 
@@ -217,7 +222,7 @@ def _map(
     if executor is None:
         run_blocks(blocks, work, "map_chunks", advance)
     else:
-        run_elsewhere(blocks, work, "map_chunks", executor, advance)
+        run_elsewhere(blocks, work, "map_chunks", executor, advance, shared)
 
 
 def run_elsewhere(
@@ -226,12 +231,17 @@ def run_elsewhere(
     name: str,
     executor: Any,
     advance: Callable[[int], None],
+    shared: Sequence[Any] = (),
 ) -> None:
-    """Run blocks like `run_blocks`, on an executor."""
+    """Run blocks like `run_blocks`, on an executor.
+
+    ``shared`` are the arrays for the places in ``work`` (`_Mapping`). Each worker gets them once.
+    """
     count = len(blocks)
     step = max(-(-count // _MOST_TASKS), 1)
     items = [range(at, min(at + step, count)) for at in range(0, count, step)]
-    for _, done in run_tasks(_Task(blocks, work, name), items, executor, name=f"hyperslab-{name}"):
+    task = _Task(blocks, work, name)
+    for _, done in run_tasks(task, items, executor, shared=shared, name=f"hyperslab-{name}"):
         advance(done)
 
 
@@ -243,15 +253,23 @@ class _Task:
     work: Callable[[int], int]
     name: str
 
-    def __call__(self, numbers: range) -> int:
+    def __call__(self, numbers: range, *shared: Any) -> int:
+        work = cast("_Mapping", self.work).with_shared(shared) if shared else self.work
         done = 0
 
         def advance(bytes_: int) -> None:
             nonlocal done
             done += bytes_
 
-        run_blocks(self.blocks, self.work, self.name, advance, numbers)
+        run_blocks(self.blocks, work, self.name, advance, numbers)
         return done
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The place of a source that workers get apart from the task."""
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -266,6 +284,11 @@ class _Mapping:
     edges: tuple[Any, ...]
     casting: Any
     named: bool
+
+    def with_shared(self, shared: Sequence[Any]) -> _Mapping:
+        """Return the same work with arrays in their places."""
+        sources = (shared[each.number] if isinstance(each, _Shared) else each for each in self.sources)
+        return replace(self, sources=tuple(sources))
 
     def __call__(self, number: int) -> int:
         """Run one block; return its bytes in the target."""

@@ -30,6 +30,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,7 +136,8 @@ class Place:
                 f"{wanted.destination}: the journal beside it is that of another copy "
                 f"({_difference(wanted, text)}). Make that plan again and go on, or delete {self._named()}"
             )
-        return CopyPlan.from_json(text.decode(), storage_options=wanted.storage_options)
+        found = CopyPlan.from_json(text.decode(), storage_options=wanted.storage_options)
+        return replace(found, source_store=wanted.source_store)
 
     def _named(self) -> str:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"

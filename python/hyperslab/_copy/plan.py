@@ -30,7 +30,8 @@ from hyperslab._copy.text import lines
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
 from hyperslab._create.open import open
-from hyperslab._stores.store import FileStore, LocalStore, Store, StoreLike, resolve_store
+from hyperslab._stores.store import FileStore, LocalStore, Store, StoreLike, StorePath, resolve_store
+from hyperslab._stores.zarr import ZarrStore, is_zarr_store
 from hyperslab.codecs import CodecsLike
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
@@ -252,6 +253,10 @@ class CopyPlan:
     """True if the copy goes into a region of an existing array."""
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     """Server options. They may be secret: they are pickled, but not in `to_json`."""
+    source_store: Any = field(default=None, repr=False, compare=False)
+    """The source, if it is in a session of Icechunk. Not in `to_json`."""
+    session: StorePath | None = field(default=None, repr=False, compare=False)
+    """The destination, if it is in a session of Icechunk. Such a plan stays in this process."""
 
     @cached_property
     def id(self) -> str:
@@ -322,8 +327,10 @@ class CopyPlan:
 
     def to_json(self) -> str:
         """Return the plan as text for `from_json`, without `storage_options`."""
+        if self.session is not None:
+            raise UnsupportedError("a plan into a session has no text: the session is in this process")
         facts = {each.name: getattr(self, each.name) for each in fields(self)}
-        del facts["storage_options"]
+        del facts["storage_options"], facts["source_store"], facts["session"]
         facts["arrays"] = [asdict(array) for array in self.arrays]
         return json.dumps({"hyperslab copy plan": VERSION, **facts})
 
@@ -441,6 +448,10 @@ class CopyPlan:
         if check not in ("stamps", "contents"):
             raise InvalidArgumentError(f"check: expected 'stamps' or 'contents', found {check!r}")
         with show_progress(progress) as told:
+            if self.session is not None:
+                from hyperslab._copy.sessions import run_in_session
+
+                return run_in_session(self, executor, resume, verify, retries, threads, in_flight, told)
             return run(self, executor, resume, check == "contents", verify, retries, threads, in_flight, told)
 
     def discard(self) -> bool:
@@ -500,10 +511,12 @@ def plan_copy(
     Parameters
     ----------
     source : Array, Group, or store
-        The node to copy, or a path or URL. All processes must reach it by that path or URL.
+        The node to copy, or a path or URL. All processes must reach it by that path or URL. Or a
+        node in a session of Icechunk, with the session's changes so far.
     dest : store, or Array
         The destination: a path, or the URL of a server. Nothing may exist there, unless
-        ``overwrite`` is set. With ``target_region``, an existing array.
+        ``overwrite`` is set. With ``target_region``, an existing array. Or the store of a writable
+        session of Icechunk, or a `StorePath` in it: commit the session yourself after the run.
     region, target_region
         As in `copy`. Any number of plans may work on one array at a time: regions begin and end at
         chunk boundaries, so they share no chunk.
@@ -543,12 +556,18 @@ def plan_copy(
     >>> plan.tasks, plan.chunks_decoded / plan.chunks
     (1000, 1.0)
     """
-    location = _location_of_node(source) if isinstance(source, (Array, Group)) else _location(source)
-    node = (
-        source
-        if isinstance(source, (Array, Group))
-        else open(location, mode="r", storage_options=storage_options if _is_remote(location) else None)
-    )
+    source_place, session = _session_place(source), _session_place(dest)
+    if source_place is not None:
+        source_place = _readable(source_place)
+        location = _session_location(source_place)
+        node = source if isinstance(source, (Array, Group)) else open(source_place, mode="r")
+    else:
+        location = _location_of_node(source) if isinstance(source, (Array, Group)) else _location(source)
+        node = (
+            source
+            if isinstance(source, (Array, Group))
+            else open(location, mode="r", storage_options=storage_options if _is_remote(location) else None)
+        )
     target = None
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite, zarr_format)
@@ -556,6 +575,11 @@ def plan_copy(
         destination = _location_of_node(target)
     elif isinstance(dest, Array):
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
+    elif session is not None:
+        destination = _session_location(session)
+        if zarr_format == 2:
+            raise UnsupportedError("zarr_format: sessions of Icechunk hold Zarr v3")
+        zarr_format, consolidated = 3, False
     else:
         destination = _location(dest)
     wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
@@ -563,7 +587,7 @@ def plan_copy(
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["consolidated"] = bool(consolidated)
     directory = None
-    if not _is_remote(destination):
+    if session is None and not _is_remote(destination):
         store, path = resolve_store(destination)
         if not isinstance(store, LocalStore):
             raise UnsupportedError(
@@ -599,7 +623,33 @@ def plan_copy(
         overwrite=bool(overwrite),
         is_into=target is not None,
         storage_options=storage_options,
+        source_store=source_place,
+        session=session,
     )
+
+
+def _session_place(place: Any) -> StorePath | None:
+    """Return the place of something in a session of Icechunk; ``None`` for everything else."""
+    path = ""
+    if isinstance(place, (Array, Group, StorePath)):
+        place, path = place.store, place.path
+    if is_zarr_store(place):
+        place = ZarrStore(place)
+    if not isinstance(place, ZarrStore) or not hasattr(place.zarr_store, "session"):
+        return None
+    return StorePath(place, path)
+
+
+def _readable(place: StorePath) -> StorePath:
+    """Return the same place through a store that can be pickled, with the changes made so far."""
+    session = place.store.zarr_store.session  # type: ignore[attr-defined]
+    store = session.store if session.read_only else session.fork().store
+    return StorePath(ZarrStore(store).with_read_only(), place.path)
+
+
+def _session_location(place: StorePath) -> str:
+    snapshot = place.store.zarr_store.session.snapshot_id  # type: ignore[attr-defined]
+    return f"icechunk snapshot {snapshot}" + (f", /{place.path}" if place.path else "")
 
 
 def _is_remote(place: str) -> bool:

@@ -34,13 +34,14 @@ with the source.
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -54,7 +55,7 @@ from hyperslab._core.array import Array
 from hyperslab._create.open import open
 from hyperslab.errors import DestinationError, StoreError, SupersededError, VerificationError
 
-__all__ = ["CopyRun", "discard", "run"]
+__all__ = ["CopyRun", "Copying", "Items", "Told", "discard", "run", "threads_per_task"]
 
 Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
 
@@ -100,7 +101,7 @@ def run(
     tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
     if resume and not plan.overwrite and place.plan(plan) is None and place.holds_documents(plan):
         looked = time.monotonic()
-        if _is_made(plan, _threads(executor, threads), tasks, progress):
+        if _is_made(plan, threads_per_task(executor, threads), tasks, progress):
             took = time.monotonic() - looked
             return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
     going = _begin(plan, place, resume)
@@ -113,16 +114,17 @@ def run(
         plan.storage_options,
         config.fsync,
         plan.is_into,
-        _threads(executor, threads),
+        threads_per_task(executor, threads),
         place.run,
+        plan.source_store,
     )
-    copying = _Copying(plan, place)
+    copying = Copying(plan, place)
     _kept.put(job.key, copying)
     check = _Check(copying, job, tasks if contents and executor is not None else None, contents)
     done = check.done() if resume else [set[int]() for _ in plan.stages]
 
-    def run_stage(function: Any, stage: CopyStage, left: list[int] | None, told: _Told) -> int:
-        items = _Items(stage, left)
+    def run_stage(function: Any, stage: CopyStage, left: list[int] | None, told: Told) -> int:
+        items = Items(stage, left)
         results = tasks(partial(function, job), items, name=f"hyperslab-{told.phase}")
         with contextlib.closing(results):  # type: ignore[type-var]
             for index, result in results:
@@ -132,7 +134,7 @@ def run(
                 told.advance(task)
         return len(items)
 
-    told = _Told(plan, "copy", progress)
+    told = Told(plan, "copy", progress)
     ran = skipped = 0
     for stage, finished in zip(plan.stages, done, strict=True):
         skipped += len(finished)
@@ -143,7 +145,7 @@ def run(
         place.drop_temporary(stage.number - 1)
     copied = time.monotonic()
     if verify:
-        run_stage(_compare_task, plan.verification, None, _Told(plan, "verify", progress))
+        run_stage(_compare_task, plan.verification, None, Told(plan, "verify", progress))
         if plan.differs:
             raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
     verified = time.monotonic() - copied if verify else None
@@ -154,7 +156,7 @@ def run(
     return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
 
 
-class _Items:
+class Items:
     """The remaining tasks of a stage, as sent to workers. Computed: there may be 10⁸."""
 
     def __init__(self, stage: CopyStage, left: list[int] | None) -> None:
@@ -170,7 +172,7 @@ class _Items:
         return (self[index] for index in range(self._len))
 
 
-class _Told:
+class Told:
     """Reports progress to the caller."""
 
     def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
@@ -187,7 +189,7 @@ class _Told:
             self._progress(self.phase, min(round(self._done), self._plan.bytes), self._plan.bytes)
 
 
-def _threads(executor: Any, threads: int | None) -> int | None:
+def threads_per_task(executor: Any, threads: int | None) -> int | None:
     """Return the number of threads per task; ``None``: as planned."""
     if threads is not None or executor is None:
         return threads
@@ -239,7 +241,7 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
 
     This serves clients that were killed at the end of a copy, when the journal was already deleted.
     """
-    stage, told = plan.verification, _Told(plan, "verify", progress)
+    stage, told = plan.verification, Told(plan, "verify", progress)
     results = tasks(partial(_compare_made, plan, threads), range(len(stage)), name="hyperslab-verify")
     try:
         with contextlib.closing(results):
@@ -282,6 +284,7 @@ class _Job:
     is_into: bool
     threads: int | None
     run: str
+    source_store: Any = None
 
     @property
     def key(self) -> str:
@@ -322,7 +325,7 @@ def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
     copying = _kept.find(_finished_key(plan))
     if copying is None:
         place = Place(plan.id, plan.destination, plan.storage_options, False, plan.is_into, "")
-        copying = _Copying(plan, place.at_destination())
+        copying = Copying(plan, place.at_destination())
         _kept.put(_finished_key(plan), copying)
     try:
         for part in plan.verification[number].parts:
@@ -348,7 +351,7 @@ def _record(stamps: list[tuple[int, int, int]]) -> str:
     return f"{found}-{digest([stamp[2] for stamp in stamps])}"
 
 
-class _Copying:
+class Copying:
     """A plan and its source arrays, which are opened on demand."""
 
     def __init__(self, plan: CopyPlan, place: Place) -> None:
@@ -356,6 +359,12 @@ class _Copying:
         self._documents = dict(plan.documents)
         self._handles: dict[int, _native.ArrayHandle] = {}
         self._source: Any = None
+
+    def at(self, place: Any) -> Copying:
+        """Return the same copy to another place, with the sources that are open."""
+        other = copy.copy(self)
+        other.place = place
+        return other
 
     def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int, int]:
         return _native.copy_part(self._handle(part[0]), self.place.writing, self._part(part, threads))
@@ -384,7 +393,9 @@ class _Copying:
     def _handle(self, index: int) -> _native.ArrayHandle:
         handle = self._handles.get(index)
         if handle is None:
-            if self._source is None:
+            if self._source is None and self.plan.source_store is not None:
+                self._source = open(self.plan.source_store, mode="r")
+            elif self._source is None:
                 options = self.plan.storage_options if is_remote(self.plan.source) else None
                 self._source = open(self.plan.source, mode="r", storage_options=options)
             path = self.plan.arrays[index].path
@@ -432,9 +443,9 @@ class _Kept:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Copying] = {}
+        self._kept: dict[str, Copying] = {}
 
-    def get(self, job: _Job) -> _Copying:
+    def get(self, job: _Job) -> Copying:
         found = self._kept.get(job.key)
         if found is None:
             place = Place(job.id, job.destination, job.storage_options, job.fsync, job.is_into, job.run)
@@ -442,14 +453,15 @@ class _Kept:
             if text is None:
                 raise DestinationError(f"{job.destination}: there is no journal of this copy")
             plan = CopyPlan.from_json(text.decode(), storage_options=job.storage_options)
-            found = _Copying(plan, place)
+            plan = replace(plan, source_store=job.source_store)
+            found = Copying(plan, place)
             self.put(job.key, found)
         return found
 
-    def find(self, key: str) -> _Copying | None:
+    def find(self, key: str) -> Copying | None:
         return self._kept.get(key)
 
-    def put(self, key: str, copying: _Copying) -> None:
+    def put(self, key: str, copying: Copying) -> None:
         self._kept[key] = copying
         for old in list(self._kept)[:-4]:
             self._kept.pop(old, None)
@@ -464,7 +476,7 @@ _kept = _Kept()
 class _Check:
     """Finds the tasks that are done. ``tasks`` runs the checks of contents; if None, threads do."""
 
-    def __init__(self, copying: _Copying, job: _Job, tasks: Any, contents: bool) -> None:
+    def __init__(self, copying: Copying, job: _Job, tasks: Any, contents: bool) -> None:
         self._copying, self._job, self._tasks, self._contents = copying, job, tasks, contents
 
     def done(self) -> list[set[int]]:

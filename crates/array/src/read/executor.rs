@@ -285,9 +285,11 @@ impl<'a> Request<'a> {
         let layout = self.layout;
         let (Some(sharding), Scratch { task, key, .. }) = (layout.sharding(), scratch) else { return Ok(()) };
         let mut chunks = Dims::new();
+        let mut entire = SmallVec::<[bool; 8]>::new();
         for number in numbers.clone() {
             shards.shard(number, task);
             chunks.extend_from_slice(&task.chunk);
+            entire.push(task.covers(layout.object_grid(), layout.shape()));
         }
         let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &chunks);
         let mut found = Found::reusing(key);
@@ -309,7 +311,9 @@ impl<'a> Request<'a> {
             let task = || Task { chunk: chunk.into(), ..Task::default() };
             let key = Key::new(key).map_err(|source| store_error(layout, &task(), source))?;
             let (plan, verify, chunk) = (self.plan, self.verify, chunk.into());
-            there.push(Shard::new(layout, sharding, plan, key, chunk, verify)?);
+            let entire = entire.get(n).copied().unwrap_or(false);
+            let shard = Shard::new(layout, sharding, plan, key, chunk, verify)?;
+            there.push(shard.read_entirely(entire));
             open.push(n);
         }
         let (mut read, mut places) = (0, SmallVec::<[ShardPlace; 1]>::new());

@@ -153,7 +153,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     }
     let cost = layout.store().cost();
     // Asking for all objects takes no longer than asking for a sample.
-    if cost.fits_one_round(plan.len()) {
+    if cost.fits_one_round(plan.len()) || !cost.worth_guessing() {
         return (false, None);
     }
     let (mut absent, mut keys) = (0, Vec::new());

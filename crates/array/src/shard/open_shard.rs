@@ -31,6 +31,8 @@ pub(crate) struct Shard<'a, 's> {
     /// The shard's index per axis.
     pub(crate) chunk: Dims,
     pub(crate) verify: bool,
+    /// All of the shard will be read.
+    entire: bool,
 }
 
 /// The index of a shard, or the bytes to read for it.
@@ -65,7 +67,12 @@ impl<'a, 's> Shard<'a, 's> {
     ) -> Result<Self, ArrayError> {
         let refuse = |why| ArrayError::Layout { array: layout.name().into(), why };
         let outermost = sharding.outermost_level(&chunk).map_err(refuse)?;
-        Ok(Shard { layout, sharding, outermost, plan, key, chunk, verify })
+        Ok(Shard { layout, sharding, outermost, plan, key, chunk, verify, entire: false })
+    }
+
+    /// The same shard. All of it will be read, if `entire`.
+    pub(crate) fn read_entirely(self, entire: bool) -> Self {
+        Shard { entire, ..self }
     }
 
     /// How shards of this depth are stored: this shard (0), or shards in it.
@@ -104,7 +111,11 @@ impl<'a, 's> Shard<'a, 's> {
         }
         let coded = sharding.levels().first().is_some_and(|level| !level.codecs().is_empty());
         let whole = coded || !ranges || !settings::partial_reads();
+        // One request for the index and one for the chunks take little longer than one for all, and
+        // need no memory for the shard. But they are two.
+        let frugal = !store.cost().worth_guessing();
         let next = |shard: &Self| match shard.level(0) {
+            _ if shard.entire && frugal => Next::All,
             Some(level) if !whole && level.at_start() => Next::Start(level.index().size() as u64),
             Some(level) if !whole => Next::End(level.index().size() as u64),
             _ => Next::All,

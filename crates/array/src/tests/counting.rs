@@ -242,7 +242,7 @@ impl Store for Counting {
     }
 
     fn cost(&self) -> Cost {
-        Cost { request: if self.stamped { 20 } else { 0 }, range: 4096, at_once: self.at_once }
+        Cost { request: if self.stamped { 20 } else { 0 }, range: 4096, at_once: self.at_once, frugal: false }
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

@@ -116,7 +116,7 @@ impl Store for Far {
     }
 
     fn cost(&self) -> Cost {
-        Cost { request: 1 << 20, range: 4096, at_once: 8 }
+        Cost { request: 1 << 20, range: 4096, at_once: 8, frugal: false }
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

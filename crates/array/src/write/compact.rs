@@ -54,7 +54,7 @@ pub fn compact_asking(
     let turn = if dry { None } else { Some(tasks::take(layout, &task, checked, ask)?) };
     let lock = if dry { None } else { Some(store.lock(checked, ask).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
-    let shard = Shard::new(layout, sharding, &plan, checked, task.chunk.clone(), true)?;
+    let shard = Shard::new(layout, sharding, &plan, checked, task.chunk.clone(), true)?.read_entirely(true);
     let Some(level) = shard.level(0) else { return Ok(0) };
     let Some(FoundObject { opened: Some(opened), stamp, .. }) = shard.open()? else { return Ok(0) };
     let opened = &*opened;

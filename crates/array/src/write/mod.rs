@@ -96,7 +96,9 @@ pub fn write(
         return request.write(bytes, limits, options.interrupt);
     }
     // If everything becomes fill value, chunks are deleted. A listing tells which ones exist.
-    let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().prefers_one_listing();
+    let cost = layout.store().cost();
+    let lists = cost.prefers_one_listing() && cost.worth_guessing();
+    let may_delete = plan.len() > 1 && !keep_empty && lists;
     let deletes = may_delete && source.is_all(layout.fill().bytes());
     let present = if deletes { list_present_objects(layout, plan.len()) } else { None };
     let present = present.as_ref();

@@ -181,7 +181,8 @@ impl WriteRequest<'_> {
         let store = &**layout.store();
         let _turn = tasks::take(layout, &task, checked, Some(ask))?;
         let (sharding, plan, chunk) = (self.sharding, self.plan, task.chunk.clone());
-        let shard = Shard::new(layout, sharding, plan, checked, chunk, true)?;
+        // Chunks that stay are copied to the new shard.
+        let shard = Shard::new(layout, sharding, plan, checked, chunk, true)?.read_entirely(true);
         let (mut lock, mut object) = (None, None);
         let covers = !task.whole && task.covers(layout.object_grid(), layout.shape());
         // Mostly there is no shard yet, and a server tells that in its answer to the write.

@@ -167,7 +167,8 @@ impl<'s> ShardParts<'s> {
         if shards.len() > 1 || task.chunk != self.task.chunk {
             return Err(self.error(None, "a part of it reaches into another shard"));
         }
-        let shard = Shard::new(layout, sharding, &plan, self.key, task.chunk.clone(), true)?;
+        let shard =
+            Shard::new(layout, sharding, &plan, self.key, task.chunk.clone(), true)?.read_entirely(true);
         let Some(level) = shard.level(0) else { return Ok(()) };
         let units = request.units(level, shards.touched_chunks(0, &task));
         let Some((sink, index)) = self.so_far.take() else {

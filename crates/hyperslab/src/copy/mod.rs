@@ -323,7 +323,7 @@ fn origin(source: &Node) -> Option<PathBuf> {
 
 /// Returns whether the store is on a server: nothing there can be moved to its place.
 fn is_on_server(store: &Arc<dyn Store>) -> bool {
-    store.cost().is_far()
+    store.cost().is_far() && store.facts().is_shared
 }
 
 /// Returns whether a copy to a path is made in place, with its documents written last.

@@ -10,7 +10,7 @@
 
 use crate::gil::attach::try_attach;
 use crate::gil::gil_dropped::GilDropped;
-use hyperslab::store::{Entry, Facts, Key, Opened, Operation, RangeRead, Store, StoreError};
+use hyperslab::store::{Entry, Key, Opened, Operation, RangeRead, Store, StoreError};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -29,10 +29,6 @@ pub(crate) struct MappingStore {
     url: String,
     /// `true` if the mapping reads parts of objects.
     ranged: bool,
-    /// [`Facts::consolidates`].
-    consolidates: bool,
-    /// [`Facts::checks_chunks`].
-    checks_chunks: bool,
 }
 
 impl MappingStore {
@@ -41,12 +37,7 @@ impl MappingStore {
         let url = url.unwrap_or_else(|| format!("memory://mapping-{:x}", mapping.as_ptr().addr()));
         let ranged = mapping.hasattr("ranges").unwrap_or(false);
         let mapping = GilDropped::new(mapping.clone().unbind());
-        MappingStore { mapping, url, ranged, consolidates: true, checks_chunks: false }
-    }
-
-    /// Sets the properties that the mapping's store declares.
-    pub(crate) fn with_properties(self, consolidates: bool, checks_chunks: bool) -> Self {
-        MappingStore { consolidates, checks_chunks, ..self }
+        MappingStore { mapping, url, ranged }
     }
 
     /// Calls the mapping. An exception becomes the source of the error.
@@ -305,10 +296,6 @@ impl Store for MappingStore {
         let mut hasher = DefaultHasher::new();
         (&self.url, key.as_str()).hash(&mut hasher);
         hasher.finish()
-    }
-
-    fn facts(&self) -> Facts {
-        Facts { consolidates: self.consolidates, checks_chunks: self.checks_chunks, ..Facts::default() }
     }
 
     fn url(&self) -> String {

@@ -4,6 +4,7 @@ use crate::errors::{self, OrRaise};
 use crate::jobs::copy::Source as Node;
 use crate::nodes::slot::Origin;
 use crate::stores::mapping::MappingStore;
+use crate::stores::zarr::{Traits, ZarrStore};
 use hyperslab::open::Place;
 use hyperslab::store::{
     Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
@@ -179,14 +180,24 @@ impl StoreHandle {
 
     /// The objects of a Python mapping. Mappings with the same URL are the same store.
     #[staticmethod]
-    #[pyo3(signature = (mapping, url=None, consolidates=true, checks_chunks=false))]
-    fn mapping(
-        mapping: &Bound<'_, PyAny>,
-        url: Option<String>,
+    #[pyo3(signature = (mapping, url=None))]
+    fn mapping(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
+        Self::of(Arc::new(MappingStore::new(mapping, url)))
+    }
+
+    /// The objects of a zarr-python store. `requests` runs its coroutines. Stores with the same URL
+    /// are the same store.
+    #[staticmethod]
+    fn zarr(
+        requests: &Bound<'_, PyAny>,
+        url: String,
+        lists: bool,
         consolidates: bool,
         checks_chunks: bool,
+        at_once: usize,
     ) -> Self {
-        Self::of(Arc::new(MappingStore::new(mapping, url).with_properties(consolidates, checks_chunks)))
+        let traits = Traits { lists, consolidates, checks_chunks, at_once };
+        Self::of(Arc::new(ZarrStore::new(requests, url, traits)))
     }
 
     /// True if the store is the file in which a node was found.
@@ -280,7 +291,7 @@ impl StoreHandle {
 
     /// True if the store is on a server.
     fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |store| Ok(store.cost().is_far()))
+        self.run(py, |store| Ok(store.cost().is_far() && store.facts().is_shared))
     }
 
     /// Raises an error unless nothing is stored at a path or below.

@@ -1,0 +1,187 @@
+"""Copies by a plan from and to sessions of Icechunk.
+
+**From a session**, workers read through a pickle of its store. A session with changes is forked.
+
+**Into a session**, the client writes the metadata. Each task writes to a fork of the session, and
+returns the fork, which the client merges. Nothing is visible to others before the user commits. A
+session has no journal: uncommitted changes do not survive its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperslab._base.tasks import run_tasks
+from hyperslab._copy.plan import CopyPlan, CopyStage
+from hyperslab._copy.run import Copying, CopyRun, Items, Told, threads_per_task
+from hyperslab._create.open import open, open_group
+from hyperslab._stores.store import Store, StorePath
+from hyperslab._stores.zarr import ZarrStore
+from hyperslab.errors import (
+    DestinationError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    UnsupportedError,
+    VerificationError,
+)
+
+__all__ = ["run_in_session"]
+
+Progress = Any
+
+
+def run_in_session(
+    plan: CopyPlan,
+    executor: Any,
+    resume: bool,
+    verify: bool,
+    retries: int,
+    threads: int | None,
+    in_flight: int | None,
+    progress: Progress | None,
+) -> CopyRun:
+    """Implement `CopyPlan.run` for a copy into a session."""
+    begun = time.monotonic()
+    if resume:
+        raise InvalidArgumentError("resume: a session keeps no journal; run the plan in a new session")
+    if plan.depth > 1:
+        raise UnsupportedError(
+            "the copy needs temporary arrays, which a session cannot hold: plan it with more max_memory"
+        )
+    place = plan.session
+    assert place is not None
+    path = place.path
+    target: Any = place.store
+    if target.read_only:
+        raise ReadOnlyError("the session is read-only: use a writable session of the repository")
+    _make_room(plan, place)
+    run = partial(_run_stage, plan, place, executor, retries, in_flight, threads_per_task(executor, threads))
+    try:
+        for key, text in sorted(plan.documents, key=lambda one: one[0].count("/")):
+            target.set(_join(path, key), text.encode())
+        for stage in plan.stages:
+            run(stage, Told(plan, "copy", progress))
+        copied = time.monotonic()
+        if verify:
+            run(plan.verification, Told(plan, "verify", progress))
+            if plan.differs:
+                raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
+    except BaseException:
+        # Report the first error, not one of the cleanup.
+        with contextlib.suppress(Exception):
+            target._requests.run("delete_dir", path)
+        raise
+    verified = time.monotonic() - copied if verify else None
+    return CopyRun(plan.tasks, 0, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
+
+
+def _make_room(plan: CopyPlan, place: StorePath) -> None:
+    """Check the destination, and create the groups above it."""
+    with contextlib.suppress(NodeNotFoundError):
+        open(place, mode="r")
+        if not plan.overwrite:
+            raise DestinationError(
+                f"{plan.destination}: an array or group is there; replace it with overwrite=True"
+            )
+        place.store._requests.run("delete_dir", place.path)  # type: ignore[attr-defined]
+    parent = place.path.rpartition("/")[0]
+    if place.path:
+        open_group(StorePath(place.store, parent), mode="a", zarr_format=3)
+
+
+def _join(*parts: str) -> str:
+    return "/".join(part for part in parts if part)
+
+
+def _run_stage(
+    plan: CopyPlan,
+    place: StorePath,
+    executor: Any,
+    retries: int,
+    in_flight: int | None,
+    threads: int | None,
+    stage: CopyStage,
+    told: Told,
+) -> None:
+    items = Items(stage, None)
+    copies = told.phase == "copy"
+    zarr_store = place.store.zarr_store  # type: ignore[attr-defined]
+    if executor is None:
+        copying = Copying(plan, _Place(place.store, place.path))  # type: ignore[arg-type]
+        for index in range(len(items)):
+            _run_parts(copying, items[index], threads, copies)
+            told.advance(stage[items[index][1]])
+        return
+    session = zarr_store.session
+    # The same for all tasks, and perhaps long: each worker gets it once.
+    common = pickle.dumps((replace(plan, session=None), session.fork().store))
+    blob = np.frombuffer(common, np.uint8)
+    task = partial(_task, uuid.uuid4().hex, place.path, threads, copies)
+    results = run_tasks(
+        task,
+        items,
+        executor,
+        shared=[blob],
+        retries=retries,
+        in_flight=in_flight,
+        name=f"hyperslab-{told.phase}",
+    )
+    with contextlib.closing(results):  # type: ignore[type-var]
+        for index, fork in results:
+            if copies:
+                session.merge(pickle.loads(fork))
+            told.advance(stage[items[index][1]])
+
+
+class _Place(NamedTuple):
+    """A place in a store without journal and temporary arrays: see `hyperslab._copy.place.Place`."""
+
+    store: Store
+    base: str
+
+    @property
+    def writing(self) -> Any:
+        return self.store._native
+
+    def data(self, path: str) -> str:
+        return _join(self.base, path)
+
+
+# ---- code that workers run
+
+# The stage that this process worked on last: its key, and the plan with open sources.
+_kept: list[tuple[str, Copying, bytes]] = []
+
+
+def _task(key: str, path: str, threads: int | None, copies: bool, item: tuple[int, int], blob: Any) -> bytes:
+    """Run one task. Returns the pickle of its fork of the session."""
+    known = next((each for each in list(_kept) if each[0] == key), None)
+    if known is None:
+        plan, fork = pickle.loads(blob.tobytes())
+        known = (key, Copying(plan, None), pickle.dumps(fork))  # type: ignore[arg-type]
+        _kept.append(known)
+        del _kept[:-2]
+    # A fork for this task alone: others may run in this process at the same time.
+    store = pickle.loads(known[2])
+    copying = known[1].at(_Place(ZarrStore(store), path))
+    _run_parts(copying, item, threads, copies)
+    return pickle.dumps(store.session) if copies else b""
+
+
+def _run_parts(copying: Copying, item: tuple[int, int], threads: int | None, copies: bool) -> None:
+    plan, (stage, number) = copying.plan, item
+    task = plan.stages[stage][number] if copies else plan.verification[number]
+    for part in task.parts:
+        if copies:
+            copying.copy(part, threads)
+        else:
+            copying.compare(part, threads)
