@@ -17,6 +17,7 @@ import pytest
 import zarr
 from hyperslab.errors import HyperslabError, InvalidArgumentError
 from hyperslab.zarr import Store
+from object_server_client import Server
 
 netCDF4 = pytest.importorskip("netCDF4")
 
@@ -284,6 +285,24 @@ def test_a_range_reads_no_more(folder: Path) -> None:
     before = objects.read
     assert asyncio.run(store.getsize("long/c/1")) == 8 << 20
     assert objects.read == before
+
+
+@pytest.mark.servers
+def test_chunks_of_a_distant_file_are_requested_together(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 200, (1000, 1000), "i4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(100, 100), compression="gzip", shuffle=True)
+        file["whole"] = values
+    with Server() as server:
+        server.request("PUT", "/bucket/a.h5", (tmp_path / "a.h5").read_bytes())
+        store = Store("s3://bucket/a.h5", storage_options=server.s3_options)
+        with zarr.config.set({"codec_pipeline.path": "hyperslab.zarr.CodecPipeline"}):
+            for name in ("a", "whole"):
+                array = zarr.open_array(store, path=name, mode="r")
+                rounds, _, found = server.asked(lambda array=array: array[...], 12)
+                np.testing.assert_array_equal(found, values)
+                # One chunk after the other would take a hundred.
+                assert rounds <= 12, name
 
 
 def test_names_that_are_no_keys(folder: Path, tmp_path: Path) -> None:

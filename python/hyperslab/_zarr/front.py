@@ -151,16 +151,15 @@ class Store(_ZarrStore):  # type: ignore[misc]
         """Always true."""
         return True
 
-    def _engine_place(self) -> tuple[OurStore, str, bool] | None:
+    def _engine_place(self) -> tuple[OurStore, str, bool]:
         """Return the store of the objects, their path in it, and whether it is near, for the pipeline.
 
-        The path ends with a slash. ``None``: the objects are those of a distant file.
+        The path ends with a slash.
         """
-        if not self._is_file:
-            is_near = isinstance(self._place, LocalStore | MemoryStore)
-            return self._place, f"{self._path}/" if self._path else "", is_near
-        # The pipeline asks for all chunks of a distant file at once, the engine one after the other.
-        return None if self._requests else (store_beside(self._objects.store), "", True)
+        if self._is_file:
+            return store_beside(self._objects.store), "", not self._requests
+        is_near = isinstance(self._place, LocalStore | MemoryStore)
+        return self._place, f"{self._path}/" if self._path else "", is_near
 
     # ---- synchronous
 

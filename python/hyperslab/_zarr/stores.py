@@ -72,8 +72,7 @@ def _native_store(store: Any) -> EngineStore | None:
         handle = _native.StoreHandle.mapping(_Buffers(store._store_dict), url)
         return EngineStore(store_beside(handle), "", True)
     if type(store) is FrontStore:
-        place = store._engine_place()
-        return None if place is None else EngineStore(*place)
+        return EngineStore(*store._engine_place())
     try:
         found = _same_place(store)
     except HyperslabError:

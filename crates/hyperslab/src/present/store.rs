@@ -1,10 +1,14 @@
 //! A presented file as a store.
 
-use super::file::{Contents, PresentedFile};
+use super::array::ChunkBytes;
+use super::file::{Contents, Found, PresentedFile};
 use crate::Error;
 use hyperslab_array::ArrayError;
 use hyperslab_hdf5::Hdf5Error;
-use hyperslab_store::{Cost, Entry, Facts, Key, Opened, Operation, RangeRead, Result, Store, StoreError};
+use hyperslab_store::{
+    Begun, Cost, Entry, Facts, Further, Key, Lent, Many, Next, Opened, Opening, Operation, RangeRead, Result,
+    Store, StoreError,
+};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind};
 
@@ -22,17 +26,61 @@ impl Opened for OpenObject<'_> {
     }
 
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        for RangeRead { offset, buf } in ranges.iter().filter(|range| !range.buf.is_empty()) {
-            let (len, size) = (buf.len() as u64, self.size());
-            if offset.checked_add(len).is_none_or(|end| end > size) {
-                return Err(StoreError::out_of_range(self.store, &self.key, *offset, len, size));
-            }
-        }
+        self.store.check_ranges(&self.key, self.size(), ranges)?;
         self.contents.read(ranges).map_err(|error| self.store.store_error(Operation::Read, &self.key, error))
     }
 }
 
+/// A chunk on a server: a range of the file, which is open.
+#[derive(Debug)]
+struct OpenRange<'s> {
+    store: &'s PresentedFile,
+    key: String,
+    offset: u64,
+    len: u64,
+    file: Box<dyn Opened + 's>,
+}
+
+impl Opened for OpenRange<'_> {
+    fn size(&self) -> u64 {
+        self.len
+    }
+
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.store.check_ranges(&self.key, self.len, ranges)?;
+        let inside = ranges.iter_mut().filter(|range| !range.buf.is_empty());
+        let at = |range: &RangeRead<'_>| self.offset.saturating_add(range.offset);
+        let mut inside: Vec<RangeRead<'_>> =
+            inside.map(|range| RangeRead { offset: at(range), buf: &mut *range.buf }).collect();
+        self.file.read_ranges(&mut inside)
+    }
+
+    fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
+        let inside: Vec<(u64, u64)> =
+            ranges.iter().map(|(at, len)| (self.offset.saturating_add(*at), *len)).collect();
+        self.file.announce(&inside, requests);
+    }
+
+    fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
+        match offset.checked_add(len).is_some_and(|end| end <= self.len) {
+            true => self.file.lend(self.offset.saturating_add(offset), len),
+            false => Ok(None),
+        }
+    }
+}
+
 impl PresentedFile {
+    /// Fails if a range is not within an object of `size` bytes.
+    fn check_ranges(&self, key: &str, size: u64, ranges: &[RangeRead<'_>]) -> Result<()> {
+        for RangeRead { offset, buf } in ranges.iter().filter(|range| !range.buf.is_empty()) {
+            let len = buf.len() as u64;
+            if offset.checked_add(len).is_none_or(|end| end > size) {
+                return Err(StoreError::out_of_range(self, key, *offset, len, size));
+            }
+        }
+        Ok(())
+    }
+
     /// An error of the file as an error of the store.
     fn store_error(&self, operation: Operation, key: &str, error: Error) -> StoreError {
         match error {
@@ -128,6 +176,54 @@ impl Store for PresentedFile {
 
     fn cost(&self) -> Cost {
         self.root().store().cost()
+    }
+
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+}
+
+impl Many for PresentedFile {
+    /// Ranges of a distant file are requested together. Other objects are made when they are opened.
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let store = self.root().store();
+        let file = self.root().file().filter(|_| store.cost().prefers_rounds());
+        let file = file.as_ref().and_then(|file| Key::new(file.key()).ok());
+        let range = |opening: &Opening<'_>| match file.map(|_| self.find(opening.key.as_str())) {
+            Some(Ok(Some(Found::Chunk(_, _, ChunkBytes::Stored(range))))) => Some((range.offset, range.len)),
+            // An error appears when the object is opened.
+            _ => None,
+        };
+        let ranges: Vec<Option<(u64, u64)>> = wanted.iter().map(range).collect();
+        let openings = wanted.iter().zip(&ranges).filter_map(|(opening, range)| {
+            Some(Opening { key: file?, next: next_in_file(opening.next, (*range)?) })
+        });
+        let openings: Vec<Opening<'_>> = openings.collect();
+        let mut begun = if openings.is_empty() { Vec::new() } else { store.begin(&openings) }.into_iter();
+        let one = |(opening, range): (&Opening<'_>, Option<(u64, u64)>)| -> Box<dyn Begun<'s> + 's> {
+            let key = opening.key.as_str().to_owned();
+            let Some(((offset, len), begun)) = range.and_then(|range| Some((range, begun.next()?))) else {
+                return Box::new(move || self.open(Key::new(&key)?, None));
+            };
+            let then = move |opened: Result<Option<Box<dyn Opened + 's>>>| {
+                let open = |file| OpenRange { store: self, key, offset, len, file };
+                Ok(opened?.map(|file| Box::new(open(file)) as Box<dyn Opened + 's>))
+            };
+            Box::new(Further { begun, then })
+        };
+        wanted.iter().zip(ranges).map(one).collect()
+    }
+}
+
+/// Translates the next read of an object, which is a range of the file, to the file.
+fn next_in_file(next: Next, (offset, len): (u64, u64)) -> Next {
+    match next {
+        Next::Start(wanted) => Next::Part(offset, wanted.min(len)),
+        Next::End(wanted) => Next::Part(offset.saturating_add(len - wanted.min(len)), wanted.min(len)),
+        Next::Part(at, wanted) => {
+            Next::Part(offset.saturating_add(at.min(len)), wanted.min(len - at.min(len)))
+        }
+        Next::All => Next::Part(offset, len),
     }
 }
 
