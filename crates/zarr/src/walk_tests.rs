@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Far, dtype, put};
-use crate::{Array, ArraySpec, Consolidation, Format, Json, Node};
+use crate::{Array, ArraySpec, Consolidation, Format, Json, Node, Wanted};
 use hyperslab_store::{LocalOptions, LocalStore, MemoryStore, Store};
 use std::cell::Cell;
 use std::os::unix::fs::symlink;
@@ -143,7 +143,11 @@ fn stores_far_away_are_asked_in_rounds() {
         assert_eq!(count, 1, "{format:?}");
         let (count, opened) = rounds(&far, || Group::open(&store, "a", None, Consolidation::Auto).unwrap());
         assert_eq!((count, opened.attributes()), (1, &attributes()));
+        // The remembered format is asked for first, then the other one.
         let (count, missing) = rounds(&far, || node::open(&store, "nothing", None));
+        assert!(matches!(missing, Err(ZarrError::NotFound { .. })) && count == 2);
+        let may_be_missing = Wanted { may_be_missing: true, ..Wanted::default() };
+        let (count, missing) = rounds(&far, || node::open_with(&store, "nothing", may_be_missing));
         assert!(matches!(missing, Err(ZarrError::NotFound { .. })) && count == 1);
 
         // Two requests for each level: list it, and read its documents.

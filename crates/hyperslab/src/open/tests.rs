@@ -1,7 +1,7 @@
 use super::*;
-use crate::prelude::*;
 use crate::stores::{Intent, reach};
-use hyperslab_store::{Key, Store};
+use crate::{Array, ArraySpec, Group};
+use hyperslab_store::{Key, MemoryStore, Store};
 use std::fs;
 use std::sync::Arc;
 
@@ -26,7 +26,13 @@ fn opened(location: &str, mode: &str, path: &str, kind: Option<NodeKind>) -> Str
 }
 
 fn spec() -> ArraySpec {
-    ArraySpec::new(crate::zarr::Format::V3, &[3], "|u1".parse().unwrap())
+    ArraySpec::new(Format::V3, &[3], "|u1".parse().unwrap())
+}
+
+/// A group with the array `a`.
+fn make_group(location: &str) {
+    Group::create(location, crate::Format::ZarrV3).unwrap();
+    Array::create(&format!("{location}/a"), &spec()).unwrap();
 }
 
 #[test]
@@ -37,7 +43,7 @@ fn modes_and_places() {
         if root == "g.h5" {
             fs::create_dir(at(root)).unwrap();
         }
-        Array::create(&format!("{}/a", at(root)), &spec()).unwrap();
+        make_group(&at(root));
     }
     reach(&at("x.zip"), StoreOptions::default()).unwrap().store.flush().unwrap();
     for root in ["g", "g.zarr", "g.h5", "x.zip"] {
@@ -66,7 +72,7 @@ fn modes_and_places() {
 fn what_is_missing_is_named_with_advice() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    Array::create(&at("folder/x.zarr/a"), &spec()).unwrap();
+    make_group(&at("folder/x.zarr"));
     let missing = opened(&at("folder"), "r", "", Some(NodeKind::Group));
     assert!(missing.starts_with("there is no group at file:///"), "{missing}");
     assert!(missing.ends_with(&format!("; try '{}'", at("folder/x.zarr"))), "{missing}");
@@ -118,9 +124,9 @@ fn directories_with_names_of_archives() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path().join("dir.zip");
     fs::create_dir(&at).unwrap();
-    Array::create(at.join("a").to_str().unwrap(), &spec()).unwrap();
+    make_group(at.to_str().unwrap());
     assert_eq!(opened(at.to_str().unwrap(), "r", "a", None), "array 'a' to read");
     let create = StoreOptions { intent: Intent::Create, ..StoreOptions::default() };
     let store = reach(at.to_str().unwrap(), create).unwrap().store;
-    assert_eq!(store.size(Key::new("a/zarr.json").unwrap()).unwrap().is_some(), true);
+    assert!(store.exists(Key::new("a/zarr.json").unwrap()).unwrap());
 }

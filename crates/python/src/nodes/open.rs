@@ -90,6 +90,7 @@ type FoundPlace = (Option<StoreHandle>, String, bool);
 /// it was given.
 #[pyfunction]
 #[pyo3(signature = (given, base="", read_only=false, path="", mode=None, fsync=false, storage=Vec::new()))]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn find_place(
     py: Python<'_>,
     given: &Bound<'_, PyAny>,
@@ -112,6 +113,7 @@ pub(crate) fn find_place(
 /// exist and the mode creates it. `kind`: "array" or "group".
 #[pyfunction]
 #[pyo3(signature = (given, base, read_only, path, mode, fsync, storage, zarr_format, kind, consolidated))]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn open_place(
     py: Python<'_>,
     given: &Bound<'_, PyAny>,
