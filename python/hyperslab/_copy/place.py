@@ -28,7 +28,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -126,8 +126,8 @@ class Place:
 
     def plan(self, wanted: CopyPlan) -> CopyPlan | None:
         """Return the plan in the journal, or None. Fails if the plan is for another copy."""
-        id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
-        self._seen = id
+        self._seen = id = self.store.get(self.journal("id"))
+        text = None if id is None else self.store.get(self.journal("plan.json"))
         if id is None or text is None:
             return None
         if id.partition(b" ")[0] != wanted.id.encode():
@@ -141,9 +141,13 @@ class Place:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
 
     def begin(self, plan: CopyPlan) -> None:
-        """Make the journal of a new copy."""
+        """Make the journal of a new copy.
+
+        Fails if the destination is occupied by now.
+        """
         with self.lock_out_others(make=True):
-            if self.plan(plan) is not None:
+            # On a server, `take_over` fails if another run began since the last call of `plan`.
+            if self._local is not None and self.plan(plan) is not None:
                 raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
             if self._local is not None and (journal := self._root / "journal").is_dir():
                 # Delete what a late worker left. Keep the directory: it has the lock.
@@ -154,10 +158,20 @@ class Place:
                         left.unlink(missing_ok=True)
                 self._seen = None
             self.take_over()
+            there: list[str] | None = None
             if self._local is None:
+                there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
                 # Another run may have been killed while it deleted its journal.
-                self._delete([key for key in self.store.list(self._work) if key != self.journal("id")])
+                left = [key for key in there if _is_below(key, self._work) and key != self.journal("id")]
+                self._delete(left)
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
+        if not plan.overwrite:
+            # Another run may have begun and finished the copy before this one began.
+            try:
+                self.check(plan, False, there)
+            except DestinationError:
+                self.remove_journal()
+                raise
 
     def take_over(self) -> None:
         """Make this run the owner of the copy. The previous run can no longer write.
@@ -300,10 +314,8 @@ class Place:
         for key in last:
             self.writing.delete(key)
 
-    def _delete(self, keys: list[str]) -> None:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.writing.delete, keys):
-                pass
+    def _delete(self, keys: Sequence[str]) -> None:
+        self.writing.delete_all(keys)
 
     def sweep(self) -> None:
         """Delete files of late tasks, unless a run is making a copy to this place."""
@@ -332,8 +344,11 @@ class Place:
 
     # -- the destination
 
-    def check(self, plan: CopyPlan, has_begun: bool) -> None:
-        """Fail if the destination is occupied, or if source and destination overlap."""
+    def check(self, plan: CopyPlan, has_begun: bool, there: list[str] | None = None) -> None:
+        """Fail if the destination is occupied, or if source and destination overlap.
+
+        ``there``: the keys at a destination on a server, if they were just listed.
+        """
         if self._is_into:
             if plan.source == plan.destination:
                 raise DestinationError(f"{plan.destination}: it is the source")
@@ -341,7 +356,9 @@ class Place:
         if self._local is None:
             if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-            if not has_begun and any(not self._is_own(key) for key in self.store.list(self._base)):
+            if not has_begun and there is None:
+                there = self.store.list(self._base)
+            if not has_begun and any(not self._is_own(key) for key in there or ()):
                 if not plan.overwrite:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"

@@ -38,6 +38,7 @@ import hashlib
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -114,7 +115,9 @@ def run(
         config.fsync,
         plan.is_into,
         _threads(executor, threads),
+        threads,
         place.run,
+        not resume and not plan.is_into,
     )
     copying = _Copying(plan, place)
     _kept.put(job.key, copying)
@@ -207,13 +210,6 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
     if found is None:
         place.check(plan, False)
         place.begin(plan)
-        if not plan.overwrite:
-            # Another run may have begun and finished the copy before this one began.
-            try:
-                place.check(plan, False)
-            except DestinationError:
-                place.remove_journal()
-                raise
     else:
         with place.lock_out_others():
             # The other run may have ended while this run waited.
@@ -281,7 +277,11 @@ class _Job:
     fsync: bool
     is_into: bool
     threads: int | None
+    requests: int | None
+    """The maximum of requests at a time, if the caller set the number of threads."""
     run: str
+    is_fresh: bool
+    """True if nothing existed at the destination when the run began."""
 
     @property
     def key(self) -> str:
@@ -296,7 +296,7 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     stage, number = item
     task = copying.plan.stages[stage][number]
     try:
-        record = _record([copying.copy(part, job.threads) for part in task.parts])
+        record = _record([copying.copy(part, job) for part in task.parts])
         place.writing.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
     except SupersededError:
         place.sweep()
@@ -355,13 +355,18 @@ class _Copying:
         self.plan, self.place = plan, place
         self._documents = dict(plan.documents)
         self._handles: dict[int, _native.ArrayHandle] = {}
+        # By array. They hold for one run.
+        self._listings: defaultdict[int, _native.CopyListings] = defaultdict(_native.CopyListings)
         self._source: Any = None
 
-    def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int, int]:
-        return _native.copy_part(self._handle(part[0]), self.place.writing, self._part(part, threads))
+    def copy(self, part: tuple[int, int, int, int], job: _Job) -> tuple[int, int, int]:
+        handle, listings = self._handle(part[0]), self._listings[part[0]]
+        place = self._part(part, job.threads, job.requests, job.is_fresh)
+        return _native.copy_part(handle, self.place.writing, place, listings)
 
     def compare(self, part: tuple[int, int, int, int], threads: int | None) -> None:
-        _native.compare_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
+        handle, listings = self._handle(part[0]), self._listings[part[0]]
+        _native.compare_part(handle, self.place.store._native, self._part(part, threads), listings)
 
     def is_done(self, stage: int, number: int, records: Iterable[str], contents: bool) -> bool:
         """Return True if a task's objects match one of its records."""
@@ -369,8 +374,8 @@ class _Copying:
             return False
 
         def stamp(part: tuple[int, int, int, int]) -> tuple[int, int, int]:
-            handle, place = self._handle(part[0]), self._part(part, None)
-            return _native.stamp_part(handle, self.place.store._native, place, contents)
+            handle, listings, place = self._handle(part[0]), self._listings[part[0]], self._part(part, None)
+            return _native.stamp_part(handle, self.place.store._native, place, listings, contents)
 
         try:
             found = _record([stamp(part) for part in self.plan.stages[stage][number].parts])
@@ -392,7 +397,13 @@ class _Copying:
             handle = self._handles[index] = array._handle
         return handle
 
-    def _part(self, part: tuple[int, int, int, int], threads: int | None) -> CopyPart:
+    def _part(
+        self,
+        part: tuple[int, int, int, int],
+        threads: int | None,
+        requests: int | None = None,
+        is_fresh: bool = False,
+    ) -> CopyPart:
         index, number, first, end = part
         array = self.plan.arrays[index]
         one = array.one(number)
@@ -408,10 +419,12 @@ class _Copying:
             "to_start": array.to_start,
             "shape": array.shape,
             "is_new": not self.plan.is_into,
+            "is_fresh": is_fresh,
             "block": one.block,
             "parts": one.parts,
             "units": (first, end),
             "threads": one.threads if threads is None else min(one.threads, threads),
+            "requests": one.requests if requests is None else min(one.requests, requests),
         }
 
     def _temporary_array(

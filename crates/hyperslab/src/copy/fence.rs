@@ -27,7 +27,7 @@ use hyperslab_store as store;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
     Ask, Cost, Entry, Expected, Facts, Holds, Look, Many, Mark, ObjectLock, OnDisk, Opened, Operation,
-    RangeRead, Stamp, Stamped, Still, StoreError, Writers, turn, waiting,
+    RangeRead, Stamp, Stamped, Still, StoreError, WriteNotes, Writers, turn, waiting,
 };
 use std::fmt::{self, Debug, Formatter};
 use std::io::ErrorKind;
@@ -60,7 +60,7 @@ pub fn fenced(
     }
     Key::new(journal)?;
     let (inner, journal, claim) = (store.clone(), journal.to_owned(), claim.to_vec());
-    Ok(Arc::new(Fenced { inner, journal, claim, last_look: Mutex::default() }))
+    Ok(Arc::new(Fenced { inner, journal, claim, last_look: Arc::default() }))
 }
 
 /// A store behind a fence; see the module documentation.
@@ -69,7 +69,7 @@ struct Fenced {
     journal: String,
     claim: Vec<u8>,
     /// When the last look that found the claim began.
-    last_look: Mutex<Option<Instant>>,
+    last_look: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Debug for Fenced {
@@ -182,12 +182,8 @@ impl Store for Fenced {
     }
 
     fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> store::Result<()> {
-        let mut found = Vec::new();
-        for key in keys {
-            if self.inner.exists(*key)? {
-                found.push(*key);
-            }
-        }
+        // Objects that do not exist yet belong to a later writer if they exist when this deletes.
+        let found = self.inner.existing(keys, ask)?;
         let Some(first) = found.first() else { return Ok(()) };
         self.check(Look::New, Operation::Delete, *first)?;
         self.inner.delete_all(&found, ask)
@@ -223,6 +219,12 @@ impl Writers for Fenced {
         self.inner.swap_marked(key, expected, mark, parts, ask)
     }
 
+    fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
+        let Fenced { inner, journal, claim, last_look } = self;
+        let (inner, last_look) = (inner.noting(notes)?, last_look.clone());
+        Some(Arc::new(Fenced { inner, journal: journal.clone(), claim: claim.clone(), last_look }))
+    }
+
     fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> store::Result<()> {
         self.inner.write_while(key, bytes, &|look| {
             still(look)?;
@@ -249,7 +251,7 @@ mod tests {
             inner: inner.clone(),
             journal: "j/id".into(),
             claim: b"mine".to_vec(),
-            last_look: Mutex::default(),
+            last_look: Arc::default(),
         }
     }
 

@@ -229,7 +229,7 @@ pub(super) fn job_into(
         Some(structure) => Repack::new(source, structure).map_err(refuse)?,
     };
     let (name, source, target) = (path_text(target.path()), source.clone(), target.clone());
-    Ok(Job { name, source, target, stored: 0, repack, window, is_new: false })
+    Ok(Job { name, source, target, stored: 0, repack, window, is_new: false, is_fresh: false })
 }
 
 /// Formats ranges as `[0:10, 5:20]`.
