@@ -49,6 +49,9 @@ _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 # Concurrent requests for writing metadata and for verifying stored objects.
 _AT_ONCE: Final = 16
 
+# Objects that a server deletes with one request.
+_DELETED_AT_ONCE: Final = 1000
+
 # Seconds that a run waits for another run that holds the lock. The lock is held for a few renames,
 # and at the end while files are deleted. A run stopped there holds it until its process ends.
 _WAIT: Final = 10.0
@@ -164,7 +167,10 @@ class Place:
                 # Another run may have been killed while it deleted its journal.
                 left = [key for key in there if _is_below(key, self._work) and key != self.journal("id")]
                 self._delete(left)
-            self.writing.set(self.journal("plan.json"), plan.to_json().encode())
+            # (Another run that took over meanwhile has written its own plan, or replaces this one.)
+            if not self.store._native.set_new(self.journal("plan.json"), plan.to_json().encode()):
+                self.check_journal()
+                raise DestinationError(f"{self._named()}: another run writes the journal at the same time")
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
             try:
@@ -220,7 +226,8 @@ class Place:
 
         A process that seemed dead may come back after another run has resumed or finished.
         """
-        found = self.store.get(self.journal("id"))
+        # Through the fence, which then need not look itself.
+        found = self.writing.get(self.journal("id"))
         if found == self._mark:
             return
         if found is None:
@@ -308,14 +315,21 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        # Delete the done mark after the plan, and ``id`` last: it keeps other runs away.
+        # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed.
         last = [self.journal("finished"), self.journal("id")]
-        self._delete([key for key in self.store.list(self._work) if key not in last])
-        for key in last:
-            self.writing.delete(key)
+        listed = self.store.list(self._work)
+        self._delete([key for key in listed if key not in last])
+        self._delete([key for key in last if key in listed])
 
     def _delete(self, keys: Sequence[str]) -> None:
-        self.writing.delete_all(keys)
+        """On a server, delete objects that were just listed, unless this run no longer owns the copy.
+
+        The listing was the fence's look at the objects. A run that is suspended between the look at
+        the journal and a request still deletes the objects of this request.
+        """
+        for at in range(0, len(keys), _DELETED_AT_ONCE):
+            self.check_journal()
+            self.store._native.delete_all(keys[at : at + _DELETED_AT_ONCE])
 
     def sweep(self) -> None:
         """Delete files of late tasks, unless a run is making a copy to this place."""
@@ -417,8 +431,9 @@ class Place:
             self.writing.set(self.data(key), text.encode())
 
         self.check_journal()
-        if not self._is_into:
-            self.enclosing_groups(plan).forget()
+        above = None if self._is_into else self.enclosing_groups(plan)
+        if above is not None:
+            above.forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
@@ -435,8 +450,8 @@ class Place:
                     self.store.set(self.journal("finished"), b"finished")
                 else:
                     self._move(self._local, plan.overwrite)
-            if not self._is_into:
-                self.enclosing_groups(plan).renew()
+            if above is not None:
+                above.renew()
             self.remove_journal()
 
     def _move(self, target: Path, overwrite: bool) -> None:

@@ -51,7 +51,8 @@ pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, us
 pub(crate) fn write_limits(layout: &ArrayLayout, options: WriteOptions<'_>) -> (usize, usize) {
     let store = layout.store();
     if let Some(threads) = options.threads.filter(|n| *n > 0) {
-        let requests = options.requests.filter(|_| store.cost().waiting_dominates()).unwrap_or(0);
+        let cost = store.cost();
+        let requests = options.requests.filter(|_| cost.waiting_dominates()).unwrap_or(0).min(cost.at_once);
         return (threads.max(requests), threads.max(requests));
     }
     if !store.facts().waits {

@@ -97,11 +97,10 @@ impl Fenced {
         if is_known() {
             return Ok(());
         }
-        let (begun, mut found) = (Instant::now(), Vec::new());
-        if !self.inner.read_all(journal, &mut found, LONGEST)? || found != self.claim {
+        let mut found = Vec::new();
+        if !self.read_all(journal, &mut found, LONGEST)? || found != self.claim {
             return Err(StoreError::superseded(&*self.inner, operation, key.as_str()));
         }
-        *self.last_look.lock() = Some(begun);
         Ok(())
     }
 
@@ -124,6 +123,16 @@ impl Fenced {
 
 impl Store for Fenced {
     reads!();
+
+    /// A caller that reads the claim has looked at it for all threads.
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool> {
+        let begun = Instant::now();
+        let found = self.inner.read_all(key, buf, limit)?;
+        if found && key.as_str() == self.journal && *buf == self.claim {
+            *self.last_look.lock() = Some(begun);
+        }
+        Ok(found)
+    }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
         self.swap_owned(key, Expected::Any, &mut self.join_parts(key, parts)?, None).map(|_| ())
@@ -295,6 +304,18 @@ mod tests {
         let error = fence(&inner).write(key("c/0"), &[b"late"]).unwrap_err().to_string();
         assert!(error.starts_with("cannot write 'c/0' in memory://"), "{error}");
         assert!(error.contains("this task was superseded. Another client has redone it"), "{error}");
+    }
+
+    #[test]
+    fn reading_the_claim_is_a_look() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let fence = fence(&inner);
+        let mut bytes = Vec::new();
+        for (claim, is_own) in [(&b"theirs"[..], false), (b"mine", true)] {
+            inner.write(key("j/id"), &[claim]).unwrap();
+            assert!(fence.read_all(key("j/id"), &mut bytes, LONGEST).unwrap());
+            assert_eq!(fence.last_look.lock().is_some(), is_own);
+        }
     }
 
     #[test]

@@ -58,11 +58,8 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
 /// Number of requests that are worth making at once, if the target is on a server.
 fn requests(job: &Job, means: &Means<'_>) -> usize {
     let cost = job.target.store().cost();
-    match means.asked {
-        _ if !cost.waiting_dominates() => 0,
-        Some(asked) => asked,
-        None => settings::waiting_writers(cost.at_once),
-    }
+    let at_once = means.server.or_else(|| cost.waiting_dominates().then_some(cost.at_once));
+    at_once.map_or(0, |at_once| means.asked.unwrap_or_else(|| settings::waiting_writers(at_once)))
 }
 
 /// The least memory that the copy needs; `None`: the given memory is enough.

@@ -194,7 +194,8 @@ impl CopyOptions<'_> {
         let asked = self.threads.filter(|n| *n > 0);
         let threads = asked.unwrap_or_else(settings::threads);
         let (max_memory, memory_is_limit) = (self.max_memory, self.memory_is_limit);
-        Means { threads, asked, max_memory, memory_is_limit, beside, progress: self.progress }
+        let (server, progress) = (None, self.progress);
+        Means { threads, asked, server, max_memory, memory_is_limit, beside, progress }
     }
 
     fn check(&self) -> Result<()> {

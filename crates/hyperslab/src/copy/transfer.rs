@@ -60,6 +60,8 @@ pub(super) struct Means<'a> {
     pub(super) threads: usize,
     /// The number of threads that the caller asked for.
     pub(super) asked: Option<usize>,
+    /// Number of requests at a time to a server, if the copies are only described yet.
+    pub(super) server: Option<usize>,
     pub(super) max_memory: u64,
     pub(super) memory_is_limit: bool,
     /// The place for temporary arrays.
@@ -126,8 +128,15 @@ impl<'a> Transfer<'a> {
 
     /// A transfer that only copies parts of an array ([`Transfer::units`]).
     pub(super) fn of_parts(progress: Option<&'a dyn Progress>) -> Result<Self> {
-        let (threads, asked, max_memory) = (1, None, 0);
-        let means = Means { threads, asked, max_memory, memory_is_limit: false, beside: None, progress };
+        let means = Means {
+            threads: 1,
+            asked: None,
+            server: None,
+            max_memory: 0,
+            memory_is_limit: false,
+            beside: None,
+            progress,
+        };
         Transfer::new(&[], means)
     }
 
