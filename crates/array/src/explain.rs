@@ -176,7 +176,8 @@ fn explain(
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
     let mut seen = Telling { list, write, cache, remaining: most, ..Telling::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
-    let limit = if write { tasks::write_limits(layout, WriteOptions::default()).0 } else { tasks::limit(None) };
+    let limit =
+        if write { tasks::write_limits(layout, WriteOptions::default()).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
     explain.threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.remaining;

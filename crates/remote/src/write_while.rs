@@ -39,7 +39,7 @@ impl RemoteStore {
             return self.put_looked(key, bytes, still);
         }
         // If the last object existed, the next one usually does too.
-        let replacing = &self.0.replacing;
+        let replacing = self.1.as_ref().map_or(&self.0.replacing, |notes| notes.replaces());
         for attempt in 0..ATTEMPTS {
             if attempt > 1 {
                 std::thread::sleep(Duration::from_millis(10 << attempt.min(6)));

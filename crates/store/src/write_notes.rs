@@ -3,6 +3,7 @@
 use crate::fork::Mutex;
 use crate::{Key, SharedStamp};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 /// The last change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +18,30 @@ pub enum Note {
 
 /// Notes of all changes through a store ([`Writers::noting`](crate::Writers::noting)), by key.
 #[derive(Debug, Default)]
-pub struct WriteNotes(Mutex<HashMap<String, Note>>);
+pub struct WriteNotes {
+    notes: Mutex<HashMap<String, Note>>,
+    replaces: AtomicBool,
+}
 
 impl WriteNotes {
+    /// No notes. `replaces`: the objects to write probably exist.
+    pub fn new(replaces: bool) -> Self {
+        WriteNotes { notes: Mutex::default(), replaces: AtomicBool::new(replaces) }
+    }
+
+    /// `true` if the last written object existed; before the first write, a guess.
+    pub fn replaces(&self) -> &AtomicBool {
+        &self.replaces
+    }
+
     /// Notes a change. It replaces the note of an earlier change.
     pub fn add(&self, key: Key<'_>, note: Note) {
-        self.0.lock().insert(key.as_str().to_owned(), note);
+        self.notes.lock().insert(key.as_str().to_owned(), note);
     }
 
     /// The note of the last change; `None`: the object was not changed.
     pub fn find(&self, key: &str) -> Option<Note> {
-        self.0.lock().get(key).copied()
+        self.notes.lock().get(key).copied()
     }
 }
 

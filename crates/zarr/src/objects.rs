@@ -6,8 +6,8 @@
 use crate::path::join;
 use crate::{Array, Result, walk};
 use hyperslab_array::{ArrayError, Dims};
-use std::collections::HashSet;
 use hyperslab_store::{Ask, Key, StoreError, waiting};
+use std::collections::HashSet;
 
 /// At most this many objects are looked up by name. For more, the store is listed.
 const BY_NAME: u64 = 1000;

@@ -167,10 +167,7 @@ class Place:
                 # Another run may have been killed while it deleted its journal.
                 left = [key for key in there if _is_below(key, self._work) and key != self.journal("id")]
                 self._delete(left)
-            # (Another run that took over meanwhile has written its own plan, or replaces this one.)
-            if not self.store._native.set_new(self.journal("plan.json"), plan.to_json().encode()):
-                self.check_journal()
-                raise DestinationError(f"{self._named()}: another run writes the journal at the same time")
+            self.writing.set(self.journal("plan.json"), plan.to_json().encode())
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
             try:

@@ -115,8 +115,8 @@ def run(
         config.fsync,
         plan.is_into,
         _threads(executor, threads),
-        threads,
         place.run,
+        threads,
         not resume and not plan.is_into,
     )
     copying = _Copying(plan, place)
@@ -277,10 +277,10 @@ class _Job:
     fsync: bool
     is_into: bool
     threads: int | None
-    requests: int | None
-    """The maximum of requests at a time, if the caller set the number of threads."""
     run: str
-    is_fresh: bool
+    requests: int | None = None
+    """The maximum of requests at a time, if the caller set the number of threads."""
+    is_fresh: bool = False
     """True if nothing existed at the destination when the run began."""
 
     @property

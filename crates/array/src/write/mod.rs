@@ -11,10 +11,10 @@ pub(crate) mod shard_parts;
 pub(crate) mod strategies;
 pub(crate) mod write_behind;
 
+use crate::copy::places::Places;
 use crate::copy::swap;
 use crate::dims::element_count;
 use crate::error::ArrayError;
-use crate::copy::places::Places;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error};
@@ -108,7 +108,11 @@ pub fn write(
         return request.write(bytes, limits, options.interrupt);
     }
     let still = options.still;
-    let execute = |number: usize, scratch: &mut Scratch, ask: Ask<'_>, blanks: Option<&Blanks>, presence: Presence<'_>| {
+    let execute = |number: usize,
+                   scratch: &mut Scratch,
+                   ask: Ask<'_>,
+                   blanks: Option<&Blanks>,
+                   presence: Presence<'_>| {
         plan.task(layout, number, &mut scratch.task);
         let src = bound.at(&scratch.task.out);
         let strides = bound.strides();

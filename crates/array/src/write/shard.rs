@@ -277,11 +277,17 @@ impl WriteRequest<'_> {
         }
         let put = match sink {
             _ if empty && (new || replaces) && self.presence.is_absent(&key) => return Ok(true),
-            _ if empty && replaces && let Some(blanks) = blanks => {
+            _ if empty
+                && replaces
+                && let Some(blanks) = blanks =>
+            {
                 blanks.add_whole(number);
                 return Ok(true);
             }
-            _ if empty && new && let Some(blanks) = blanks => {
+            _ if empty
+                && new
+                && let Some(blanks) = blanks =>
+            {
                 blanks.add_edge(number);
                 return Ok(true);
             }

@@ -85,7 +85,7 @@ pub fn copy_part(
     listings: &Listings,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
-    let notes = Arc::new(WriteNotes::default());
+    let notes = Arc::new(WriteNotes::new(!part.is_new));
     let noting = store.noting(&notes);
     let notes = noting.is_some().then_some(&*notes);
     let checksums = Arc::new(ChecksumStore::new(noting.unwrap_or_else(|| store.clone())));

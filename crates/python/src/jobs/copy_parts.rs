@@ -7,9 +7,9 @@ use crate::jobs::copy::{Source, Wanted, WantedRegion};
 use crate::nodes::handles::ArrayHandle;
 use crate::stores::store::StoreHandle;
 use hyperslab::copy::{
-    CopyOptions, Crew, Listings, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region, Shards, Units,
-    compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline, outline_into,
-    stamp_part as stamp,
+    CopyOptions, Crew, Listings, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region,
+    Shards, Units, compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline,
+    outline_into, stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;
@@ -226,8 +226,7 @@ pub(crate) fn copy_part(
     part: WantedPart,
     listings: PyRef<'_, CopyListings>,
 ) -> PyResult<(u64, u64, u64)> {
-    let (array, store, listings) =
-        ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
+    let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
     stoppable(py, move |asking| copy(&array, &store, &part.into(), &listings, Some(asking))).map(numbers)
 }
 
@@ -243,8 +242,7 @@ pub(crate) fn stamp_part(
     listings: PyRef<'_, CopyListings>,
     contents: bool,
 ) -> PyResult<(u64, u64, u64)> {
-    let (array, store, listings) =
-        ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
+    let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
     stoppable(py, move |_| stamp(&array, &store, &part.into(), &listings, contents)).map(numbers)
 }
 
@@ -257,8 +255,7 @@ pub(crate) fn compare_part(
     part: WantedPart,
     listings: PyRef<'_, CopyListings>,
 ) -> PyResult<()> {
-    let (array, store, listings) =
-        ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
+    let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
     stoppable(py, move |asking| compare(&array, &store, &part.into(), &listings, Some(asking)))
 }
 
