@@ -74,7 +74,7 @@ fn swapped(origin: Arc<Script>, absent: usize) -> ArrayLayout {
 }
 
 const OPTIONS: ReadOptions<'static> =
-    ReadOptions { threads: Some(1), verify: None, fortran: false, interrupt: None, cache: None };
+    ReadOptions { threads: Some(1), verify: None, fortran: false, interrupt: None, cache: None, present: None };
 
 fn rows(layout: &ArrayLayout, indices: &[Index<'_>]) -> Result<Vec<i32>, ArrayError> {
     let selection = Selection::new("test", layout.shape(), indices)?;
