@@ -17,12 +17,12 @@ __all__ = [
     "ArrayHandle",
     "AttributeHandle",
     "CacheBase",
+    "CopyListings",
     "DatatypeHandle",
     "ElementHandle",
     "FileMeaning",
     "GroupBase",
     "GroupHandle",
-    "CopyListings",
     "GroupsAbove",
     "Reference",
     "RegionReference",
@@ -199,6 +199,7 @@ def outline_copy_into(
     crew: tuple[int, int],
     wanted: CopySpec,
 ) -> dict[str, Any]: ...
+
 @final
 class CopyListings:
     """Listings that the parts of one array's copy share in a process, for one run."""
@@ -211,9 +212,7 @@ def copy_part(
 def stamp_part(
     source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings, contents: bool
 ) -> tuple[int, int, int]: ...
-def compare_part(
-    source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings
-) -> None: ...
+def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings) -> None: ...
 def is_replaceable_directory(path: str) -> bool: ...
 
 @final

@@ -27,7 +27,9 @@ def requests(server: Server, work: Callable[[], Any]) -> Counter[str]:
     """Return how often each kind of request is sent. Listings are "LIST", not "GET"."""
     server.reset()
     work()
-    kinds = (("LIST" if not each["key"] and each["method"] == "GET" else each["method"]) for each in server.log())
+    kinds = (
+        ("LIST" if not each["key"] and each["method"] == "GET" else each["method"]) for each in server.log()
+    )
     return Counter(kinds)
 
 
@@ -130,9 +132,7 @@ def test_absent_chunks_of_a_target_cost_nothing(server: Server) -> None:
     array, options = sparse(server), server.s3_options
     target = sparse(server, "target.zarr")
     target[1] = 7
-    plan = hs.plan_copy(
-        array, "s3://bucket/target.zarr", target_region=np.s_[:3000], storage_options=options
-    )
+    plan = hs.plan_copy(array, "s3://bucket/target.zarr", target_region=np.s_[:3000], storage_options=options)
     found = requests(server, plan.run)
     # A chunk that exists is looked at before it is replaced: 412, HEAD, PUT.
     assert sum(found.values()) <= 5 + 4 * 5 + 2 * MORE, found
@@ -181,9 +181,7 @@ def test_blank_shards_are_deleted_together(server: Server) -> None:
 
 def test_a_shorter_array_deletes_its_chunks_together(server: Server) -> None:
     options = server.s3_options
-    array = hs.create_array(
-        "s3://bucket/r", data=numbers(300), chunks=(1, 50), storage_options=options
-    )
+    array = hs.create_array("s3://bucket/r", data=numbers(300), chunks=(1, 50), storage_options=options)
     found = requests(server, lambda: array.resize((100, 50)))
     assert found["LIST"] <= 1 and found["POST"] == 1 and sum(found.values()) <= 8, found
     assert len(server.list("bucket", "r/c/")) == 100

@@ -165,8 +165,8 @@ class Place:
             if self._local is None:
                 there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
                 # Another run may have been killed while it deleted its journal.
-                left = [key for key in there if _is_below(key, self._work) and key != self.journal("id")]
-                self._delete(left)
+                id = self.journal("id")
+                self._delete([key for key in there if _is_below(key, self._work) and key != id])
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
