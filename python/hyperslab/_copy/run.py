@@ -37,6 +37,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -236,7 +237,9 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
     This serves clients that were killed at the end of a copy, when the journal was already deleted.
     """
     stage, told = plan.verification, _Told(plan, "verify", progress)
-    results = tasks(partial(_compare_made, plan, threads), range(len(stage)), name="hyperslab-verify")
+    # Listings that workers keep hold for this comparison only.
+    key = f"{plan.id} made {secrets.token_hex(8)}"
+    results = tasks(partial(_compare_made, plan, key, threads), range(len(stage)), name="hyperslab-verify")
     try:
         with contextlib.closing(results):
             for number, is_equal in results:
@@ -244,13 +247,8 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
                     return False
                 told.advance(stage[number])
     finally:
-        _kept.drop(_finished_key(plan))
+        _kept.drop(key)
     return True
-
-
-def _finished_key(plan: CopyPlan) -> str:
-    """Return the key of a finished copy among the kept plans."""
-    return f"{plan.id} made"
 
 
 def discard(plan: CopyPlan) -> bool:
@@ -314,16 +312,17 @@ def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     return job.id, stage, number
 
 
-def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
+def _compare_made(plan: CopyPlan, key: str, threads: int | None, number: int) -> bool:
     """Return True if the elements of one verification task equal the source. Runs on a worker.
 
-    There is no journal: the plan comes with the task.
+    There is no journal: the plan comes with the task. ``key``: of this comparison among the kept
+    plans.
     """
-    copying = _kept.find(_finished_key(plan))
+    copying = _kept.find(key)
     if copying is None:
         place = Place(plan.id, plan.destination, plan.storage_options, False, plan.is_into, "")
         copying = _Copying(plan, place.at_destination())
-        _kept.put(_finished_key(plan), copying)
+        _kept.put(key, copying)
     try:
         for part in plan.verification[number].parts:
             copying.compare(part, threads)
