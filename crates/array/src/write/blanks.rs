@@ -63,6 +63,9 @@ struct Numbers {
 /// Makes the task with a number, and the key of its object.
 pub(crate) type Locate<'l> = &'l dyn Fn(usize, &mut Task, &mut String) -> Result<(), ArrayError>;
 
+/// Executes the tasks with these numbers.
+pub(crate) type Again<'a> = &'a dyn Fn(&[usize], Presence<'_>) -> Result<(), ArrayError>;
+
 impl Blanks {
     /// Collects blanks of a write with `count` tasks, if that saves requests.
     pub(crate) fn of_write(layout: &ArrayLayout, count: usize, known: Presence<'_>) -> Option<Self> {
@@ -86,7 +89,7 @@ impl Blanks {
         layout: &ArrayLayout,
         locate: Locate<'_>,
         interrupt: Option<Interrupt<'_>>,
-        again: &dyn Fn(&[usize], Presence<'_>) -> Result<(), ArrayError>,
+        again: Again<'_>,
     ) -> Result<(), ArrayError> {
         let Numbers { whole, edges } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         if whole.is_empty() && edges.is_empty() {
