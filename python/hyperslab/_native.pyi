@@ -17,6 +17,7 @@ __all__ = [
     "ArrayHandle",
     "AttributeHandle",
     "CacheBase",
+    "CopyListings",
     "DatatypeHandle",
     "ElementHandle",
     "FileMeaning",
@@ -279,11 +280,20 @@ def outline_copy_into(
     crew: tuple[int, int],
     wanted: CopySpec,
 ) -> dict[str, Any]: ...
-def copy_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int, int]: ...
-def stamp_part(
-    source: ArrayHandle, store: StoreHandle, part: CopyPart, contents: bool
+
+@final
+class CopyListings:
+    """Listings that the parts of one array's copy share in a process, for one run."""
+
+    def __new__(cls) -> Self: ...
+
+def copy_part(
+    source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings
 ) -> tuple[int, int, int]: ...
-def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> None: ...
+def stamp_part(
+    source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings, contents: bool
+) -> tuple[int, int, int]: ...
+def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings) -> None: ...
 def is_replaceable_directory(path: str) -> bool: ...
 
 @final
@@ -389,6 +399,7 @@ class StoreHandle:
     def set_new(self, key: str, value: bytes) -> bool: ...
     def swap(self, key: str, old: bytes | None, new: bytes) -> bool: ...
     def delete(self, key: str) -> bool: ...
+    def delete_all(self, keys: Sequence[str]) -> None: ...
 
 @final
 class Stopper:

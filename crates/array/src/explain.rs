@@ -22,6 +22,8 @@ use crate::read::mosaic::nesting::Nesting;
 use crate::read::request::{Absent, Request};
 use crate::runtime::memory::Memory;
 use crate::select::Selection;
+use crate::write::WriteOptions;
+use crate::write::blanks::Presence;
 use crate::write::chunk::{ChunkWriter, write_region};
 use crate::write::strategies;
 use hyperslab_store::Key;
@@ -174,7 +176,8 @@ fn explain(
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
     let mut seen = Telling { list, write, cache, remaining: most, ..Telling::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
-    let limit = if write { tasks::write_limits(layout, None).0 } else { tasks::limit(None) };
+    let limit =
+        if write { tasks::write_limits(layout, WriteOptions::default()).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
     explain.threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.remaining;
@@ -421,7 +424,8 @@ impl Telling<'_> {
                 places: &[],
                 fill,
                 keep_empty: true,
-                present: None,
+                presence: Presence::Unknown,
+                blanks: None,
                 gate: None,
                 still: None,
             };

@@ -44,8 +44,8 @@ mod _native {
     use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
     use crate::jobs::copy_parts::{
-        GroupsAbove, compare_part, copy_part, in_options, is_replaceable_directory, outline_copy,
-        outline_copy_into, planned_copy, replace_directory, stamp_part,
+        CopyListings, GroupsAbove, compare_part, copy_part, in_options, is_replaceable_directory,
+        outline_copy, outline_copy_into, planned_copy, replace_directory, stamp_part,
     };
     #[pymodule_export]
     use crate::jobs::statistics::{

@@ -8,14 +8,31 @@ use crate::failure::Failure;
 use crate::runtime::Running;
 use crate::store::RemoteStore;
 use futures_util::StreamExt;
-use hyperslab_store::{EachListed, Entry, Key, Operation, StoreError};
+use futures_util::future::join_all;
+use hyperslab_store::{EachListed, Entry, Key, Operation, SharedStamp, StoreError, common_folder};
 use object_store::path::Path;
+use std::collections::HashSet;
 
 /// A running listing: names, with sizes for objects.
 type Listing = Running<Result<Vec<(Path, Option<u64>)>, Failure>>;
 
 /// Listings that are started together. Further ones wait for these and for their memory.
 const LISTINGS: usize = 1024;
+
+/// Objects that servers list with one request.
+const PAGE: usize = 1000;
+
+/// For fewer objects than this, separate requests are faster than a listing.
+const FEW: usize = 32;
+
+/// An object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    key: String,
+    size: u64,
+    /// Only if tags were requested.
+    tag: Option<Box<str>>,
+}
 
 impl RemoteStore {
     /// The keys below a prefix, sorted, with the sizes of the objects. `None` if there are more
@@ -25,17 +42,84 @@ impl RemoteStore {
         prefix: Option<Key<'_>>,
         most: usize,
     ) -> Result<Option<Vec<(String, u64)>>, StoreError> {
+        let listed = self.list_below(prefix, most, false)?;
+        Ok(listed.map(|listed| listed.into_iter().map(|object| (object.key, object.size)).collect()))
+    }
+
+    /// The objects below a prefix, sorted by key. `None` if there are more than `most`.
+    fn list_below(
+        &self,
+        prefix: Option<Key<'_>>,
+        most: usize,
+        tags: bool,
+    ) -> Result<Option<Vec<Listed>>, StoreError> {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let root = self.0.prefix.clone();
         let path = self.prefix_path(prefix)?;
         let listed = self.run(&name, move |client| async move {
-            client.retry_truncated(|| below(&client, &root, path.as_ref(), most)).await
+            client.retry_truncated(|| below(&client, &root, path.as_ref(), most, tags)).await
         })?;
         match listed {
             Ok(keys) => Ok(keys.map(without_marks)),
             Err(Failure::Missing) => Ok(Some(Vec::new())),
             Err(failure) => Err(self.listing_error(&name, failure)),
         }
+    }
+
+    /// The keys below a prefix, if a listing is faster than separate requests for `most` objects.
+    pub(crate) fn present_keys(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        if !self.abilities().lists || most < FEW {
+            return None;
+        }
+        let keys = self.keys(prefix, most.max(PAGE)).ok().flatten()?;
+        Some(keys.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// The keys of objects that exist, out of these.
+    pub(crate) fn existing_keys<'k>(&self, keys: &[Key<'k>]) -> Result<Vec<Key<'k>>, StoreError> {
+        let folder = common_folder(keys.iter().map(|key| key.as_str()));
+        let prefix = if folder.is_empty() { None } else { Some(Key::new(folder)?) };
+        // If others share the folder, and there are more objects than a listing pays for, ask for
+        // each.
+        if let Some(listed) = self.present_keys(prefix, keys.len()) {
+            let listed: HashSet<String> = listed.into_iter().collect();
+            return Ok(keys.iter().filter(|key| listed.contains(key.as_str())).copied().collect());
+        }
+        let mut found = Vec::new();
+        for keys in keys.chunks(self.settings().concurrency.max(1)) {
+            let Some(first) = keys.first() else { break };
+            let paths = keys.iter().map(|key| self.path(*key)).collect::<Result<Vec<_>, _>>()?;
+            let heads = self.run(first.as_str(), move |client| async move {
+                Ok(join_all(paths.iter().map(|path| client.head(path))).await)
+            })?;
+            let heads = heads.map_err(|failure| self.error(Operation::Size, first.as_str(), &failure))?;
+            for (key, head) in keys.iter().zip(heads) {
+                match head {
+                    Ok(_) => found.push(*key),
+                    Err(Failure::Missing) => {}
+                    Err(failure) => return Err(self.error(Operation::Size, key.as_str(), &failure)),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The keys below a prefix with their stamps. `None` if a listing does not tell the stamps, or
+    /// if there are more than `most` keys.
+    pub(crate) fn stamps(
+        &self,
+        prefix: Option<Key<'_>>,
+        most: usize,
+    ) -> Result<Option<Vec<(String, SharedStamp)>>, StoreError> {
+        if !self.abilities().lists {
+            return Ok(None);
+        }
+        let Some(listed) = self.list_below(prefix, most, true)? else { return Ok(None) };
+        let stamp = |object: Listed| {
+            let stamp = self.shared_stamp(&object.key, object.tag.as_deref()?, object.size)?;
+            Some((object.key, stamp))
+        };
+        Ok(listed.into_iter().map(stamp).collect())
     }
 
     /// The direct children of a prefix.
@@ -123,51 +207,59 @@ fn behind<'n>(below: &str, path: &'n Path) -> Option<&'n str> {
     Key::new(name).is_ok().then_some(name)
 }
 
-/// The keys below a prefix, relative to `root`, and their sizes. `None` if there are more than
-/// `most`.
+/// The objects below a prefix, with keys relative to `root`. `None` if there are more than `most`.
 async fn below(
     client: &Client,
     root: &str,
     prefix: Option<&Path>,
     most: usize,
-) -> Result<Option<Vec<(String, u64)>>, Failure> {
+    tags: bool,
+) -> Result<Option<Vec<Listed>>, Failure> {
     let mut found = client.list(prefix);
-    let mut keys: Vec<(String, u64)> = Vec::new();
+    let mut keys: Vec<Listed> = Vec::new();
     while let Some(meta) = client.request(0, async { found.next().await.transpose() }).await? {
         if prefix == Some(&meta.location) {
             continue;
         }
-        keys.extend(behind(root, &meta.location).map(|key| (key.to_owned(), meta.size)));
+        keys.extend(behind(root, &meta.location).map(|key| Listed {
+            key: key.to_owned(),
+            size: meta.size,
+            tag: meta.e_tag.as_deref().filter(|_| tags).map(Box::from),
+        }));
         if keys.len() > most {
             return Ok(None);
         }
     }
-    keys.sort_unstable();
+    keys.sort_unstable_by(|one, other| one.key.cmp(&other.key));
     // Pages may overlap.
-    keys.dedup_by(|one, other| one.0 == other.0);
+    keys.dedup_by(|one, other| one.key == other.key);
     Ok(Some(keys))
 }
 
-/// The keys without directory marks, which are empty objects above others.
-fn without_marks(keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
-    let names: Vec<&str> = keys.iter().map(|(name, _)| name.as_str()).collect();
+/// The objects without directory marks, which are empty objects above others.
+fn without_marks(mut objects: Vec<Listed>) -> Vec<Listed> {
     let is_mark = |name: &str| {
         let below = format!("{name}/");
-        let next = names.partition_point(|other| *other < below.as_str());
-        names.get(next).is_some_and(|other| other.starts_with(&below))
+        let next = objects.partition_point(|other| other.key < below);
+        objects.get(next).is_some_and(|other| other.key.starts_with(&below))
     };
-    keys.iter().filter(|(name, size)| *size > 0 || !is_mark(name)).cloned().collect()
+    let marks: HashSet<String> = (objects.iter())
+        .filter(|object| object.size == 0 && is_mark(&object.key))
+        .map(|object| object.key.clone())
+        .collect();
+    objects.retain(|object| !marks.contains(&object.key));
+    objects
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_marks;
+    use super::{Listed, without_marks};
 
     #[test]
     fn marks_of_directories_are_not_listed() {
         let keys = [("a", 0), ("a!", 0), ("a/b", 0), ("c", 1), ("c/d", 0), ("e", 0)];
-        let keys = keys.map(|(name, size)| (name.to_owned(), size)).to_vec();
-        let names: Vec<String> = without_marks(keys).into_iter().map(|(name, _)| name).collect();
+        let keys = keys.map(|(key, size)| Listed { key: key.to_owned(), size, tag: None }).to_vec();
+        let names: Vec<String> = without_marks(keys).into_iter().map(|object| object.key).collect();
         assert_eq!(names, ["a!", "a/b", "c", "c/d", "e"]);
     }
 }

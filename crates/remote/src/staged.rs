@@ -12,7 +12,7 @@ use hyperslab_store::{
     Ask, Begun, Cost, Entry, Facts, Key, Many, MemoryStore, Opened, Opening, RangeRead, Result, Staged,
     Store, StoreError, turn, waiting,
 };
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -157,6 +157,12 @@ impl New {
         prefix.map_or_else(|| Ok(self.prefix.clone()), |prefix| self.key(prefix.as_str()).map(Some))
     }
 
+    /// The key here of an object on the server.
+    fn own_key(&self, key: &str) -> Option<String> {
+        let start = self.prefix.as_ref().map_or(0, |prefix| prefix.len() + 1);
+        key.get(start..).map(str::to_owned)
+    }
+
     fn is_direct(&self) -> bool {
         self.direct.load(Acquire)
     }
@@ -262,8 +268,16 @@ impl Store for New {
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
         let held = self.unsent.delete(key)?;
-        let sent = self.is_direct() && self.target.delete(Key::new(&self.key(key.as_str())?)?)?;
+        let sent = self.is_sent(key) && self.target.delete(Key::new(&self.key(key.as_str())?)?)?;
         Ok(held || sent)
+    }
+
+    fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> Result<()> {
+        self.unsent.delete_all(keys, ask)?;
+        let sent = keys.iter().filter(|key| self.is_sent(**key)).map(|key| self.key(key.as_str()));
+        let sent = sent.collect::<Result<Vec<_>>>()?;
+        let sent = sent.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, StoreError>>()?;
+        self.target.delete_all(&sent, ask)
     }
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
@@ -288,9 +302,8 @@ impl Store for New {
         let mut keys: BTreeSet<String> = self.unsent.list(prefix)?.into_iter().collect();
         if self.is_direct() {
             let below = self.prefix(prefix)?;
-            let start = self.prefix.as_ref().map_or(0, |prefix| prefix.len() + 1);
             let sent = self.target.list(below.as_deref().map(Key::new).transpose()?)?;
-            keys.extend(sent.iter().filter_map(|key| key.get(start..)).map(str::to_owned));
+            keys.extend(sent.iter().filter_map(|key| self.own_key(key)));
         }
         Ok(keys.into_iter().collect())
     }
@@ -328,5 +341,15 @@ impl Many for New {
             }
         };
         wanted.iter().map(begin).collect()
+    }
+
+    fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<(String, u64)>> {
+        let mut found: BTreeMap<String, u64> = self.unsent.list_sizes(prefix, ask)?.into_iter().collect();
+        if self.is_direct() {
+            let below = self.prefix(prefix)?;
+            let sent = self.target.list_sizes(below.as_deref().map(Key::new).transpose()?, ask)?;
+            found.extend(sent.iter().filter_map(|(key, size)| Some((self.own_key(key)?, *size))));
+        }
+        Ok(found.into_iter().collect())
     }
 }

@@ -9,8 +9,8 @@ use crate::settings::Settings;
 use crate::staged::Staging;
 use hyperslab_store::{
     Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Note,
-    Opened, Opening, Operation, RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError,
-    Writers, waiting,
+    Opened, Opening, Operation, RangeRead, Refusal, Result, SharedStamp, Staged, Stamp, Stamped, Still, Store,
+    StoreError, WriteNotes, Writers, waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -33,8 +33,10 @@ const OPENING: u64 = 64 << 10;
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Objects on a server. Cheap to clone.
+///
+/// With [`WriteNotes`], changes are noted there.
 #[derive(Clone)]
-pub struct RemoteStore(pub(crate) Arc<Inner>);
+pub struct RemoteStore(pub(crate) Arc<Inner>, pub(crate) Option<Arc<WriteNotes>>);
 
 pub(crate) struct Inner {
     /// The URL to show to users, without secrets.
@@ -151,7 +153,7 @@ impl RemoteStore {
             refusals,
             note,
         };
-        RemoteStore(Arc::new(inner))
+        RemoteStore(Arc::new(inner), None)
     }
 
     /// The store that contains this root, and the root's name in it. `None` if the root is a
@@ -172,7 +174,7 @@ impl RemoteStore {
             refusals: inner.refusals.clone(),
             note: Note::default(),
         };
-        (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))
+        (!name.is_empty()).then_some((RemoteStore(Arc::new(above), None), name))
     }
 
     /// The name of an object in its bucket.
@@ -364,19 +366,36 @@ impl RemoteStore {
         if !self.0.is_settled(contents) {
             return None;
         }
-        let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
         let number = contents.number.as_deref().unwrap_or_default();
-        for text in [&self.0.identity, &self.0.prefix, key, tag, number] {
+        let more = self.numbers_of([key, tag, number], [contents.size, contents.modified.cast_unsigned()]);
+        let shared = self.shared_stamp(key, tag, contents.size).unwrap_or(more);
+        let [first, second, ..] = more;
+        Some(Stamp::hashed(shared, [first, second]))
+    }
+
+    /// The part of a stamp that listings and answers to writes tell, too. `None` if equal tags do
+    /// not mean equal bytes.
+    pub(crate) fn shared_stamp(&self, key: &str, tag: &str, size: u64) -> Option<SharedStamp> {
+        if !self.abilities().exact_tags || tag.starts_with("W/") {
+            return None;
+        }
+        // Azure's listings leave out the quotes.
+        Some(self.numbers_of([key, tag.trim_matches('"'), ""], [size, 0]))
+    }
+
+    /// A hash of what is known of an object of this store.
+    fn numbers_of(&self, texts: [&str; 3], more: [u64; 2]) -> SharedStamp {
+        let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+        for text in [&*self.0.identity, &*self.0.prefix].into_iter().chain(texts) {
             hash.update(&(text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         }
-        hash.update(&contents.size.to_le_bytes());
-        hash.update(&contents.modified.to_le_bytes());
+        more.iter().for_each(|number| hash.update(&number.to_le_bytes()));
         let mut numbers = [0; 4];
         for (number, bytes) in numbers.iter_mut().zip(hash.finish().as_ref().as_chunks::<8>().0) {
             *number = u64::from_le_bytes(*bytes);
         }
-        Some(Stamp::hashed(numbers))
+        numbers
     }
 }
 
@@ -527,7 +546,8 @@ impl Store for RemoteStore {
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
-        Ok(names(self.keys(prefix, usize::MAX)?.unwrap_or_default()))
+        let keys = self.keys(prefix, usize::MAX)?.unwrap_or_default();
+        Ok(keys.into_iter().map(|(key, _)| key).collect())
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
@@ -605,12 +625,28 @@ impl Many for RemoteStore {
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        /// For fewer objects than this, separate requests are faster than a listing.
-        const FEW: usize = 32;
-        if !self.abilities().lists || most < FEW {
-            return None;
+        self.present_keys(prefix, most)
+    }
+
+    fn existing<'k>(&self, keys: &[Key<'k>], ask: Option<Ask<'_>>) -> Result<Vec<Key<'k>>> {
+        self.check_ask(keys.first().map_or("", |key| key.as_str()), ask)?;
+        match ask {
+            Some(ask) => waiting::with_ask(ask, || self.existing_keys(keys)),
+            None => self.existing_keys(keys),
         }
-        self.keys(prefix, most).ok().flatten().map(names)
+    }
+
+    fn list_stamps(
+        &self,
+        prefix: Option<Key<'_>>,
+        most: usize,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Option<Vec<(String, SharedStamp)>>> {
+        self.check_ask(prefix.map_or("", |prefix| prefix.as_str()), ask)?;
+        match ask {
+            Some(ask) => waiting::with_ask(ask, || self.stamps(prefix, most)),
+            None => self.stamps(prefix, most),
+        }
     }
 }
 
@@ -629,6 +665,11 @@ impl Writers for RemoteStore {
     fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
         self.put_while(key, self.owned(key, bytes)?, still)
     }
+
+    fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
+        // Without tags that tell bytes apart, the answers are worth nothing.
+        self.abilities().exact_tags.then(|| Arc::new(RemoteStore(self.0.clone(), Some(notes.clone()))) as _)
+    }
 }
 
 impl Holds for RemoteStore {
@@ -641,10 +682,6 @@ impl Holds for RemoteStore {
         // A name that cannot be a key cannot be an object.
         Key::new(name).map_or(Ok(None), |key| crate::block_reader::hold(&above, key))
     }
-}
-
-fn names(keys: Vec<(String, u64)>) -> Vec<String> {
-    keys.into_iter().map(|(name, _)| name).collect()
 }
 
 #[cfg(test)]

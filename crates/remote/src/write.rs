@@ -22,11 +22,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use hyperslab_store::fork::Lazy;
-use hyperslab_store::{Ask, Expected, Key, Mark, Opened, Operation, Result, StoreError, Version, waiting};
+use hyperslab_store::{
+    Ask, Expected, Key, Mark, Note, Opened, Operation, Result, StoreError, Version, waiting,
+};
 use object_store::path::Path;
 use object_store::{
-    MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
-    UploadPart,
+    MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    UpdateVersion, UploadPart,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -77,7 +79,37 @@ impl Condition {
     }
 }
 
+/// What the answer to a write tells about the new contents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    /// `None`: the server did not tell it, or its answer was lost.
+    tag: Option<String>,
+}
+
+impl From<PutResult> for Written {
+    fn from(result: PutResult) -> Self {
+        Written { tag: result.e_tag }
+    }
+}
+
 impl RemoteStore {
+    /// Notes a change, and drops the cached bytes of the object. `len`: bytes that were written.
+    ///
+    /// Called while the caller has the object's turn, so that notes are in the order of changes.
+    pub(crate) fn note_written(&self, key: Key<'_>, len: u64, written: Option<&Written>) {
+        self.forget(key);
+        let Some(notes) = &self.1 else { return };
+        let tag = written.and_then(|written| written.tag.as_deref());
+        let stamp = tag.and_then(|tag| self.shared_stamp(key.as_str(), tag, len));
+        notes.add(key, stamp.map_or(Note::Unknown, Note::Written));
+    }
+
+    fn note_deleted(&self, keys: &[Key<'_>]) {
+        if let Some(notes) = &self.1 {
+            keys.iter().for_each(|key| notes.add(*key, Note::Deleted));
+        }
+    }
+
     /// The bytes in memory that a task can own.
     pub(crate) fn payload(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<Bytes> {
         let mut bytes = Vec::new();
@@ -97,7 +129,7 @@ impl RemoteStore {
 
     /// Writes unconditionally.
     pub(crate) fn put(&self, key: Key<'_>, bytes: Bytes) -> Result<()> {
-        let path = self.path(key)?;
+        let (path, len) = (self.path(key)?, bytes.len() as u64);
         let done = self.run(key.as_str(), move |client| async move {
             if client.abilities.parts && bytes.len() as u64 > client.settings.part {
                 put_parts(&client, &path, bytes).await
@@ -105,8 +137,8 @@ impl RemoteStore {
                 put_any(&client, &path, bytes).await
             }
         })?;
-        self.forget(key);
-        done.map_err(|failure| self.error(Operation::Write, key.as_str(), &failure))
+        self.note_written(key, len, done.as_ref().ok());
+        done.map(drop).map_err(|failure| self.error(Operation::Write, key.as_str(), &failure))
     }
 
     /// Writes many objects at once, unconditionally.
@@ -120,7 +152,7 @@ impl RemoteStore {
                 async move {
                     let done = put_any(client, &path, bytes).await;
                     forget_in(cache.as_ref(), &path).await;
-                    done
+                    done.map(drop)
                 }
             };
             let puts = stream::iter(objects).map(put).buffer_unordered(client.settings.concurrency);
@@ -169,13 +201,16 @@ impl RemoteStore {
             put_if(&client, &path, copy, &condition, mark).await
         })?;
         // Even if somebody was faster: then the cached bytes are outdated.
-        self.forget(key);
+        match &done {
+            Ok(None) => self.forget(key),
+            done => self.note_written(key, bytes.len() as u64, done.as_ref().ok().and_then(Option::as_ref)),
+        }
         match done {
-            Ok(true) => {
+            Ok(Some(_)) => {
                 self.0.refusals.note_replacement(&name);
                 Ok(true)
             }
-            Ok(false) => {
+            Ok(None) => {
                 let over = self.0.refusals.note_refusal(&name, version);
                 over.map_err(|often| self.contradiction(key, often)).map(|()| false)
             }
@@ -273,6 +308,7 @@ impl RemoteStore {
             client.retry_truncated(|| client.request(0, client.store.delete(&path))).await
         })?;
         self.forget(key);
+        self.note_deleted(&[key]);
         match done {
             Ok(()) => Ok(true),
             Err(Failure::Missing) => Ok(false),
@@ -302,6 +338,7 @@ impl RemoteStore {
             let all = || stream::iter(paths.clone().into_iter().map(Ok)).boxed();
             client.retry_truncated(|| delete_stream(&client, all(), cache.as_ref())).await
         })?;
+        self.note_deleted(keys);
         done.map_err(|failure| self.error(Operation::Delete, first.as_str(), &failure))
     }
 
@@ -356,11 +393,11 @@ async fn put_whole(
     path: &Path,
     bytes: Bytes,
     options: PutOptions,
-) -> (Result<(), Failure>, usize) {
+) -> (Result<Written, Failure>, usize) {
     let len = bytes.len() as u64;
     let put = client.store.put_opts(path, PutPayload::from_bytes(bytes), options);
     let (result, sent) = client.counted(len, put).await;
-    (result.map(|_| ()), sent)
+    (result.map(Written::from), sent)
 }
 
 /// Returns whether the server asks for a retry, because another writer's request is in progress.
@@ -376,7 +413,7 @@ async fn is_busy(failure: &Failure, busy: &mut u32) -> bool {
 }
 
 /// Writes unconditionally, with one request.
-async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failure> {
+async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<Written, Failure> {
     let mut busy = 0;
     loop {
         match put_whole(client, path, bytes.clone(), PutOptions::default()).await.0 {
@@ -386,7 +423,7 @@ async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failu
     }
 }
 
-/// Writes under a condition. `false` if the condition fails.
+/// Writes under a condition. `None` if the condition fails.
 ///
 /// Repeats requests without a response. The condition ensures that the write happens once.
 pub(crate) async fn put_if(
@@ -395,7 +432,8 @@ pub(crate) async fn put_if(
     bytes: Bytes,
     condition: &Condition,
     mark: Mark,
-) -> Result<bool, Failure> {
+) -> Result<Option<Written>, Failure> {
+    let written = |fate: Fate| (fate == Fate::Done).then(Written::default);
     let end = Instant::now() + client.settings.deadline_of(bytes.len() as u64);
     let history = condition.history();
     // `in_doubt`: an attempt may have succeeded without a response that says so.
@@ -406,15 +444,15 @@ pub(crate) async fn put_if(
         let (result, sent) = put_whole(client, path, bytes.clone(), options).await;
         in_doubt |= sent > 1;
         match result {
-            Ok(()) => return Ok(true),
+            Ok(written) => return Ok(Some(written)),
             // No object is expected, so only the bucket can be missing.
             Err(Failure::Missing) if matches!(condition, Condition::Absent) => return Err(Failure::Missing),
-            Err(Failure::Condition | Failure::Missing) if !in_doubt => return Ok(false),
+            Err(Failure::Condition | Failure::Missing) if !in_doubt => return Ok(None),
             Err(Failure::Condition | Failure::Missing) => match client.head(path).await {
-                Ok(now) => return Ok(history.fate(mark, &now) == Fate::Done),
+                Ok(now) => return Ok(written(history.fate(mark, &now))),
                 // The object's creator has deleted it again.
                 Err(Failure::Missing) if matches!(condition, Condition::Absent) && busy < BUSY => busy += 1,
-                Err(Failure::Missing) => return Ok(false),
+                Err(Failure::Missing) => return Ok(None),
                 Err(failure) => return Err(unknown_outcome(failure)),
             },
             Err(failure) if is_busy(&failure, &mut busy).await => {}
@@ -427,7 +465,7 @@ pub(crate) async fn put_if(
             }
             Err(failure) if in_doubt || failure.may_be_done() => {
                 return match client.head(path).await.map(|now| history.fate(mark, &now)) {
-                    Ok(Fate::Done) => Ok(true),
+                    Ok(Fate::Done) => Ok(Some(Written::default())),
                     Ok(Fate::NotDone) | Err(Failure::Missing) => Err(failure),
                     Ok(Fate::Unknown) | Err(_) => Err(unknown_outcome(failure)),
                 };
@@ -503,7 +541,7 @@ pub(crate) struct Parts {
 }
 
 /// Writes an object in parts.
-async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<(), Failure> {
+async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<Written, Failure> {
     begin_parts(client, path.clone(), bytes).await?.complete(client).await
 }
 
@@ -536,10 +574,11 @@ pub(crate) async fn begin_parts(client: &Arc<Client>, path: Path, bytes: Bytes) 
 
 impl Parts {
     /// Combines the parts into an object.
-    pub(crate) async fn complete(mut self, client: &Client) -> Result<(), Failure> {
+    pub(crate) async fn complete(mut self, client: &Client) -> Result<Written, Failure> {
+        let mut written = Written::default();
         if let Some(pending) = &mut self.upload.upload {
             match client.request(0, pending.complete()).await {
-                Ok(_) => {}
+                Ok(result) => written = result.into(),
                 // The response to an earlier attempt may have been lost, so the upload may be
                 // complete.
                 Err(failure) => {
@@ -551,6 +590,6 @@ impl Parts {
             }
         }
         self.upload.upload = None;
-        Ok(())
+        Ok(written)
     }
 }

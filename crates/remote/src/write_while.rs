@@ -17,7 +17,7 @@
 use crate::client::Contents;
 use crate::failure::Failure;
 use crate::store::RemoteStore;
-use crate::write::{Condition, begin_parts, put_if};
+use crate::write::{Condition, Written, begin_parts, put_if};
 use bytes::Bytes;
 use hyperslab_store::{Key, Look, Mark, Operation, Result, Still};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl RemoteStore {
             return self.put_looked(key, bytes, still);
         }
         // If the last object existed, the next one usually does too.
-        let replacing = &self.0.replacing;
+        let replacing = self.1.as_ref().map_or(&self.0.replacing, |notes| notes.replaces());
         for attempt in 0..ATTEMPTS {
             if attempt > 1 {
                 std::thread::sleep(Duration::from_millis(10 << attempt.min(6)));
@@ -59,10 +59,10 @@ impl RemoteStore {
             let done = self.run(key.as_str(), move |client| async move {
                 put_if(&client, &path, copy, &condition, Mark::fresh()).await
             })?;
-            self.forget(key);
+            self.note_written(key, bytes.len() as u64, done.as_ref().ok().and_then(Option::as_ref));
             match done {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => {}
                 Err(Failure::Unsupported(_)) => {
                     // Remember this: the server takes seconds to say so, because failed requests
                     // are retried.
@@ -91,7 +91,7 @@ impl RemoteStore {
     fn put_parts_while(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
         still(Look::Recent)?;
         let fail = |failure: Failure| self.error(Operation::Write, key.as_str(), &failure);
-        let path = self.path(key)?;
+        let (path, len) = (self.path(key)?, bytes.len() as u64);
         let begun = self.run(key.as_str(), move |client| async move {
             begin_parts(&client, path, bytes)
                 .await
@@ -104,12 +104,12 @@ impl RemoteStore {
             match begun.lock().await.take() {
                 Some(parts) if is_going => parts.complete(&client).await,
                 // Dropped here, where the server can be told to forget the parts.
-                _ => Ok(()),
+                _ => Ok(Written::default()),
             }
         })?;
-        self.forget(key);
+        self.note_written(key, len, done.as_ref().ok());
         going?;
-        done.map_err(fail)
+        done.map(drop).map_err(fail)
     }
 }
 

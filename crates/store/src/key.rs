@@ -67,6 +67,16 @@ impl fmt::Display for Key<'_> {
     }
 }
 
+/// The longest prefix that contains all keys: their common beginning, up to a slash.
+pub fn common_folder<'k>(keys: impl IntoIterator<Item = &'k str>) -> &'k str {
+    let mut keys = keys.into_iter();
+    let Some(first) = keys.next() else { return "" };
+    let same = |key: &str| first.bytes().zip(key.bytes()).take_while(|(one, other)| one == other).count();
+    let len = keys.map(same).min().unwrap_or(first.len());
+    let end = first.as_bytes().get(..len).and_then(|shared| shared.iter().rposition(|byte| *byte == b'/'));
+    end.and_then(|end| first.get(..end)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::Key;
@@ -81,6 +91,19 @@ mod tests {
         let bad = "/ /a a/ a//b . .. a/../b ../a a/.. a\0b a\\..\\b ./a a/.1.hyperslab-tmp".split(' ');
         for bad in bad.chain([""]) {
             assert!(Key::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_keys() {
+        for (keys, folder) in [
+            (&["a/c/1/0", "a/c/1/1"][..], "a/c/1"),
+            (&["a/c/1/0", "a/c/10/1"], "a/c"),
+            (&["a/c/1"], "a/c"),
+            (&["a", "b"], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(super::common_folder(keys.iter().copied()), folder);
         }
     }
 }

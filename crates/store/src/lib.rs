@@ -45,6 +45,7 @@ mod stamp;
 mod store;
 pub mod turns;
 pub mod waiting;
+mod write_notes;
 mod writers;
 mod zip;
 
@@ -53,7 +54,7 @@ pub use cost::Cost;
 pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread};
 pub use facts::Facts;
 pub use holds::{HeldObject, Holds};
-pub use key::Key;
+pub use key::{Key, common_folder};
 pub use local::{FileStore, LocalOptions, LocalStore, replace_directory};
 pub use lock::{Expected, ObjectLock, Version};
 pub use many::{EachListed, Many};
@@ -66,9 +67,10 @@ pub use opening::{Begun, EachOpened, Further, Next, Opening};
 pub use replacement::Replacement;
 pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
-pub use stamp::{Stamp, Stamped};
+pub use stamp::{SharedStamp, Stamp, Stamped};
 pub use store::{Entry, Store};
 pub use turns::Ask;
+pub use write_notes::{Note, WriteNotes};
 pub use writers::{Look, Still, Writers};
 pub use zip::{ZipError, ZipMode, ZipStore};
 

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::StoreError;
-use crate::{Ask, Begun, EachOpened, Entry, Key, Opening, Result, Store, check_ask};
+use crate::{Ask, Begun, EachOpened, Entry, Key, Opening, Result, SharedStamp, Store, check_ask};
 
 /// Receives the index and the listing of one of several prefixes ([`Many::list_dirs`]).
 pub type EachListed<'e> = &'e mut dyn FnMut(usize, Result<Vec<Entry>>);
@@ -82,6 +82,36 @@ pub trait Many: Store {
     fn present(&self, prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
         self.only().and_then(|_| self.list(prefix).ok())
     }
+
+    /// The keys of objects that exist, out of these.
+    ///
+    /// A remote store lists the prefix that they share, or asks for all of them at once. The
+    /// default asks for one after the other.
+    fn existing<'k>(&self, keys: &[Key<'k>], ask: Option<Ask<'_>>) -> Result<Vec<Key<'k>>> {
+        let mut found = Vec::new();
+        for key in keys {
+            check_ask(self, Some(*key), ask)?;
+            if self.exists(*key)? {
+                found.push(*key);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The keys below `prefix` (`None`: of the store), each with the numbers of its
+    /// [`Store::stamp`] that are equal on every machine.
+    ///
+    /// Returns `None` if a listing does not tell the stamps (the default), or if there are more
+    /// than `most` keys.
+    fn list_stamps(
+        &self,
+        prefix: Option<Key<'_>>,
+        most: usize,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Option<Vec<(String, SharedStamp)>>> {
+        let _ = (prefix, most, ask);
+        Ok(None)
+    }
 }
 
 /// The defaults, for stores without the capability.
@@ -134,6 +164,27 @@ impl dyn Store + '_ {
         match self.many() {
             Some(able) => able.present(prefix, most),
             None => Many::present(self, prefix, most),
+        }
+    }
+
+    /// See [`Many::existing`].
+    pub fn existing<'k>(&self, keys: &[Key<'k>], ask: Option<Ask<'_>>) -> Result<Vec<Key<'k>>> {
+        match self.many() {
+            Some(able) => able.existing(keys, ask),
+            None => Many::existing(self, keys, ask),
+        }
+    }
+
+    /// See [`Many::list_stamps`].
+    pub fn list_stamps(
+        &self,
+        prefix: Option<Key<'_>>,
+        most: usize,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Option<Vec<(String, SharedStamp)>>> {
+        match self.many() {
+            Some(able) => able.list_stamps(prefix, most, ask),
+            None => Many::list_stamps(self, prefix, most, ask),
         }
     }
 }

@@ -23,7 +23,7 @@ impl Stamp {
     /// Numbers that distinguish contents of one object and are equal on every machine.
     ///
     /// Without the device number, which differs between machines on a network file system.
-    pub fn everywhere(&self) -> [u64; 4] {
+    pub fn everywhere(&self) -> SharedStamp {
         let [_, a, b, c, d, ..] = self.0;
         [a, b, c, d]
     }
@@ -36,10 +36,13 @@ impl Stamp {
         self.0.iter().take(5).eq(other.0.iter().take(5))
     }
 
-    /// A stamp from a 256-bit hash of the store, the object and the version of its contents.
-    pub fn hashed(hash: [u64; 4]) -> Self {
-        let [a, b, c, d] = hash;
-        Stamp([Stamp::HASHED, a, b, c, d, 0, 0])
+    /// A stamp from a 256-bit hash of the store, the object and the version of its contents, and
+    /// from more numbers of the version.
+    ///
+    /// Only the hash counts in [`Stamp::everywhere`].
+    pub fn hashed(hash: SharedStamp, more: [u64; 2]) -> Self {
+        let ([a, b, c, d], [e, f]) = (hash, more);
+        Stamp([Stamp::HASHED, a, b, c, d, e, f])
     }
 
     /// The stamp of a range of these contents.
@@ -63,6 +66,9 @@ impl Stamp {
     /// First number of hashed stamps. No device has this number.
     const HASHED: u64 = u64::MAX - 2;
 }
+
+/// The numbers of a stamp that are equal on every machine ([`Stamp::everywhere`]).
+pub type SharedStamp = [u64; 4];
 
 /// The existence of the object, and the stamp under which the bytes read may be kept.
 pub type Stamped = (bool, Option<Stamp>);

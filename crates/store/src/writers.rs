@@ -1,6 +1,6 @@
 //! Stores that other processes write too.
 
-use crate::{Ask, Expected, Key, Mark, ObjectLock, Result, Store};
+use crate::{Ask, Expected, Key, Mark, ObjectLock, Result, Store, WriteNotes};
 #[cfg(doc)]
 use crate::{StoreError, Version, turn};
 use std::path::Path;
@@ -80,6 +80,15 @@ pub trait Writers: Store {
         let _ = folder;
         Ok(None)
     }
+
+    /// The same store, which also notes the changes that go through it.
+    ///
+    /// Returns `None`, the default, if the answer to a write tells nothing about the object. Ask
+    /// for its [`Store::stamp`] then.
+    fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
+        let _ = notes;
+        None
+    }
 }
 
 /// The defaults, for stores without the capability.
@@ -135,6 +144,14 @@ impl dyn Store + '_ {
         match self.writers() {
             Some(able) => able.through(folder),
             None => Writers::through(self, folder),
+        }
+    }
+
+    /// See [`Writers::noting`].
+    pub fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
+        match self.writers() {
+            Some(able) => able.noting(notes),
+            None => Writers::noting(self, notes),
         }
     }
 }

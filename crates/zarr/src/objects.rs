@@ -6,7 +6,8 @@
 use crate::path::join;
 use crate::{Array, Result, walk};
 use hyperslab_array::{ArrayError, Dims};
-use hyperslab_store::{Ask, Key, Next, Opening, StoreError};
+use hyperslab_store::{Ask, Key, StoreError, waiting};
+use std::collections::HashSet;
 
 /// At most this many objects are looked up by name. For more, the store is listed.
 const BY_NAME: u64 = 1000;
@@ -100,7 +101,7 @@ impl Array {
 
     /// Like [`Array::each_beyond`], by name, for stores where each look-up takes long.
     ///
-    /// All objects are looked up at once.
+    /// All objects are looked up at once, or listed.
     fn each_present(
         &self,
         beyond: &Beyond,
@@ -114,18 +115,12 @@ impl Array {
             looked_for.push((key, Dims::from(chunk)));
             Ok(())
         })?;
-        for some in looked_for.chunks(self.store().cost().requests_at_once()) {
-            self.go_on(ask)?;
-            let wanted =
-                some.iter().map(|(key, _)| Ok(Opening { key: Key::new(key)?, next: Next::Start(1) }));
-            let wanted = wanted.collect::<Result<Vec<_>, StoreError>>()?;
-            let mut found = Vec::new();
-            self.store().open_all(&wanted, &mut |n, opened| found.push((n, opened.map(|it| it.is_some()))));
-            for (n, present) in found {
-                if present? && let Some((key, chunk)) = some.get(n) {
-                    visit(key, chunk)?;
-                }
-            }
+        let keys = looked_for.iter().map(|(key, _)| Key::new(key));
+        let keys = keys.collect::<Result<Vec<_>, StoreError>>()?;
+        let found = self.store().existing(&keys, ask).map_err(walk::interrupted_error)?;
+        let found: HashSet<&str> = found.iter().map(|key| key.as_str()).collect();
+        for (key, chunk) in looked_for.iter().filter(|(key, _)| found.contains(key.as_str())) {
+            visit(key, chunk)?;
         }
         Ok(())
     }
@@ -242,6 +237,23 @@ impl Array {
         let counts = self.layout().object_grid().counts(self.layout().shape());
         let places = self.chunk_keys(ask)?.into_iter().map(|(_, place)| place);
         Ok(places.filter(|place| place.iter().zip(&counts).all(|(at, count)| at < count)).collect())
+    }
+
+    /// The same, if a listing is fast and there are at most `most` objects.
+    pub fn stored_places_at_most(&self, most: usize, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
+        self.go_on(ask)?;
+        let (folder, start) = self.folder();
+        let prefix = crate::node_lock::prefix(&folder)?;
+        let list = || self.store().present(prefix, most);
+        let keys = match ask {
+            Some(ask) => waiting::with_ask(ask, list),
+            None => list(),
+        };
+        self.go_on(ask)?;
+        let Some(keys) = keys else { return Ok(None) };
+        let counts = self.layout().object_grid().counts(self.layout().shape());
+        let places = keys.iter().filter_map(|key| self.metadata().keys.parse(key.get(start..)?));
+        Ok(Some(places.filter(|place| place.iter().zip(&counts).all(|(at, count)| at < count)).collect()))
     }
 }
 

@@ -28,7 +28,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +49,9 @@ _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 # Concurrent requests for writing metadata and for verifying stored objects.
 _AT_ONCE: Final = 16
+
+# Objects that a server deletes with one request.
+_DELETED_AT_ONCE: Final = 1000
 
 # Seconds that a run waits for another run that holds the lock. The lock is held for a few renames,
 # and at the end while files are deleted. A run stopped there holds it until its process ends.
@@ -127,8 +130,8 @@ class Place:
 
     def plan(self, wanted: CopyPlan) -> CopyPlan | None:
         """Return the plan in the journal, or None. Fails if the plan is for another copy."""
-        id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
-        self._seen = id
+        self._seen = id = self.store.get(self.journal("id"))
+        text = None if id is None else self.store.get(self.journal("plan.json"))
         if id is None or text is None:
             return None
         if id.partition(b" ")[0] != wanted.id.encode():
@@ -143,9 +146,13 @@ class Place:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
 
     def begin(self, plan: CopyPlan) -> None:
-        """Make the journal of a new copy."""
+        """Make the journal of a new copy.
+
+        Fails if the destination is occupied by now.
+        """
         with self.lock_out_others(make=True):
-            if self.plan(plan) is not None:
+            # On a server, `take_over` fails if another run began since the last call of `plan`.
+            if self._local is not None and self.plan(plan) is not None:
                 raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
             if self._local is not None and (journal := self._root / "journal").is_dir():
                 # Delete what a late worker left. Keep the directory: it has the lock.
@@ -156,10 +163,20 @@ class Place:
                         left.unlink(missing_ok=True)
                 self._seen = None
             self.take_over()
+            there: list[str] | None = None
             if self._local is None:
+                there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
                 # Another run may have been killed while it deleted its journal.
-                self._delete([key for key in self.store.list(self._work) if key != self.journal("id")])
+                id = self.journal("id")
+                self._delete([key for key in there if _is_below(key, self._work) and key != id])
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
+        if not plan.overwrite:
+            # Another run may have begun and finished the copy before this one began.
+            try:
+                self.check(plan, False, there)
+            except DestinationError:
+                self.remove_journal()
+                raise
 
     def take_over(self) -> None:
         """Make this run the owner of the copy. The previous run can no longer write.
@@ -208,7 +225,8 @@ class Place:
 
         A process that seemed dead may come back after another run has resumed or finished.
         """
-        found = self.store.get(self.journal("id"))
+        # Through the fence, which then need not look itself.
+        found = self.writing.get(self.journal("id"))
         if found == self._mark:
             return
         if found is None:
@@ -296,16 +314,21 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        # Delete the done mark after the plan, and ``id`` last: it keeps other runs away.
+        # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed.
         last = [self.journal("finished"), self.journal("id")]
-        self._delete([key for key in self.store.list(self._work) if key not in last])
-        for key in last:
-            self.writing.delete(key)
+        listed = self.store.list(self._work)
+        self._delete([key for key in listed if key not in last])
+        self._delete([key for key in last if key in listed])
 
-    def _delete(self, keys: list[str]) -> None:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.writing.delete, keys):
-                pass
+    def _delete(self, keys: Sequence[str]) -> None:
+        """On a server, delete objects that were just listed, unless this run no longer owns the copy.
+
+        The listing was the fence's look at the objects. A run that is suspended between the look at
+        the journal and a request still deletes the objects of this request.
+        """
+        for at in range(0, len(keys), _DELETED_AT_ONCE):
+            self.check_journal()
+            self.store._native.delete_all(keys[at : at + _DELETED_AT_ONCE])
 
     def sweep(self) -> None:
         """Delete files of late tasks, unless a run is making a copy to this place."""
@@ -334,8 +357,11 @@ class Place:
 
     # -- the destination
 
-    def check(self, plan: CopyPlan, has_begun: bool) -> None:
-        """Fail if the destination is occupied, or if source and destination overlap."""
+    def check(self, plan: CopyPlan, has_begun: bool, there: list[str] | None = None) -> None:
+        """Fail if the destination is occupied, or if source and destination overlap.
+
+        ``there``: the keys at a destination on a server, if they were just listed.
+        """
         if self._is_into:
             if plan.source == plan.destination:
                 raise DestinationError(f"{plan.destination}: it is the source")
@@ -343,7 +369,9 @@ class Place:
         if self._local is None:
             if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-            if not has_begun and any(not self._is_own(key) for key in self.store.list(self._base)):
+            if not has_begun and there is None:
+                there = self.store.list(self._base)
+            if not has_begun and any(not self._is_own(key) for key in there or ()):
                 if not plan.overwrite:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"
@@ -402,8 +430,9 @@ class Place:
             self.writing.set(self.data(key), text.encode())
 
         self.check_journal()
-        if not self._is_into:
-            self.enclosing_groups(plan).forget()
+        above = None if self._is_into else self.enclosing_groups(plan)
+        if above is not None:
+            above.forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
@@ -420,8 +449,8 @@ class Place:
                     self.store.set(self.journal("finished"), b"finished")
                 else:
                     self._move(self._local, plan.overwrite)
-            if not self._is_into:
-                self.enclosing_groups(plan).renew()
+            if above is not None:
+                above.renew()
             self.remove_journal()
 
     def _move(self, target: Path, overwrite: bool) -> None:

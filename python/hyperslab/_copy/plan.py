@@ -90,6 +90,8 @@ class CopyPass:
     """Maximum threads of a task."""
     seconds: float
     """Estimated seconds in one process, by the costs that the planner uses."""
+    requests: int = 1
+    """Maximum requests of a task to a destination on a server at a time."""
 
 
 @dataclass(frozen=True)

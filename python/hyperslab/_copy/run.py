@@ -38,7 +38,9 @@ import copy
 import hashlib
 import json
 import os
+import secrets
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -116,6 +118,8 @@ def run(
         plan.is_into,
         threads_per_task(executor, threads),
         place.run,
+        threads,
+        not resume and not plan.is_into,
         plan.source_store,
     )
     copying = Copying(plan, place)
@@ -209,13 +213,6 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
     if found is None:
         place.check(plan, False)
         place.begin(plan)
-        if not plan.overwrite:
-            # Another run may have begun and finished the copy before this one began.
-            try:
-                place.check(plan, False)
-            except DestinationError:
-                place.remove_journal()
-                raise
     else:
         with place.lock_out_others():
             # The other run may have ended while this run waited.
@@ -242,7 +239,9 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
     This serves clients that were killed at the end of a copy, when the journal was already deleted.
     """
     stage, told = plan.verification, Told(plan, "verify", progress)
-    results = tasks(partial(_compare_made, plan, threads), range(len(stage)), name="hyperslab-verify")
+    # Listings that workers keep hold for this comparison only.
+    key = f"{plan.id} made {secrets.token_hex(8)}"
+    results = tasks(partial(_compare_made, plan, key, threads), range(len(stage)), name="hyperslab-verify")
     try:
         with contextlib.closing(results):
             for number, is_equal in results:
@@ -250,13 +249,8 @@ def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress
                     return False
                 told.advance(stage[number])
     finally:
-        _kept.drop(_finished_key(plan))
+        _kept.drop(key)
     return True
-
-
-def _finished_key(plan: CopyPlan) -> str:
-    """Return the key of a finished copy among the kept plans."""
-    return f"{plan.id} made"
 
 
 def discard(plan: CopyPlan) -> bool:
@@ -284,7 +278,12 @@ class _Job:
     is_into: bool
     threads: int | None
     run: str
+    requests: int | None = None
+    """The maximum of requests at a time, if the caller set the number of threads."""
+    is_fresh: bool = False
+    """True if nothing existed at the destination when the run began."""
     source_store: Any = None
+    """The source, if it is no path or URL."""
 
     @property
     def key(self) -> str:
@@ -299,7 +298,7 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     stage, number = item
     task = copying.plan.stages[stage][number]
     try:
-        record = _record([copying.copy(part, job.threads) for part in task.parts])
+        record = _record([copying.copy(part, job.threads, job.requests, job.is_fresh) for part in task.parts])
         place.writing.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
     except SupersededError:
         place.sweep()
@@ -317,16 +316,17 @@ def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     return job.id, stage, number
 
 
-def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
+def _compare_made(plan: CopyPlan, key: str, threads: int | None, number: int) -> bool:
     """Return True if the elements of one verification task equal the source. Runs on a worker.
 
-    There is no journal: the plan comes with the task.
+    There is no journal: the plan comes with the task. ``key``: of this comparison among the kept
+    plans.
     """
-    copying = _kept.find(_finished_key(plan))
+    copying = _kept.find(key)
     if copying is None:
         place = Place(plan.id, plan.destination, plan.storage_options, False, plan.is_into, "")
         copying = Copying(plan, place.at_destination())
-        _kept.put(_finished_key(plan), copying)
+        _kept.put(key, copying)
     try:
         for part in plan.verification[number].parts:
             copying.compare(part, threads)
@@ -358,6 +358,8 @@ class Copying:
         self.plan, self.place = plan, place
         self._documents = dict(plan.documents)
         self._handles: dict[int, _native.ArrayHandle] = {}
+        # By array. They hold for one run.
+        self._listings: defaultdict[int, _native.CopyListings] = defaultdict(_native.CopyListings)
         self._source: Any = None
 
     def at(self, place: Any) -> Copying:
@@ -366,11 +368,20 @@ class Copying:
         other.place = place
         return other
 
-    def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int, int]:
-        return _native.copy_part(self._handle(part[0]), self.place.writing, self._part(part, threads))
+    def copy(
+        self,
+        part: tuple[int, int, int, int],
+        threads: int | None,
+        requests: int | None = None,
+        is_fresh: bool = False,
+    ) -> tuple[int, int, int]:
+        handle, listings = self._handle(part[0]), self._listings[part[0]]
+        place = self._part(part, threads, requests, is_fresh)
+        return _native.copy_part(handle, self.place.writing, place, listings)
 
     def compare(self, part: tuple[int, int, int, int], threads: int | None) -> None:
-        _native.compare_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
+        handle, listings = self._handle(part[0]), self._listings[part[0]]
+        _native.compare_part(handle, self.place.store._native, self._part(part, threads), listings)
 
     def is_done(self, stage: int, number: int, records: Iterable[str], contents: bool) -> bool:
         """Return True if a task's objects match one of its records."""
@@ -378,8 +389,8 @@ class Copying:
             return False
 
         def stamp(part: tuple[int, int, int, int]) -> tuple[int, int, int]:
-            handle, place = self._handle(part[0]), self._part(part, None)
-            return _native.stamp_part(handle, self.place.store._native, place, contents)
+            handle, listings, place = self._handle(part[0]), self._listings[part[0]], self._part(part, None)
+            return _native.stamp_part(handle, self.place.store._native, place, listings, contents)
 
         try:
             found = _record([stamp(part) for part in self.plan.stages[stage][number].parts])
@@ -403,7 +414,13 @@ class Copying:
             handle = self._handles[index] = array._handle
         return handle
 
-    def _part(self, part: tuple[int, int, int, int], threads: int | None) -> CopyPart:
+    def _part(
+        self,
+        part: tuple[int, int, int, int],
+        threads: int | None,
+        requests: int | None = None,
+        is_fresh: bool = False,
+    ) -> CopyPart:
         index, number, first, end = part
         array = self.plan.arrays[index]
         one = array.one(number)
@@ -419,10 +436,12 @@ class Copying:
             "to_start": array.to_start,
             "shape": array.shape,
             "is_new": not self.plan.is_into,
+            "is_fresh": is_fresh,
             "block": one.block,
             "parts": one.parts,
             "units": (first, end),
             "threads": one.threads if threads is None else min(one.threads, threads),
+            "requests": one.requests if requests is None else min(one.requests, requests),
         }
 
     def _temporary_array(

@@ -127,10 +127,12 @@ CopyPart = TypedDict(
         "parts": tuple[int, ...],
         "units": tuple[int, int],
         "threads": int,
+        "requests": int,
         "from_start": tuple[int, ...],
         "to_start": tuple[int, ...],
         "shape": tuple[int, ...],
         "is_new": bool,
+        "is_fresh": bool,
     },
 )
 

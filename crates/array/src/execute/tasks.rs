@@ -7,10 +7,10 @@ use crate::error::ArrayError;
 use crate::execute::gate::Gate;
 use crate::execute::scratch::Scratch;
 use crate::layout::ArrayLayout;
-use crate::plan::Plan;
 use crate::plan::task::Task;
 use crate::runtime::pool::POOL;
 use crate::runtime::settings;
+use crate::write::WriteOptions;
 use hyperslab_codec::CodecError;
 use hyperslab_store::{Ask, Key, StoreError, turns};
 use std::cell::RefCell;
@@ -46,13 +46,15 @@ pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, us
 /// Numbers of threads that may work on a write: at first, and if its first task waits.
 ///
 /// Each thread waits for its own request. For a store far away, there are as many threads as
-/// requests are worth making at once, if the chunks that they hold fit into memory. `asked`: the
-/// number in the options.
-pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize, usize) {
-    if let Some(asked) = asked.filter(|n| *n > 0) {
-        return (asked, asked);
-    }
+/// requests are worth making at once, if the chunks that they hold fit into memory, or as many as
+/// the options ask for.
+pub(crate) fn write_limits(layout: &ArrayLayout, options: WriteOptions<'_>) -> (usize, usize) {
     let store = layout.store();
+    if let Some(threads) = options.threads.filter(|n| *n > 0) {
+        let cost = store.cost();
+        let requests = options.requests.filter(|_| cost.waiting_dominates()).unwrap_or(0).min(cost.at_once);
+        return (threads.max(requests), threads.max(requests));
+    }
     if !store.facts().waits {
         return (settings::threads(), settings::threads());
     }
@@ -64,10 +66,12 @@ pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize
     }
 }
 
-/// The gate for encoding, if a write has more threads than there are cores.
-pub(crate) fn gate(layout: &ArrayLayout, threads: usize) -> Option<Gate> {
-    let encodes = threads > settings::cores() && !layout.encoding().chain().is_identity();
-    encodes.then(|| Gate::new(settings::cores()))
+/// The gate for encoding, if a write has more threads than there are cores, or than may compute.
+/// `asked`: the number in the options.
+pub(crate) fn gate(layout: &ArrayLayout, threads: usize, asked: Option<usize>) -> Option<Gate> {
+    let compute = asked.filter(|n| *n > 0).unwrap_or(usize::MAX).min(settings::cores());
+    let encodes = threads > compute && !layout.encoding().chain().is_identity();
+    encodes.then(|| Gate::new(compute))
 }
 
 /// The work of a write, like [`work`]. A store far away counts as much work: it takes as long.
@@ -148,26 +152,9 @@ impl Waited {
 /// Several times as long as a thread on a busy machine waits to run again.
 const WAITED: Duration = Duration::from_micros(50);
 
-/// Executes all tasks of a write on up to `limits.0` threads. `bytes` estimates the bytes to move.
+/// Executes tasks `0..count` on up to `limit` threads. `work` estimates the bytes to move.
 ///
-/// If the first task turns out to wait for a disk, up to `limits.1` threads work on them.
-pub(crate) fn run(
-    layout: &ArrayLayout,
-    plan: &Plan,
-    bytes: u64,
-    limits: (usize, usize),
-    interrupt: Option<Interrupt<'_>>,
-    execute: &(dyn Fn(&mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
-) -> Result<(), ArrayError> {
-    let work = write_work(layout, plan.len(), bytes);
-    run_tasks(layout, plan.len(), work, limits, interrupt, &|number, scratch, ask| {
-        plan.task(layout, number, &mut scratch.task);
-        execute(scratch, ask)
-    })
-}
-
-/// Executes tasks `0..count`, with `work` in all, like [`run`].
-///
+/// If the first task turns out to wait for a disk, up to `waiting` threads work on them.
 /// A task that takes long asks now and then whether to give up. The error that it then returns is
 /// not reported.
 pub(crate) fn run_tasks(

@@ -171,7 +171,7 @@ fn cells(
     let (cells, _) = memory.as_mut_slice().as_chunks_mut::<{ Cell::SIZE }>();
     // One lock for each piece: only its thread takes it.
     let pieces: Vec<_> = cells.chunks_mut(PIECE).map(Mutex::new).collect();
-    let (limit, _) = tasks::write_limits(layout, options.threads);
+    let limit = tasks::limit(options.threads);
     let work = (count * Cell::SIZE + bytes.len()) as u64;
     tasks::run_tasks(layout, pieces.len(), work, (limit, limit), options.interrupt, &|number, _, _| {
         let Some(piece) = pieces.get(number) else { return Ok(()) };

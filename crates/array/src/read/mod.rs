@@ -65,8 +65,12 @@ pub(crate) fn read_new(
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
-    let (sparse, present) =
-        if len as u64 >= costs::SPARSE_FROM { sparse(layout, &plan, selection) } else { (false, None) };
+    let far = layout.store().cost().prefers_rounds();
+    let worth_a_sample = len as u64 >= costs::SPARSE_FROM || far && plan.len() >= costs::SPARSE_CHUNKS;
+    let (sparse, present) = match options.present {
+        None if worth_a_sample => sparse(layout, &plan, selection),
+        _ => (false, None),
+    };
     let zeroed = sparse && layout.fill().is_zero();
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
     let filled = zeroed.then(|| layout.fill().bytes());
@@ -87,7 +91,7 @@ pub(crate) fn read_new(
     match bound.is_uneven() {
         true => read_into(layout, selection, &mut target, options)?,
         false => {
-            let absent = Absent { filled: zeroed, present: present.as_ref() };
+            let absent = Absent { filled: zeroed, present: present.as_ref().or(options.present) };
             let each = masking.as_ref().filter(|_| boxes);
             execute_all(layout, plan, selection, &bound, absent, len as u64, options, each, None)?;
         }
@@ -128,7 +132,8 @@ pub(crate) fn read_target(
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options, None, nesting)
+    let absent = Absent { present: options.present, ..Absent::default() };
+    execute_all(layout, plan, selection, &bound, absent, bytes, options, None, nesting)
 }
 
 /// Guesses whether most objects do not exist, from a sample of them.

@@ -2,6 +2,7 @@
 
 use crate::execute::tasks::Interrupt;
 use crate::read::cache::ChunkCache;
+use std::collections::HashSet;
 
 /// Options of one read.
 #[derive(Clone, Copy, Default)]
@@ -18,4 +19,8 @@ pub struct ReadOptions<'a> {
     pub interrupt: Option<Interrupt<'a>>,
     /// Cache to look up and keep decoded chunks in. `None`: no cache.
     pub cache: Option<&'a ChunkCache>,
+    /// The keys of all objects that exist, if the caller has listed them. No others are requested.
+    ///
+    /// The read shows the array as it was when they were listed, as far as absent objects go.
+    pub present: Option<&'a HashSet<String>>,
 }

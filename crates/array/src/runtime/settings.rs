@@ -34,7 +34,7 @@ pub(crate) fn waiting_readers() -> usize {
 }
 
 /// The same for a write: at least `at_once`, unless [`set_threads`] has set a number.
-pub(crate) fn waiting_writers(at_once: usize) -> usize {
+pub fn waiting_writers(at_once: usize) -> usize {
     match THREADS.load(Relaxed) {
         0 => at_once.max(cores() * costs::WRITING_PER_CORE),
         n => n,

@@ -127,12 +127,6 @@ impl<'a> Source<'a> {
         Some(memory)
     }
 
-    /// Returns `true` if all elements are `value`. The view must have been checked.
-    pub(crate) fn is_all(&self, value: &[u8]) -> bool {
-        // SAFETY: the view covers its shape.
-        unsafe { strided::all_equal(&self.shape, &self.strides, value, self.base) }
-    }
-
     /// The same element for all of `shape`.
     pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
         Source {

@@ -68,3 +68,31 @@ fn chunks_far_away_are_asked_for_together() {
         assert!(wrong.contains(&key(5)), "{wrong}");
     }
 }
+
+#[test]
+fn blank_chunks_far_away_are_deleted_at_the_end() {
+    let spec = Spec::plain(&[100, 64], &[1, 64], "<f4");
+    let memory = MemoryStore::new();
+    let near = spec.layout(&memory);
+    let shape = [100, 64];
+    let all = select(&spec.shape, &[]);
+    let fill = near.fill().bytes().to_vec();
+    let blank: Vec<u8> = fill.iter().copied().cycle().take(100 * 64 * 4).collect();
+    let mut values: Vec<u8> = blank.iter().map(|byte| byte.wrapping_add(1)).collect();
+    let far = spec.layout_with(Arc::new(Counting::far(&memory, 64)), near.locator().clone());
+    let write_all = |values: &[u8], options: WriteOptions<'_>| {
+        let source = Source::dense(values, &shape, 4).unwrap();
+        write(&far, &all, &source, options).unwrap();
+        memory.list(None).unwrap().len()
+    };
+    assert_eq!(write_all(&values, WriteOptions::default()), 100);
+    // Every other row.
+    for (row, blank) in values.chunks_mut(64 * 4).zip(blank.chunks(64 * 4)).step_by(2) {
+        row.copy_from_slice(blank);
+    }
+    assert_eq!(write_all(&values, WriteOptions::default()), 50);
+    assert_eq!(read(&near, &all, ReadOptions::default()).unwrap().as_slice(), &values[..]);
+    // A caller that knows of no object has none deleted.
+    assert_eq!(write_all(&blank, WriteOptions { is_new: true, ..WriteOptions::default() }), 50);
+    assert_eq!(write_all(&blank, WriteOptions::default()), 0);
+}

@@ -73,8 +73,14 @@ fn swapped(origin: Arc<Script>, absent: usize) -> ArrayLayout {
     layout.with_origin(origin)
 }
 
-const OPTIONS: ReadOptions<'static> =
-    ReadOptions { threads: Some(1), verify: None, fortran: false, interrupt: None, cache: None };
+const OPTIONS: ReadOptions<'static> = ReadOptions {
+    threads: Some(1),
+    verify: None,
+    fortran: false,
+    interrupt: None,
+    cache: None,
+    present: None,
+};
 
 fn rows(layout: &ArrayLayout, indices: &[Index<'_>]) -> Result<Vec<i32>, ArrayError> {
     let selection = Selection::new("test", layout.shape(), indices)?;

@@ -44,7 +44,7 @@ pub(crate) fn execute(
     write_empty_chunks: Option<bool>,
     interrupt: Option<Interrupt<'_>>,
 ) -> Result<(), ArrayError> {
-    let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt, still: None };
+    let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt, ..WriteOptions::default() };
     if let [first, .., last] = batch {
         let (selection, values) = join_writes(batch, first, last)?;
         let (layout, shape) = (&first.layout, selection.shape());

@@ -21,11 +21,11 @@ use crate::layout::locate::Location;
 use crate::plan::task::Task;
 use crate::plan::task::within_chunk;
 use crate::runtime::memory::Memory;
+use crate::write::blanks::{Blanks, Presence};
 use crate::write::strategies;
 use crate::write::strategies::modify::MODIFY;
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use hyperslab_store::{Ask, Expected, Opened};
-use std::collections::HashSet;
 
 /// The copy from the caller's memory into a decoded chunk, and where it starts in the chunk.
 pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) -> (Region, usize) {
@@ -71,8 +71,9 @@ pub(crate) struct ChunkWriter<'a> {
     pub(crate) places: &'a [Places<'a>],
     /// See [`stored_fill`].
     pub(crate) fill: &'a [u8],
-    /// The keys of all objects that exist, if a listing found them.
-    pub(crate) present: Option<&'a HashSet<String>>,
+    pub(crate) presence: Presence<'a>,
+    /// Takes this task, by its number, if its object may have to be deleted.
+    pub(crate) blanks: Option<(&'a Blanks, usize)>,
     pub(crate) keep_empty: bool,
     /// Limits how many threads encode at once.
     pub(crate) gate: Option<&'a Gate>,
@@ -133,17 +134,16 @@ impl ChunkWriter<'_> {
                 store.swap(key, expected, self.bytes(scratch, produced).as_slice(), ask)
             }
             (Produced::Nothing, Expected::Absent) => Ok(true),
-            (Produced::Nothing, Expected::Any) if self.is_absent(key.as_str()) => Ok(true),
+            (Produced::Nothing, Expected::Any) if self.presence.is_absent(key.as_str()) => Ok(true),
+            (Produced::Nothing, Expected::Any) if let Some((blanks, number)) = self.blanks => {
+                blanks.add_whole(number);
+                Ok(true)
+            }
             // It does not matter whether there was an object, so do not ask a server.
             (Produced::Nothing, Expected::Any) => store.delete_all(&[key], None).map(|()| true),
             (Produced::Nothing, _) => store.swap_out(key, expected, ask),
         };
         done.map_err(|source| store_error(layout, &scratch.task, source))
-    }
-
-    /// Returns whether a listing showed that there is no such object.
-    fn is_absent(&self, key: &str) -> bool {
-        self.present.is_some_and(|keys| !keys.contains(key))
     }
 
     /// Changes a part of a chunk that other processes may change at the same time.
@@ -194,8 +194,12 @@ impl ChunkWriter<'_> {
     ) -> Result<bool, ArrayError> {
         let produced = (MODIFY.produce)(self, scratch, region, offset, Old::Opened(None))?;
         match produced {
-            Produced::Nothing => Ok(self.is_absent(&scratch.key)),
-            _ if self.present.is_some_and(|keys| keys.contains(&scratch.key)) => Ok(false),
+            Produced::Nothing if let Some((blanks, number)) = self.blanks => {
+                blanks.add_edge(number);
+                Ok(true)
+            }
+            Produced::Nothing => Ok(self.presence.is_absent(&scratch.key)),
+            _ if self.presence.is_present(&scratch.key) => Ok(false),
             _ => self.put(scratch, produced, Expected::Absent, Some(ask)),
         }
     }

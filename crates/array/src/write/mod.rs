@@ -2,6 +2,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod batch;
+pub(crate) mod blanks;
 pub(crate) mod chunk;
 pub(crate) mod compact;
 pub(crate) mod shard;
@@ -10,20 +11,24 @@ pub(crate) mod shard_parts;
 pub(crate) mod strategies;
 pub(crate) mod write_behind;
 
+use crate::copy::places::Places;
 use crate::copy::swap;
 use crate::dims::element_count;
 use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
 use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
 use crate::plan::axis_memory::AxisMemory;
 use crate::plan::point_plan::AllPlaces;
-use crate::read::list_present_objects;
+use crate::plan::task::Task;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
+use crate::write::blanks::{Blanks, Presence};
 use crate::write::chunk::ChunkWriter;
+use hyperslab_store::Ask;
 use smallvec::SmallVec;
 
 /// Options of one write.
@@ -31,8 +36,13 @@ use smallvec::SmallVec;
 pub struct WriteOptions<'a> {
     /// How many threads may work on it, including the caller's; `None`: [`settings::threads`].
     pub threads: Option<usize>,
+    /// How many threads may wait for a store far away, if `threads` is a smaller number. Then
+    /// `threads` of them encode at a time.
+    pub requests: Option<usize>,
     /// `true` to store chunks that hold only fill value; `None`: [`settings::write_empty_chunks`].
     pub write_empty_chunks: Option<bool>,
+    /// No object of the selection is stored yet: none has to be deleted.
+    pub is_new: bool,
     /// Called between chunks on the calling thread. Return `true` to stop the write. Chunks already
     /// written stay.
     pub interrupt: Option<Interrupt<'a>>,
@@ -78,9 +88,10 @@ pub fn write(
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
-    let limits = if tasks::is_inside() { (1, 1) } else { tasks::write_limits(layout, options.threads) };
-    let gate = tasks::gate(layout, limits.1);
+    let limits = if tasks::is_inside() { (1, 1) } else { tasks::write_limits(layout, options) };
+    let gate = tasks::gate(layout, limits.1, options.threads);
     let gate = gate.as_ref();
+    let presence = if options.is_new { Presence::New } else { Presence::Unknown };
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
         let request = shard::WriteRequest {
@@ -90,45 +101,52 @@ pub fn write(
             source: &bound,
             fill: &fill,
             keep_empty,
+            presence,
             gate,
             still: options.still,
         };
         return request.write(bytes, limits, options.interrupt);
     }
-    // If everything becomes fill value, chunks are deleted. A listing tells which ones exist.
-    let cost = layout.store().cost();
-    let lists = cost.prefers_one_listing() && cost.worth_guessing();
-    let may_delete = plan.len() > 1 && !keep_empty && lists;
-    let deletes = may_delete && source.is_all(layout.fill().bytes());
-    let present = if deletes { list_present_objects(layout, plan.len()) } else { None };
-    let present = present.as_ref();
     let still = options.still;
-    tasks::run(layout, &plan, bytes, limits, options.interrupt, &|scratch, ask| {
+    let execute = |number: usize,
+                   scratch: &mut Scratch,
+                   ask: Ask<'_>,
+                   blanks: Option<&Blanks>,
+                   presence: Presence<'_>| {
+        plan.task(layout, number, &mut scratch.task);
         let src = bound.at(&scratch.task.out);
         let strides = bound.strides();
+        let writer = |layout, places: &[Places<'_>], scratch: &mut Scratch| {
+            let (fill, blanks) = (&*fill, blanks.map(|blanks| (blanks, number)));
+            let writer =
+                ChunkWriter { layout, src, strides, places, fill, keep_empty, presence, blanks, gate, still };
+            writer.write(scratch, ask)
+        };
         if layout.grid().is_regular() {
             let places = plan.places(&scratch.task, strides);
-            return ChunkWriter {
-                layout,
-                src,
-                strides,
-                places: &places,
-                fill: &fill,
-                keep_empty,
-                present,
-                gate,
-                still,
-            }
-            .write(scratch, ask);
+            return writer(layout, &places, scratch);
         }
-        let array = layout;
-        let own = array.of_chunk(&scratch.task.chunk)?;
-        let layout = own.as_deref().unwrap_or(array);
-        let moved = plan.move_points(array, layout.encoding().strides(), &mut scratch.task);
-        let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
+        let own = layout.of_chunk(&scratch.task.chunk)?;
+        let own = own.as_deref().unwrap_or(layout);
+        let moved = plan.move_points(layout, own.encoding().strides(), &mut scratch.task);
+        let moved = moved.ok_or_else(|| memory_error(own, "the points of a chunk", u64::MAX))?;
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
-        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present, gate, still }
-            .write(scratch, ask)
+        writer(own, &places, scratch)
+    };
+    let blanks = Blanks::of_write(layout, plan.len(), presence);
+    let work = tasks::write_work(layout, plan.len(), bytes);
+    tasks::run_tasks(layout, plan.len(), work, limits, options.interrupt, &|number, scratch, ask| {
+        execute(number, scratch, ask, blanks.as_ref(), presence)
+    })?;
+    let Some(blanks) = blanks else { return Ok(()) };
+    let locate = |number: usize, task: &mut Task, key: &mut String| {
+        plan.task(layout, number, task);
+        layout.locate(&task.chunk, key).map(drop)
+    };
+    blanks.finish(layout, &locate, options.interrupt, &|numbers, presence| {
+        Blanks::run_again(layout, numbers, limits, options.interrupt, &|number, scratch, ask| {
+            execute(number, scratch, ask, None, presence)
+        })
     })
 }
 

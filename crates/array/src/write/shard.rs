@@ -38,6 +38,7 @@ use crate::runtime::settings;
 use crate::shard::memory::InMemory;
 use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
+use crate::write::blanks::{Blanks, Presence};
 use crate::write::chunk::{ChunkWriter, Old};
 use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
@@ -54,6 +55,7 @@ pub(crate) struct WriteRequest<'a> {
     /// The fill value in the stored byte order.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
+    pub(crate) presence: Presence<'a>,
     /// Limits how many threads encode at once.
     pub(crate) gate: Option<&'a Gate>,
     /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
@@ -127,14 +129,42 @@ impl WriteRequest<'_> {
         let shards = ShardPlan::new(self.layout, self.sharding, self.plan)?;
         let most = settings::decodes_in_flight();
         let limits = (limits.0.min(most), limits.1.min(most));
+        let blanks = Blanks::of_write(self.layout, shards.len(), self.presence);
+        self.write_shards(&shards, bytes, limits, interrupt, blanks.as_ref())?;
+        let Some(blanks) = blanks else { return Ok(()) };
+        let locate = |number: usize, task: &mut Task, key: &mut String| {
+            shards.shard(number, task);
+            self.layout.locate(&task.chunk, key).map(drop)
+        };
+        blanks.finish(self.layout, &locate, interrupt, &|numbers, presence| {
+            let request = WriteRequest { presence, ..*self };
+            Blanks::run_again(self.layout, numbers, limits, interrupt, &|number, scratch, ask| {
+                until_done(|first| {
+                    request.write_shard(&shards, number, first, Workers::This(scratch), ask, None)
+                })
+            })
+        })
+    }
+
+    /// Writes all shards. `blanks` takes the ones that hold nothing.
+    fn write_shards(
+        &self,
+        shards: &ShardPlan<'_>,
+        bytes: u64,
+        limits: (usize, usize),
+        interrupt: Option<Interrupt<'_>>,
+        blanks: Option<&Blanks>,
+    ) -> Result<(), ArrayError> {
         let work = tasks::work(self.layout, self.plan.len(), bytes);
         let threads = limits.0.min(settings::threads());
         let few = self.plan.len() / shards.len().max(1) < costs::FEW_SHARDS * limits.1;
         let computes = !self.layout.store().cost().waiting_dominates();
-        if shards.len() > 1 && (few || computes && divide_well(&shards, threads)) {
+        if shards.len() > 1 && (few || computes && divide_well(shards, threads)) {
             let limits = if few { limits } else { (threads, threads) };
             let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
-                until_done(|first| self.write_shard(&shards, number, first, Workers::This(scratch), ask))
+                until_done(|first| {
+                    self.write_shard(shards, number, first, Workers::This(scratch), ask, blanks)
+                })
             };
             let work = tasks::write_work(self.layout, self.plan.len(), bytes);
             return tasks::run_tasks(self.layout, shards.len(), work, limits, interrupt, &each);
@@ -149,7 +179,9 @@ impl WriteRequest<'_> {
             let work = work / shards.len() as u64;
             let never = || false;
             let ask = interrupt.unwrap_or(&never);
-            until_done(|first| self.write_shard(&shards, number, first, Workers::Pool { work, limit }, ask))?;
+            until_done(|first| {
+                self.write_shard(shards, number, first, Workers::Pool { work, limit }, ask, blanks)
+            })?;
         }
         Ok(())
     }
@@ -164,6 +196,7 @@ impl WriteRequest<'_> {
         first: bool,
         workers: Workers<'_>,
         ask: Ask<'_>,
+        blanks: Option<&Blanks>,
     ) -> Result<bool, ArrayError> {
         let layout = self.layout;
         let (mut task, mut key) = (Task::default(), String::new());
@@ -244,6 +277,21 @@ impl WriteRequest<'_> {
             return Err(tasks::interrupted_error(layout));
         }
         let put = match sink {
+            _ if empty && (new || replaces) && self.presence.is_absent(&key) => return Ok(true),
+            _ if empty
+                && replaces
+                && let Some(blanks) = blanks =>
+            {
+                blanks.add_whole(number);
+                return Ok(true);
+            }
+            _ if empty
+                && new
+                && let Some(blanks) = blanks =>
+            {
+                blanks.add_edge(number);
+                return Ok(true);
+            }
             // It is not known yet whether the shard exists.
             _ if empty && new => return Ok(false),
             // There was no shard when it was opened.
@@ -369,7 +417,8 @@ impl WriteRequest<'_> {
                     fill: self.fill,
                     keep_empty: self.keep_empty,
                     gate: self.gate,
-                    present: None,
+                    presence: Presence::Unknown,
+                    blanks: None,
                     still: None,
                 };
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;

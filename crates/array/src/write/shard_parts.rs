@@ -25,6 +25,7 @@ use crate::select::Selection;
 use crate::select::view::Source;
 use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
+use crate::write::blanks::Presence;
 use crate::write::shard::{Workers, WriteRequest, apply_shard_codecs};
 use crate::write::shard_output::{ShardOutput, Sink, begin, finish};
 use crate::write::{WriteOptions, stored_fill};
@@ -37,6 +38,8 @@ pub struct ShardParts<'s> {
     /// The task of a chunk as large as the shard, for errors.
     task: Task,
     key: Key<'s>,
+    /// See [`WriteOptions::is_new`].
+    is_new: bool,
     /// `None` after an error: the shard cannot be completed.
     so_far: Option<(Sink<'s>, ShardIndex)>,
 }
@@ -76,7 +79,7 @@ impl<'s> ShardParts<'s> {
             });
         }
         let key = tasks::key(layout, &task, key)?;
-        let mut parts = ShardParts { layout, task, key, so_far: None };
+        let mut parts = ShardParts { layout, task, key, is_new: false, so_far: None };
         let so_far = parts.with_level(layout, |level| {
             let coded = |source| codec_error(layout, &parts.task, key.as_str(), source);
             let mut sink = match level.codecs() {
@@ -141,6 +144,7 @@ impl<'s> ShardParts<'s> {
         options: WriteOptions<'_>,
     ) -> Result<(), ArrayError> {
         let Some(sharding) = layout.sharding() else { return Err(self.error(None, "it has no shards")) };
+        self.is_new = options.is_new;
         let bound = AxisMemory::source(layout, source, selection)?;
         let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         if plan.is_empty() {
@@ -150,7 +154,7 @@ impl<'s> ShardParts<'s> {
         let bytes = elements.saturating_mul(layout.dtype().size() as u64);
         let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
         let fill = stored_fill(layout);
-        let gate = tasks::gate(layout, tasks::write_limits(layout, options.threads).1);
+        let gate = tasks::gate(layout, tasks::write_limits(layout, options).1, options.threads);
         let request = WriteRequest {
             layout,
             sharding,
@@ -158,6 +162,7 @@ impl<'s> ShardParts<'s> {
             source: &bound,
             fill: &fill,
             keep_empty,
+            presence: Presence::Unknown,
             gate: gate.as_ref(),
             still: options.still,
         };
@@ -177,7 +182,7 @@ impl<'s> ShardParts<'s> {
         if let Some(unit) = units.iter().find(|unit| !matches!(index.get(unit.n), Ok(None))) {
             return Err(self.error(Some(unit.n), "two parts of it hold the same inner chunk"));
         }
-        let limit = tasks::write_limits(layout, options.threads).0.min(settings::decodes_in_flight());
+        let limit = tasks::write_limits(layout, options).0.min(settings::decodes_in_flight());
         let work = tasks::work(layout, plan.len(), bytes);
         let workers = Workers::Pool { work, limit: limit.min(settings::threads()) };
         let output = ShardOutput::new(sink, index, workers.window());
@@ -196,7 +201,10 @@ impl<'s> ShardParts<'s> {
         let fail = |source| store_error(layout, &self.task, source);
         let _turn = tasks::take(layout, &self.task, key, interrupt)?;
         if index.present_chunks().next().is_none() {
-            return store.delete_all(&[key], None).map_err(fail);
+            return match self.is_new {
+                true => Ok(()),
+                false => store.delete_all(&[key], None).map_err(fail),
+            };
         }
         self.with_level(layout, |level| {
             finish(layout, &self.task, key.as_str(), level, &mut sink, &index)?;

@@ -200,7 +200,7 @@ impl Writer {
                 layout,
                 selection,
                 source,
-                WriteOptions { threads, write_empty_chunks, interrupt, still: None },
+                WriteOptions { threads, write_empty_chunks, interrupt, ..WriteOptions::default() },
             )
         };
         let bound = AxisMemory::source(layout, source, selection)?;

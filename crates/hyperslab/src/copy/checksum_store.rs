@@ -148,6 +148,7 @@ impl Store for ChecksumStore {
     reads!();
 
     inner! {
+        fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool>;
         fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()>;
         fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> store::Result<Box<dyn Staged + 's>>;
     }

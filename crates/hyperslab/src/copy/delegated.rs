@@ -20,7 +20,6 @@ macro_rules! reads {
                 fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> store::Result<Option<Box<dyn Opened + 's>>>;
                 fn with_open(&self, key: Key<'_>, size: Option<u64>, work: &mut dyn FnMut(Option<&dyn Opened>)) -> store::Result<()>;
                 fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> store::Result<bool>;
-                fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool>;
                 fn size(&self, key: Key<'_>) -> store::Result<Option<u64>>;
                 fn stamp(&self, key: Key<'_>) -> store::Result<Option<Stamp>>;
                 fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<Stamped>;

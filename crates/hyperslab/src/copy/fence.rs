@@ -27,7 +27,7 @@ use hyperslab_store as store;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
     Ask, Cost, Entry, Expected, Facts, Holds, Look, Many, Mark, ObjectLock, OnDisk, Opened, Operation,
-    RangeRead, Stamp, Stamped, Still, StoreError, Writers, turn, waiting,
+    RangeRead, Stamp, Stamped, Still, StoreError, WriteNotes, Writers, turn, waiting,
 };
 use std::fmt::{self, Debug, Formatter};
 use std::io::ErrorKind;
@@ -60,7 +60,7 @@ pub fn fenced(
     }
     Key::new(journal)?;
     let (inner, journal, claim) = (store.clone(), journal.to_owned(), claim.to_vec());
-    Ok(Arc::new(Fenced { inner, journal, claim, last_look: Mutex::default() }))
+    Ok(Arc::new(Fenced { inner, journal, claim, last_look: Arc::default() }))
 }
 
 /// A store behind a fence; see the module documentation.
@@ -69,7 +69,7 @@ struct Fenced {
     journal: String,
     claim: Vec<u8>,
     /// When the last look that found the claim began.
-    last_look: Mutex<Option<Instant>>,
+    last_look: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Debug for Fenced {
@@ -97,11 +97,10 @@ impl Fenced {
         if is_known() {
             return Ok(());
         }
-        let (begun, mut found) = (Instant::now(), Vec::new());
-        if !self.inner.read_all(journal, &mut found, LONGEST)? || found != self.claim {
+        let mut found = Vec::new();
+        if !self.read_all(journal, &mut found, LONGEST)? || found != self.claim {
             return Err(StoreError::superseded(&*self.inner, operation, key.as_str()));
         }
-        *self.last_look.lock() = Some(begun);
         Ok(())
     }
 
@@ -124,6 +123,16 @@ impl Fenced {
 
 impl Store for Fenced {
     reads!();
+
+    /// A caller that reads the claim has looked at it for all threads.
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool> {
+        let begun = Instant::now();
+        let found = self.inner.read_all(key, buf, limit)?;
+        if found && key.as_str() == self.journal && *buf == self.claim {
+            *self.last_look.lock() = Some(begun);
+        }
+        Ok(found)
+    }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
         self.swap_owned(key, Expected::Any, &mut self.join_parts(key, parts)?, None).map(|_| ())
@@ -182,12 +191,8 @@ impl Store for Fenced {
     }
 
     fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> store::Result<()> {
-        let mut found = Vec::new();
-        for key in keys {
-            if self.inner.exists(*key)? {
-                found.push(*key);
-            }
-        }
+        // Objects that do not exist yet belong to a later writer if they exist when this deletes.
+        let found = self.inner.existing(keys, ask)?;
         let Some(first) = found.first() else { return Ok(()) };
         self.check(Look::New, Operation::Delete, *first)?;
         self.inner.delete_all(&found, ask)
@@ -223,6 +228,12 @@ impl Writers for Fenced {
         self.inner.swap_marked(key, expected, mark, parts, ask)
     }
 
+    fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
+        let Fenced { inner, journal, claim, last_look } = self;
+        let (inner, last_look) = (inner.noting(notes)?, last_look.clone());
+        Some(Arc::new(Fenced { inner, journal: journal.clone(), claim: claim.clone(), last_look }))
+    }
+
     fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> store::Result<()> {
         self.inner.write_while(key, bytes, &|look| {
             still(look)?;
@@ -249,7 +260,7 @@ mod tests {
             inner: inner.clone(),
             journal: "j/id".into(),
             claim: b"mine".to_vec(),
-            last_look: Mutex::default(),
+            last_look: Arc::default(),
         }
     }
 
@@ -293,6 +304,18 @@ mod tests {
         let error = fence(&inner).write(key("c/0"), &[b"late"]).unwrap_err().to_string();
         assert!(error.starts_with("cannot write 'c/0' in memory://"), "{error}");
         assert!(error.contains("this task was superseded. Another client has redone it"), "{error}");
+    }
+
+    #[test]
+    fn reading_the_claim_is_a_look() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let fence = fence(&inner);
+        let mut bytes = Vec::new();
+        for (claim, is_own) in [(&b"theirs"[..], false), (b"mine", true)] {
+            inner.write(key("j/id"), &[claim]).unwrap();
+            assert!(fence.read_all(key("j/id"), &mut bytes, LONGEST).unwrap());
+            assert_eq!(fence.last_look.lock().is_some(), is_own);
+        }
     }
 
     #[test]

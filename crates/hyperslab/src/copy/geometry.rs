@@ -25,6 +25,12 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
             (target.chunk.clone(), target.chunk.clone(), target.chunk.clone());
     }
     source.stored = Some(job.stored_of_window()).filter(|bytes| *bytes > 0);
+    let requests = requests(job, means);
+    let round = target.object_bytes(element).saturating_mul(requests as u64);
+    let cost = job.source.store().cost();
+    let reads = if cost.waiting_dominates() { cost.at_once as u64 } else { 0 };
+    // A block that is smaller than a round of requests would wait for them in vain.
+    let round = round.max(source.object_bytes(element).saturating_mul(reads));
     let place = means.beside.as_ref().filter(|_| blocks == 1);
     let geometry = Geometry {
         shape: job.window.shape.clone(),
@@ -34,8 +40,9 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         memory: means.max_memory,
         blocks,
         threads: means.threads,
+        requests,
         in_flight: settings::decodes_in_flight(),
-        enough: ENOUGH,
+        enough: ENOUGH.max(round),
         temporary: place.map(|beside| (Reach::NEAR, beside.room())),
     };
     match least_memory(&geometry) {
@@ -46,6 +53,13 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         ))),
         _ => Ok(geometry),
     }
+}
+
+/// Number of requests that are worth making at once, if the target is on a server.
+fn requests(job: &Job, means: &Means<'_>) -> usize {
+    let cost = job.target.store().cost();
+    let at_once = means.server.or_else(|| cost.waiting_dominates().then_some(cost.at_once));
+    at_once.map_or(0, |at_once| means.asked.unwrap_or_else(|| settings::waiting_writers(at_once)))
 }
 
 /// The least memory that the copy needs; `None`: the given memory is enough.

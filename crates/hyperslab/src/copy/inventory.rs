@@ -293,6 +293,7 @@ impl<'o> Inventory<'o> {
                 repack,
                 window,
                 is_new: true,
+                is_fresh: true,
             });
             promised.push(variable);
         }

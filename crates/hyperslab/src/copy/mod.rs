@@ -30,6 +30,7 @@ mod fence;
 mod geometry;
 pub(crate) mod hdf5;
 mod inventory;
+mod listings;
 mod mover;
 mod one_chunk;
 mod outline;
@@ -49,6 +50,8 @@ pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub use enclosing_groups::groups_above;
 pub use fence::fenced;
 pub(crate) use hdf5::Paths;
+pub use listings::Listings;
+pub(crate) use listings::{StoredObjects, is_listed_far, list_few};
 pub(crate) use one_chunk::OneChunk;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
@@ -190,9 +193,11 @@ impl CopyOptions<'_> {
     }
 
     fn means(&self, beside: Option<Beside>) -> Means<'_> {
-        let threads = self.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+        let asked = self.threads.filter(|n| *n > 0);
+        let threads = asked.unwrap_or_else(settings::threads);
         let (max_memory, memory_is_limit) = (self.max_memory, self.memory_is_limit);
-        Means { threads, max_memory, memory_is_limit, beside, progress: self.progress }
+        let (server, progress) = (None, self.progress);
+        Means { threads, asked, server, max_memory, memory_is_limit, beside, progress }
     }
 
     fn check(&self) -> Result<()> {
@@ -475,7 +480,8 @@ pub(crate) fn copy_values(
     let repack = repack.map_err(|why| Error::Copy { array: source.name(), why })?.flatten();
     let window = Window::whole(source.shape());
     let (source, target) = (source.clone(), target.into());
-    let jobs = [Job { name: source.name(), source, target, stored: 0, repack, window, is_new: true }];
+    let name = source.name();
+    let jobs = [Job { name, source, target, stored: 0, repack, window, is_new: true, is_fresh: true }];
     let options = CopyOptions::default();
     let transfer = Transfer::new(&jobs, options.means(None))?;
     transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))?;

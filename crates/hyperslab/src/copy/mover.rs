@@ -1,13 +1,15 @@
 //! Moves the elements of one block, and compares them.
 
 use super::blocks::{Block, Blocks};
-use super::stored_blocks::{self, Sizes, StoredObjects, Wanted};
+use super::listings::{self, Listings, StoredObjects};
+use super::stored_blocks::{self, Sizes, Wanted};
 use super::transfer::{Job, wrong_size};
 use super::{Paths, Phase, ragged};
 use crate::element::swap_bytes;
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::{Ragged, ReadOptions, ShardParts, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The stored objects in a block, as numbers in the list of all stored objects.
@@ -35,8 +37,11 @@ pub(super) struct Mover<'a> {
     pub(super) verify: Option<bool>,
     /// The element at which blocks start to count, in `from` and in `to`.
     pub(super) starts: [Dims; 2],
-    pub(super) threads: usize,
+    /// Number of threads that compute, and of requests to a server on their way.
+    pub(super) threads: (usize, usize),
     pub(super) cancelled: &'a dyn Fn() -> bool,
+    /// The stored objects of `from`, and of `to` if they matter.
+    pub(super) stored: [StoredObjects; 2],
 }
 
 /// The object that is written in parts, if blocks are parts of it.
@@ -46,7 +51,7 @@ impl<'a> Mover<'a> {
     pub(super) fn new(
         job: &'a Job,
         (from, to): (&'a Array, &'a Array),
-        threads: usize,
+        threads: (usize, usize),
         cancelled: &'a dyn Fn() -> bool,
     ) -> Self {
         let zeros = || Dims::from_elem(0, job.window.shape.len());
@@ -55,8 +60,8 @@ impl<'a> Mover<'a> {
         let starts =
             [start(std::ptr::eq(from, &job.source), &job.window.from), start(!is_temporary, &job.window.to)];
         // In a temporary array, writing fill values is cheaper than looking for them.
-        let keeps_fill = is_temporary;
-        Mover { job, from, to, is_temporary, keeps_fill, verify: Some(true), starts, threads, cancelled }
+        let (keeps_fill, verify, stored) = (is_temporary, Some(true), [None, None]);
+        Mover { job, from, to, is_temporary, keeps_fill, verify, starts, threads, cancelled, stored }
     }
 
     /// The place in the target's grid of the object that blocks are parts of.
@@ -66,35 +71,77 @@ impl<'a> Mover<'a> {
         first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect()
     }
 
+    /// Returns `true` if blocks without stored objects need no visit.
+    fn skips_absent(&self) -> Result<bool> {
+        let copies_absent = self.from.node().copies_absent();
+        Ok(!copies_absent && self.job.is_new && !stored_blocks::fills_differ(self.job)?)
+    }
+
     /// Lists the stored objects of the source, and of the copy if they matter.
-    pub(super) fn list_stored_objects(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
-        let (source, target) = (self.from, self.to);
-        // Absent source chunks must be written, too: visit every block.
-        if source.node().copies_absent() || !self.job.is_new || stored_blocks::fills_differ(self.job)? {
-            return Ok([None, None]);
+    pub(super) fn list_stored_objects(&mut self, phase: Phase) -> Result<()> {
+        let ask = Some(self.cancelled);
+        if self.skips_absent()? || listings::is_listed_far(self.from) {
+            self.stored[0] = listings::list(self.from, ask)?;
         }
-        let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));
-        let source = list(source)?;
-        let target = if phase == Phase::Verify && source.is_some() { list(target)? } else { None };
-        Ok([source, target])
+        if phase == Phase::Verify && self.stored[0].is_some() {
+            self.stored[1] = listings::list(self.to, ask)?;
+        }
+        Ok(())
+    }
+
+    /// The same for a part of a copy, with listings that parts share.
+    pub(super) fn list_for_part(&mut self, phase: Phase, shared: &Listings) -> Result<()> {
+        let ask = Some(self.cancelled);
+        if self.skips_absent()? || listings::is_listed_far(self.from) {
+            self.stored[0] = match std::ptr::eq(self.from, &self.job.source) {
+                true => shared.source(self.from, ask)?,
+                false => listings::list_few(self.from, ask)?,
+            };
+        }
+        if phase == Phase::Verify && self.stored[0].is_some() {
+            self.stored[1] = shared.copy(self.to, ask)?;
+        }
+        Ok(())
+    }
+
+    /// The places of the stored objects of one side; `None`: any may be stored.
+    pub(super) fn places(&self, side: usize) -> Option<&[Dims]> {
+        self.stored.get(side)?.as_ref().map(|stored| stored.places.as_slice())
     }
 
     /// The blocks that are not entirely fill value.
-    pub(super) fn blocks_to_visit<'b>(
-        &self,
-        sizes: &'b Sizes,
-        stored: &[StoredObjects; 2],
-        phase: Phase,
-    ) -> Wanted<'b> {
+    pub(super) fn blocks_to_visit<'b>(&self, sizes: &'b Sizes, phase: Phase) -> Result<Wanted<'b>> {
         let (source, target) = (self.from, self.to);
         let [start, to] = &self.starts;
-        match (phase, stored) {
-            (Phase::Copy, [Some(list), _]) => stored_blocks::wanted(sizes, &[(source, list, start)]),
-            (Phase::Verify, [Some(list), Some(copied)]) => {
+        if !self.skips_absent()? {
+            return Ok(Wanted { blocks: &sizes.large, places: None, sparse: false });
+        }
+        Ok(match (phase, self.places(0), self.places(1)) {
+            (Phase::Copy, Some(list), _) => stored_blocks::wanted(sizes, &[(source, list, start)]),
+            (Phase::Verify, Some(list), Some(copied)) => {
                 stored_blocks::wanted(sizes, &[(source, list, start), (target, copied, to)])
             }
             _ => Wanted { blocks: &sizes.large, places: None, sparse: false },
+        })
+    }
+
+    /// The blocks with stored objects on one side at least; `None`: any block.
+    pub(super) fn blocks_held(&self, blocks: &Blocks, phase: Phase) -> Result<Option<BTreeSet<Dims>>> {
+        let sides: &[(usize, &Array)] = match phase {
+            Phase::Copy => &[(0, self.from)],
+            Phase::Verify => &[(0, self.from), (1, self.to)],
+        };
+        let mut held = BTreeSet::new();
+        if !self.skips_absent()? {
+            return Ok(None);
         }
+        for (side, array) in sides {
+            let Some(places) = self.places(*side) else { return Ok(None) };
+            let grid = array.layout().object_grid();
+            let Some(found) = blocks.holding(grid, places, &self.starts[*side]) else { return Ok(None) };
+            held.extend(found.into_keys());
+        }
+        Ok(Some(held))
     }
 
     pub(super) fn copy(
@@ -107,7 +154,7 @@ impl<'a> Mover<'a> {
     ) -> Result<()> {
         let bytes = front(buffer, len)?;
         let [start, place] = [0, 1].map(|side| block.shift(&self.starts[side]));
-        self.read(self.from, &start, part, bytes)?;
+        self.read(0, self.from, &start, part, bytes)?;
         let len = if self.is_temporary { len } else { self.to_target_type(bytes) };
         let (bytes, target) = (front(buffer, len)?, self.to);
         let selection = target.select(&place.index())?;
@@ -121,7 +168,7 @@ impl<'a> Mover<'a> {
     fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged> {
         let source = &self.job.source;
         let block = block.shift(&self.starts[0]);
-        source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
+        source.node().read_copied(&source.select(&block.index())?, self.read_options(0), paths)
     }
 
     /// Copies a block of elements of variable length and returns the bytes of their values.
@@ -151,7 +198,7 @@ impl<'a> Mover<'a> {
         let expected = self.read_source_ragged(block, paths)?;
         let target = &self.job.target;
         let place = block.shift(&self.starts[1]);
-        let found = target.read_ragged(&target.select(&place.index())?, self.read_options())?;
+        let found = target.read_ragged(&target.select(&place.index())?, self.read_options(1))?;
         match ragged::difference(&expected, &found, kind.item_size()) {
             None => Ok(()),
             Some((number, expected, found)) => Err(self.mismatch(block, number, expected, found)),
@@ -176,10 +223,10 @@ impl<'a> Mover<'a> {
     ) -> Result<()> {
         let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
         let [start, place] = [0, 1].map(|side| block.shift(&self.starts[side]));
-        self.read(&self.job.source, &start, part, expected)?;
+        self.read(0, &self.job.source, &start, part, expected)?;
         let len = self.to_target_type(expected);
         let (expected, found) = (front(expected, len)?, front(rest, len)?);
-        self.read(&self.job.target, &place, copied, found)?;
+        self.read(1, &self.job.target, &place, copied, found)?;
         if expected == found {
             return Ok(());
         }
@@ -191,19 +238,29 @@ impl<'a> Mover<'a> {
         }
     }
 
-    fn read(&self, array: &Array, block: &Block, part: Option<Listed<'_>>, bytes: &mut [u8]) -> Result<()> {
+    fn read(
+        &self,
+        side: usize,
+        array: &Array,
+        block: &Block,
+        part: Option<Listed<'_>>,
+        bytes: &mut [u8],
+    ) -> Result<()> {
         if let Some(Listed { numbers, all }) = part {
             let places = numbers.iter().filter_map(|number| all.get(*number));
-            return stored_blocks::read(array, block, places, bytes, self.read_options());
+            return stored_blocks::read(array, block, places, bytes, self.read_options(side));
         }
         let selection = array.select(&block.index())?;
         let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;
-        array.read_into(&selection, &mut target, self.read_options())
+        array.read_into(&selection, &mut target, self.read_options(side))
     }
 
-    fn read_options(&self) -> ReadOptions<'_> {
+    /// `side`: 0 for the source, 1 for the copy.
+    fn read_options(&self, side: usize) -> ReadOptions<'_> {
+        let stored = self.stored.get(side).and_then(Option::as_ref);
         ReadOptions {
-            threads: Some(self.threads),
+            threads: Some(self.threads.0),
+            present: stored.and_then(|stored| stored.keys.as_ref()),
             verify: self.verify,
             interrupt: Some(self.cancelled),
             ..ReadOptions::default()
@@ -212,7 +269,9 @@ impl<'a> Mover<'a> {
 
     fn write_options(&self) -> WriteOptions<'_> {
         WriteOptions {
-            threads: Some(self.threads),
+            threads: Some(self.threads.0),
+            requests: Some(self.threads.1),
+            is_new: self.job.is_fresh,
             write_empty_chunks: Some(self.keeps_fill),
             interrupt: Some(self.cancelled),
             still: None,

@@ -88,7 +88,7 @@ impl OneChunk {
         let (name, source) = (self.source.name(), self.source.clone());
         let repack = target.structure().map(|structure| Repack::new(&source, structure)).transpose();
         let repack = repack.map_err(|why| Error::Copy { array: name.clone(), why })?.flatten();
-        Ok(Job { name, source, target, stored: 0, repack, window, is_new: true })
+        Ok(Job { name, source, target, stored: 0, repack, window, is_new: true, is_fresh: true })
     }
 
     /// Copies the elements at a place of the grid.
@@ -97,7 +97,7 @@ impl OneChunk {
         let axes = from.iter().zip(&self.chunk).zip(self.source.shape());
         let shape: Dims = axes.map(|((from, chunk), n)| n.saturating_sub(*from).min(*chunk)).collect();
         let job = self.job(target, Window { from, shape: shape.clone(), ..Window::whole(&self.chunk) })?;
-        let mover = Mover::new(&job, (&job.source, &job.target), settings::threads(), &|| false);
+        let mover = Mover::new(&job, (&job.source, &job.target), (settings::threads(), 1), &|| false);
         let mover = Mover { keeps_fill: true, verify: None, ..mover };
         let block = Block { first: Dims::from_elem(0, shape.len()), len: shape };
         match job.target.vlen() {

@@ -10,7 +10,7 @@ use super::plan::{Geometry, Pass};
 use super::region::{Region, Window, aligned};
 use super::structures::Repack;
 use super::temporary::Beside;
-use super::transfer::Job;
+use super::transfer::{Job, Means};
 use super::{CopyOptions, CopyPlan, Inventory, Member, count_stored_objects, path_text};
 use crate::meaning::Meaning;
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
@@ -22,6 +22,10 @@ use std::sync::Arc;
 
 /// The stored bytes of an array with more objects are not counted before it is copied.
 const MOST_COUNTED: u64 = 10_000;
+
+/// Requests that a task has on their way to a server, if memory allows. A store with other settings
+/// makes fewer.
+const REQUESTS: usize = 64;
 
 /// The outline of a copy.
 #[derive(Clone, Debug)]
@@ -93,7 +97,8 @@ pub fn outline(
     options: &CopyOptions<'_>,
 ) -> Result<Outline> {
     let inventory = Inventory::new(source, directory.map(Room::of), options)?;
-    let means = options.means(directory.map(Beside::new).transpose()?);
+    let server = directory.is_none().then_some(REQUESTS);
+    let means = Means { server, ..options.means(directory.map(Beside::new).transpose()?) };
     let ask: &dyn Fn() -> bool = &|| options.stops();
     // For documents and layouts only.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -229,7 +234,7 @@ pub(super) fn job_into(
         Some(structure) => Repack::new(source, structure).map_err(refuse)?,
     };
     let (name, source, target) = (path_text(target.path()), source.clone(), target.clone());
-    Ok(Job { name, source, target, stored: 0, repack, window, is_new: false })
+    Ok(Job { name, source, target, stored: 0, repack, window, is_new: false, is_fresh: false })
 }
 
 /// Formats ranges as `[0:10, 5:20]`.

@@ -11,6 +11,7 @@
 use super::beyond_source;
 use super::blocks::Blocks;
 use super::checksum_store::ChecksumStore;
+use super::listings::{Listings, is_listed_far};
 use super::mover::Mover;
 use super::region::Window;
 use super::structures::Repack;
@@ -18,13 +19,17 @@ use super::temporary;
 use super::transfer::{Job, Transfer};
 use super::{Phase, Progress, path_text};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
-use hyperslab_store::Ask;
+use hyperslab_store::{Ask, Note, SharedStamp, WriteNotes, common_folder};
 use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Number of objects that are looked up at once in a distant store.
 const AT_ONCE: usize = 32;
+
+/// A listing may show this many objects more than are wanted: a server lists them with one request.
+const PAGE: usize = 1000;
 
 /// A part of one pass over an array.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub struct Part {
     pub units: Range<u64>,
     /// Number of threads.
     pub threads: usize,
+    /// Number of requests to a server that are on their way at a time.
+    pub requests: usize,
     /// The first element of the source that is copied.
     pub from_start: Vec<u64>,
     /// The first element of the copy that is written.
@@ -55,6 +62,8 @@ pub struct Part {
     pub shape: Vec<u64>,
     /// `true`: nothing existed at the copy's place before.
     pub is_new: bool,
+    /// `true`: this also holds for this run, which does not resume another one.
+    pub is_fresh: bool,
 }
 
 /// The state of the objects of a part.
@@ -73,25 +82,50 @@ pub fn copy_part(
     source: &Array,
     store: &Arc<dyn Store>,
     part: &Part,
+    listings: &Listings,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
-    let checksums = Arc::new(ChecksumStore::new(store.clone()));
+    let notes = Arc::new(WriteNotes::new(!part.is_new));
+    let noting = store.noting(&notes);
+    let notes = noting.is_some().then_some(&*notes);
+    let checksums = Arc::new(ChecksumStore::new(noting.unwrap_or_else(|| store.clone())));
     let writing: Arc<dyn Store> = checksums.clone();
     let open = Opened::new(source, &writing, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let from = open.from.as_ref().unwrap_or(&open.job.source);
-    let mover = Mover::new(&open.job, (from, open.target_array()), part.threads, cancelled);
+    let threads = (part.threads, part.requests);
+    let mover = Mover::new(&open.job, (from, open.target_array()), threads, cancelled);
     if !open.job.window.shape.contains(&0) {
-        Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
+        Transfer::of_parts(progress)?.units(
+            Phase::Copy,
+            mover,
+            &open.blocks,
+            part.units.clone(),
+            listings,
+        )?;
     }
     open.write_rest(part, Some(cancelled))?;
-    open.stamp(store, part, Some(&checksums))
+    let keys = open.keys(part)?;
+    let states = open.states_after(store, &keys, notes, Some(cancelled))?;
+    open.stamp(&keys, &states, Some(&checksums))
 }
 
 /// Computes the stamp of a finished part. `contents`: also read all objects for checksums.
-pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part, contents: bool) -> Result<PartStamp> {
+pub fn stamp_part(
+    source: &Array,
+    store: &Arc<dyn Store>,
+    part: &Part,
+    listings: &Listings,
+    contents: bool,
+) -> Result<PartStamp> {
     let checksums = contents.then(|| ChecksumStore::new(store.clone()));
-    Opened::new(source, store, part)?.stamp(store, part, checksums.as_ref())
+    let open = Opened::new(source, store, part)?;
+    let keys = open.keys(part)?;
+    let states = match listings.stamps(open.target_array(), None)? {
+        Some(listed) => keys.iter().map(|key| listed.get(key).copied()).collect(),
+        None => open.ask_states(store, &keys, None)?,
+    };
+    open.stamp(&keys, &states, checksums.as_ref())
 }
 
 /// Compares a part of the copy with the source. Fails with [`Error::Mismatch`] if a value differs.
@@ -99,12 +133,14 @@ pub fn compare_part(
     source: &Array,
     store: &Arc<dyn Store>,
     part: &Part,
+    listings: &Listings,
     progress: Option<&dyn Progress>,
 ) -> Result<()> {
     let open = Opened::new(source, store, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
-    let mover = Mover::new(&open.job, (&open.job.source, &open.job.target), part.threads, cancelled);
-    Transfer::of_parts(progress)?.units(Phase::Verify, mover, &open.blocks, part.units.clone())
+    let threads = (part.threads, part.requests);
+    let mover = Mover::new(&open.job, (&open.job.source, &open.job.target), threads, cancelled);
+    Transfer::of_parts(progress)?.units(Phase::Verify, mover, &open.blocks, part.units.clone(), listings)
 }
 
 /// The arrays of a part.
@@ -147,9 +183,9 @@ impl Opened {
             of.as_ref().map(open).transpose()
         };
         let (from, to) = (temporary(&part.from)?, temporary(&part.to)?);
-        let is_new = part.is_new;
-        let job =
-            Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
+        let (is_new, is_fresh) = (part.is_new, part.is_fresh);
+        let (name, source) = (name.clone(), source.clone());
+        let job = Job { name, source, target, stored: 0, repack, window, is_new, is_fresh };
         let rest = if to.is_none() { beyond_source::value_beyond_source(&job)? } else { None };
         if part.units.end > blocks.object_count().max(u64::from(rest.is_some())) {
             return Err(refuse("the part lies outside the array"));
@@ -169,24 +205,58 @@ impl Opened {
         self.to.as_ref().unwrap_or(&self.job.target)
     }
 
-    /// Computes the stamp. `checksums`: the store that knows checksums, if they are requested.
-    fn stamp(
+    /// The states of objects after this part was copied.
+    ///
+    /// `notes`: what the answers to its writes told. Objects without a note were not touched: in a
+    /// fresh copy they do not exist. If an earlier run may have left some, the store is asked.
+    fn states_after(
         &self,
         store: &Arc<dyn Store>,
-        part: &Part,
-        checksums: Option<&ChecksumStore>,
-    ) -> Result<PartStamp> {
-        let keys = self.keys(part)?;
-        let look = |key: &String| -> Result<Option<ObjectState>> {
-            let Some(numbers) = change_numbers(store, key)? else { return Ok(None) };
-            let sum = checksums.map(|checksums| checksums.sum(Key::new(key)?)).transpose()?;
-            Ok(Some(ObjectState { numbers, sum: sum.unwrap_or(0) }))
-        };
+        keys: &[String],
+        notes: Option<&WriteNotes>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<Option<SharedStamp>>> {
+        let Some(notes) = notes else { return self.ask_states(store, keys, ask) };
+        let mut states = vec![None; keys.len()];
+        let mut unknown = Vec::new();
+        for (number, (key, state)) in keys.iter().zip(&mut states).enumerate() {
+            match notes.find(key) {
+                Some(Note::Written(stamp)) => *state = Some(stamp),
+                Some(Note::Deleted) => {}
+                None if self.job.is_fresh => {}
+                None | Some(Note::Unknown) => unknown.push(number),
+            }
+        }
+        let asked: Vec<String> = unknown.iter().filter_map(|number| keys.get(*number)).cloned().collect();
+        for (number, state) in unknown.iter().zip(self.ask_states(store, &asked, ask)?) {
+            if let Some(place) = states.get_mut(*number) {
+                *place = state;
+            }
+        }
+        Ok(states)
+    }
+
+    /// Asks the store for the states of objects. `None`: an object is not stored.
+    fn ask_states(
+        &self,
+        store: &Arc<dyn Store>,
+        keys: &[String],
+        ask: Option<Ask<'_>>,
+    ) -> Result<Vec<Option<SharedStamp>>> {
+        if keys.len() > AT_ONCE && is_listed_far(self.target_array()) {
+            let folder = common_folder(keys.iter().map(String::as_str));
+            let prefix = Some(folder).filter(|folder| !folder.is_empty()).map(Key::new).transpose()?;
+            if let Some(listed) = store.list_stamps(prefix, keys.len().max(PAGE), ask)? {
+                let listed: HashMap<String, SharedStamp> = listed.into_iter().collect();
+                return Ok(keys.iter().map(|key| listed.get(key).copied()).collect());
+            }
+        }
         let mut all = Vec::with_capacity(keys.len());
         if store.cost().prefers_rounds() {
             for some in keys.chunks(AT_ONCE) {
                 let answers = std::thread::scope(|scope| {
-                    let asked: Vec<_> = some.iter().map(|key| scope.spawn(|| look(key))).collect();
+                    let asked: Vec<_> =
+                        some.iter().map(|key| scope.spawn(|| change_numbers(store, key))).collect();
                     asked.into_iter().map(|one| one.join()).collect::<Vec<_>>()
                 });
                 for answer in answers {
@@ -194,20 +264,33 @@ impl Opened {
                 }
             }
         } else {
-            for key in &keys {
-                all.push(look(key)?);
+            for key in keys {
+                all.push(change_numbers(store, key)?);
             }
         }
+        Ok(all)
+    }
+
+    /// Computes the stamp. `checksums`: the store that knows checksums, if they are requested.
+    fn stamp(
+        &self,
+        keys: &[String],
+        states: &[Option<SharedStamp>],
+        checksums: Option<&ChecksumStore>,
+    ) -> Result<PartStamp> {
         let mut stamp = PartStamp { objects: 0, hash: EMPTY, contents: EMPTY };
-        for (key, seen) in keys.iter().zip(&all) {
-            stamp.objects += u64::from(seen.is_some());
-            let ObjectState { numbers, sum } = seen.unwrap_or_default();
+        for (key, state) in keys.iter().zip(states) {
+            let sum = match (checksums, state) {
+                (Some(checksums), Some(_)) => checksums.sum(Key::new(key)?)?,
+                _ => 0,
+            };
+            stamp.objects += u64::from(state.is_some());
             let mut hash = fnv1a(stamp.hash, key.as_bytes());
-            for number in numbers {
+            for number in state.unwrap_or_default() {
                 hash = fnv1a(hash, &number.to_le_bytes());
             }
             stamp.hash = hash;
-            let exists = [u8::from(seen.is_some())];
+            let exists = [u8::from(state.is_some())];
             stamp.contents = fnv1a(fnv1a(fnv1a(stamp.contents, key.as_bytes()), &exists), &sum.to_le_bytes());
         }
         if checksums.is_none() {
@@ -253,15 +336,8 @@ impl Opened {
     }
 }
 
-/// A stored object: the numbers that show whether it has changed, and its checksum.
-#[derive(Clone, Copy, Debug, Default)]
-struct ObjectState {
-    numbers: [u64; 4],
-    sum: u64,
-}
-
 /// The numbers that show whether an object has changed; `None`: it is not stored.
-fn change_numbers(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
+fn change_numbers(store: &Arc<dyn Store>, key: &str) -> Result<Option<SharedStamp>> {
     let key = Key::new(key)?;
     Ok(match store.stamp(key)? {
         Some(stamp) => Some(stamp.everywhere()),

@@ -3,7 +3,8 @@
 //! The cost of a copy depends on the stored chunks, not on the metadata: if one of 2⁶² chunks is
 //! stored, one block is copied. If most chunks are stored, blocks are large, and the engine looks
 //! up each of their chunks. If few are stored, these lookups would cost more than everything else.
-//! Then blocks are small, and only listed chunks are looked up.
+//! Then blocks are small, and only listed chunks are looked up. On a server, blocks stay large, and
+//! reads get the list of keys.
 
 use super::blocks::{Block, Blocks};
 use super::mover::front;
@@ -40,9 +41,6 @@ pub(super) struct Wanted<'a> {
     pub(super) sparse: bool,
 }
 
-/// The stored objects of an array; `None`: any may be stored.
-pub(super) type StoredObjects = Option<Vec<Dims>>;
-
 /// Elements per axis of one object: a shard, or a chunk without shards.
 /// If objects have different shapes, the largest.
 pub(super) fn objects(array: &Array) -> &[u64] {
@@ -75,7 +73,10 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])])
     });
     let most = stored.saturating_mul(LOOKED_UP).saturating_add(FEW);
     let places = holding(&sizes.large);
-    if let Some(few) = &places
+    // Far away, a round of requests takes as long as one, and listed keys are not looked up.
+    let far = arrays.iter().any(|(array, ..)| array.store().cost().prefers_rounds());
+    if !far
+        && let Some(few) = &places
         && chunks(&sizes.large).saturating_mul(few.len() as u64) > most
         && let small @ Some(_) = holding(&sizes.small)
     {

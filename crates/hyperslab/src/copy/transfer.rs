@@ -2,10 +2,11 @@
 
 use super::blocks::Blocks;
 use super::geometry::geometry;
+use super::listings::Listings;
 use super::mover::{InBlock, Listed, Mover, Shard};
 use super::plan::{CopyPlan, Geometry, Pass};
 use super::region::Window;
-use super::stored_blocks::{Sizes, StoredObjects, is_sparse, little_is_stored};
+use super::stored_blocks::{Sizes, is_sparse, little_is_stored};
 use super::structures::Repack;
 use super::temporary::{Beside, Temporary};
 use super::{Paths, Phase, Progress, path_text};
@@ -18,10 +19,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The most objects to list for each part of a copy: this takes about 10 ms in a directory.
-/// In larger arrays, each chunk is looked up.
-const MOST_LISTED: u64 = 10_000;
-
 /// An array and its existing copy, which is empty, or in which a part is replaced.
 pub(super) struct Job {
     pub(super) name: String,
@@ -33,15 +30,17 @@ pub(super) struct Job {
     pub(super) repack: Option<Repack>,
     /// The part to copy, and its place in the copy.
     pub(super) window: Window,
-    /// `true`: the target is empty.
+    /// `true`: the target is made by this copy, by this run or an earlier one.
     pub(super) is_new: bool,
+    /// `true`: nothing was stored at the place of the copy when this run began.
+    pub(super) is_fresh: bool,
 }
 
 impl Job {
     /// A job for planning only.
     pub(super) fn planned(path: &str, source: &Array, target: Array, stored: u64, window: &Window) -> Job {
         let (name, source, window) = (path_text(path), source.clone(), window.clone());
-        Job { name, source, target, stored, repack: None, window, is_new: true }
+        Job { name, source, target, stored, repack: None, window, is_new: true, is_fresh: true }
     }
 
     /// Bytes in memory of the elements to copy.
@@ -59,6 +58,10 @@ impl Job {
 /// Settings that all arrays of a copy share.
 pub(super) struct Means<'a> {
     pub(super) threads: usize,
+    /// The number of threads that the caller asked for.
+    pub(super) asked: Option<usize>,
+    /// Number of requests at a time to a server, if the copies are only described yet.
+    pub(super) server: Option<usize>,
     pub(super) max_memory: u64,
     pub(super) memory_is_limit: bool,
     /// The place for temporary arrays.
@@ -125,7 +128,15 @@ impl<'a> Transfer<'a> {
 
     /// A transfer that only copies parts of an array ([`Transfer::units`]).
     pub(super) fn of_parts(progress: Option<&'a dyn Progress>) -> Result<Self> {
-        let means = Means { threads: 1, max_memory: 0, memory_is_limit: false, beside: None, progress };
+        let means = Means {
+            threads: 1,
+            asked: None,
+            server: None,
+            max_memory: 0,
+            memory_is_limit: false,
+            beside: None,
+            progress,
+        };
         Transfer::new(&[], means)
     }
 
@@ -178,11 +189,12 @@ impl<'a> Transfer<'a> {
     fn run_job(&self, phase: Phase, number: usize, job: &Job, rest: &mut u64) -> Result<()> {
         let Some(plans) = self.plans.get(number) else { return Err(wrong_size()) };
         let cancelled: Ask<'_> = &|| self.is_cancelled();
-        let found = Mover::new(job, (&job.source, &job.target), 1, cancelled).list_stored_objects(phase)?;
+        let mut lists = Mover::new(job, (&job.source, &job.target), (1, 1), cancelled);
+        lists.list_stored_objects(phase)?;
         let direct;
-        let plan = match (phase, &found) {
+        let plan = match (phase, lists.places(0)) {
             (Phase::Verify, _) => &plans.compare,
-            (Phase::Copy, [Some(list), _])
+            (Phase::Copy, Some(list))
                 if plans.copy.passes.len() > 1 && little_is_stored(&job.source, list) =>
             {
                 direct = plans.geometry.one_pass_plan();
@@ -190,7 +202,7 @@ impl<'a> Transfer<'a> {
             }
             (Phase::Copy, _) => &plans.copy,
         };
-        let (mut read, mut found): (Option<Temporary<'_>>, _) = (None, found);
+        let (mut read, mut found): (Option<Temporary<'_>>, _) = (None, lists.stored);
         for (n, pass) in plan.passes.iter().enumerate() {
             let written = match plan.passes.get(n + 1) {
                 None => None,
@@ -198,11 +210,12 @@ impl<'a> Transfer<'a> {
             };
             let from = read.as_ref().map_or(&job.source, |temporary| &temporary.array);
             let to = written.as_ref().map_or(&job.target, |temporary| &temporary.array);
-            let mover = Mover::new(job, (from, to), pass.threads, cancelled);
-            if n > 0 {
-                found = mover.list_stored_objects(phase)?;
+            let mut mover = Mover::new(job, (from, to), (pass.threads, pass.requests), cancelled);
+            match n {
+                0 => mover.stored = std::mem::take(&mut found),
+                _ => mover.list_stored_objects(phase)?,
             }
-            self.walk(&Walk { phase, mover, stored: &found, share: plan.passes.len() as u64 }, pass, rest)?;
+            self.walk(&Walk { phase, mover, share: plan.passes.len() as u64 }, pass, rest)?;
             // This drops the temporary array that was read.
             read = written;
         }
@@ -217,15 +230,15 @@ impl<'a> Transfer<'a> {
 
     /// One pass over an array.
     fn walk(&self, walk: &Walk<'_>, pass: &Pass, rest: &mut u64) -> Result<()> {
-        let Walk { phase, mover, stored, .. } = walk;
+        let Walk { phase, mover, .. } = walk;
         let shape = &mover.job.window.shape;
         let sizes = Sizes { large: Blocks::of(pass, shape, false), small: Blocks::of(pass, shape, true) };
-        let wanted = mover.blocks_to_visit(&sizes, stored, *phase);
+        let wanted = mover.blocks_to_visit(&sizes, *phase)?;
         let blocks = wanted.blocks;
         let mut paths = Paths::new();
         let mut go = |at: &Dims, found: &Found, shard: Shard<'_, '_>| {
             let listed = |array: &Array, which: usize| {
-                let (numbers, all) = (&found[which], stored[which].as_deref()?);
+                let (numbers, all) = (&found[which], mover.places(which)?);
                 let sparse = wanted.sparse && is_sparse(array, blocks, numbers.len());
                 sparse.then_some(Listed { numbers, all })
             };
@@ -269,38 +282,22 @@ impl<'a> Transfer<'a> {
     pub(super) fn units(
         &self,
         phase: Phase,
-        mover: Mover<'_>,
+        mut mover: Mover<'_>,
         blocks: &Blocks,
         units: Range<u64>,
+        listings: &Listings,
     ) -> Result<()> {
-        let objects = |array: &Array| {
-            let counts = array.layout().object_grid().counts(array.shape());
-            counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count))
-        };
-        // With more objects, each part of the copy would have to list them all.
-        let few =
-            objects(mover.from) <= MOST_LISTED && (phase == Phase::Copy || objects(mover.to) <= MOST_LISTED);
-        let stored = if few { mover.list_stored_objects(phase)? } else { [None, None] };
-        let holding = |side: usize, array: &Array| {
-            let list = stored[side].as_ref()?;
-            blocks.holding(array.layout().object_grid(), list, &mover.starts[side])
-        };
+        mover.list_for_part(phase, listings)?;
         // Blocks in which one side has stored objects; `None`: any block may.
-        let held = match phase {
-            Phase::Copy => holding(0, mover.from),
-            Phase::Verify => holding(0, mover.from).and_then(|mut held| {
-                held.extend(holding(1, mover.to)?);
-                Some(held)
-            }),
-        };
-        let walk = Walk { phase, mover, stored: &stored, share: 1 };
+        let held = mover.blocks_held(blocks, phase)?;
+        let walk = Walk { phase, mover, share: 1 };
         let (mut paths, mut rest) = (Paths::new(), 0);
         let mut go = |at: &Dims, shard: Shard<'_, '_>| {
             self.block(&walk, (blocks, at), [None, None], &mut paths, shard, &mut rest)
         };
         for number in units {
             let object = blocks.object(number);
-            let wanted = |at: &Dims| held.as_ref().is_none_or(|held| held.contains_key(at));
+            let wanted = |at: &Dims| held.as_ref().is_none_or(|held| held.contains(at));
             let mut parts = blocks.parts_of(&object).filter(wanted).peekable();
             if parts.peek().is_none() {
                 continue;
@@ -397,7 +394,6 @@ fn memory(bytes: u64, array: &str) -> Result<Memory> {
 struct Walk<'w> {
     phase: Phase,
     mover: Mover<'w>,
-    stored: &'w [StoredObjects; 2],
     /// Number of passes that share the progress of an array.
     share: u64,
 }

@@ -11,7 +11,7 @@ mod histogram;
 mod kernel;
 mod partial;
 
-use crate::copy::Progress;
+use crate::copy::{Progress, StoredObjects, is_listed_far, list_few};
 use crate::element::swap_bytes;
 use crate::meaning::Packing;
 use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, settings};
@@ -173,8 +173,11 @@ fn run<T: Number + Sync>(
     let missing: Vec<T> = options.missing.iter().map(|value| bytemuck::pod_read_unaligned(value)).collect();
     let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads) as u64;
     let workers = threads.min(numbers.end.saturating_sub(numbers.start)).max(1);
+    let progress = options.progress;
+    let cancelled = || progress.is_some_and(Progress::cancelled);
     let job = Job {
         array,
+        stored: list_stored(array, &blocks, &numbers, &cancelled)?,
         blocks,
         seen: NumberRules { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
@@ -188,13 +191,11 @@ fn run<T: Number + Sync>(
         done: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
     };
-    let progress = options.progress;
     let tell = || {
         if let Some(progress) = progress {
             progress.advance(job.done.swap(0, Relaxed));
         }
     };
-    let cancelled = || progress.is_some_and(Progress::cancelled);
     let (mine, others) = std::thread::scope(|scope| {
         let others: Vec<_> =
             (1..workers).map(|_| scope.spawn(|| job.work(&|| job.stopped.load(Relaxed), &|| {}))).collect();
@@ -227,9 +228,29 @@ fn run<T: Number + Sync>(
     failed.map_or(Ok(all), Err)
 }
 
+/// Lists the stored objects of an array on a server, if its blocks have more chunks than a round has
+/// requests. `None`: any may be stored.
+fn list_stored(
+    array: &Array,
+    blocks: &Blocks,
+    numbers: &Range<u64>,
+    ask: &dyn Fn() -> bool,
+) -> Result<StoredObjects> {
+    if !is_listed_far(array) {
+        return Ok(None);
+    }
+    let counts = array.layout().object_grid().counts(array.shape());
+    let all = counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
+    let share = numbers.end.saturating_sub(numbers.start).saturating_mul(all) / blocks.count().max(1);
+    let few = usize::try_from(share).is_ok_and(|n| array.layout().store().cost().fits_one_round(n));
+    if few { Ok(None) } else { list_few(array, Some(ask)) }
+}
+
 /// The state that threads share.
 struct Job<'a, T> {
     array: &'a Array,
+    /// The stored objects; `None`: any may be stored.
+    stored: StoredObjects,
     blocks: Blocks,
     seen: NumberRules<'a, T>,
     /// Number of threads that read a block.
@@ -289,7 +310,9 @@ impl<T: Number> Job<'_, T> {
             return Err(none().into());
         };
         let mut target = Target::dense(elements, &shape, size).ok_or_else(none)?;
-        let options = ReadOptions { threads: self.threads, interrupt: Some(stop), ..ReadOptions::default() };
+        let (threads, interrupt) = (self.threads, Some(stop));
+        let present = self.stored.as_ref().and_then(|stored| stored.keys.as_ref());
+        let options = ReadOptions { threads, interrupt, present, ..ReadOptions::default() };
         self.array.read_into(&selection, &mut target, options)?;
         if self.array.optional().is_some() {
             self.add_optional(elements, size, all);

@@ -7,15 +7,16 @@ use crate::jobs::copy::{Source, Wanted, WantedRegion};
 use crate::nodes::handles::ArrayHandle;
 use crate::stores::store::StoreHandle;
 use hyperslab::copy::{
-    CopyOptions, Crew, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region, Shards, Units,
-    compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline, outline_into,
-    stamp_part as stamp,
+    CopyOptions, Crew, Listings, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region,
+    Shards, Units, compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline,
+    outline_into, stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Stops work for signals.
 struct Asking(Signals);
@@ -146,6 +147,7 @@ fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Boun
             written,
             memory,
             threads,
+            requests,
             seconds,
         },
     );
@@ -169,10 +171,12 @@ items! {
         parts: Vec<u64>,
         units: (u64, u64),
         threads: usize,
+        requests: usize,
         from_start: Vec<u64>,
         to_start: Vec<u64>,
         shape: Vec<u64>,
         is_new: bool,
+        is_fresh: bool,
     }
 }
 
@@ -189,11 +193,25 @@ impl From<WantedPart> for Part {
             parts: wanted.parts,
             units: first..end,
             threads: wanted.threads,
+            requests: wanted.requests,
             from_start: wanted.from_start,
             to_start: wanted.to_start,
             shape: wanted.shape,
             is_new: wanted.is_new,
+            is_fresh: wanted.is_fresh,
         }
+    }
+}
+
+/// Listings that the parts of one array's copy share in this process, for one run.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct CopyListings(Arc<Listings>);
+
+#[pymethods]
+impl CopyListings {
+    #[new]
+    fn new() -> Self {
+        CopyListings(Arc::default())
     }
 }
 
@@ -206,9 +224,10 @@ pub(crate) fn copy_part(
     source: PyRef<'_, ArrayHandle>,
     store: PyRef<'_, StoreHandle>,
     part: WantedPart,
+    listings: PyRef<'_, CopyListings>,
 ) -> PyResult<(u64, u64, u64)> {
-    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
-    stoppable(py, move |asking| copy(&array, &store, &part.into(), Some(asking))).map(numbers)
+    let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
+    stoppable(py, move |asking| copy(&array, &store, &part.into(), &listings, Some(asking))).map(numbers)
 }
 
 /// Returns what [`copy_part`] would return for the objects stored now, without copying.
@@ -220,10 +239,11 @@ pub(crate) fn stamp_part(
     source: PyRef<'_, ArrayHandle>,
     store: PyRef<'_, StoreHandle>,
     part: WantedPart,
+    listings: PyRef<'_, CopyListings>,
     contents: bool,
 ) -> PyResult<(u64, u64, u64)> {
-    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
-    stoppable(py, move |_| stamp(&array, &store, &part.into(), contents)).map(numbers)
+    let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
+    stoppable(py, move |_| stamp(&array, &store, &part.into(), &listings, contents)).map(numbers)
 }
 
 /// Compares a part of a copy with its source.
@@ -233,9 +253,10 @@ pub(crate) fn compare_part(
     source: PyRef<'_, ArrayHandle>,
     store: PyRef<'_, StoreHandle>,
     part: WantedPart,
+    listings: PyRef<'_, CopyListings>,
 ) -> PyResult<()> {
-    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
-    stoppable(py, move |asking| compare(&array, &store, &part.into(), Some(asking)))
+    let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
+    stoppable(py, move |asking| compare(&array, &store, &part.into(), &listings, Some(asking)))
 }
 
 /// Returns true if a copy may replace a directory: it is an array, a group, or empty.

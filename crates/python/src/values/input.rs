@@ -17,7 +17,8 @@ pub(crate) struct Writing {
 impl Writing {
     pub(crate) fn options<'a>(self, interrupt: &'a dyn Fn() -> bool) -> WriteOptions<'a> {
         let Writing { threads, write_empty_chunks } = self;
-        WriteOptions { threads, write_empty_chunks, interrupt: Some(interrupt), still: None }
+        let interrupt = Some(interrupt);
+        WriteOptions { threads, write_empty_chunks, interrupt, ..WriteOptions::default() }
     }
 }
 

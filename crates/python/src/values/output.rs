@@ -46,6 +46,7 @@ impl<'c> Reading<'c> {
             fortran: self.fortran,
             interrupt: Some(interrupt),
             cache: self.cache,
+            present: None,
         }
     }
 }

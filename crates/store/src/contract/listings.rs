@@ -31,6 +31,19 @@ pub(super) fn listings(store: &dyn Store) {
     assert_eq!(store.list_sizes(Some(key("t/c")), None).unwrap(), sizes);
     let stopped = store.list_sizes(Some(key("t/c")), Some(&|| true));
     assert!(matches!(stopped, Err(StoreError::Interrupted { .. })), "{stopped:?}");
+    let some = ["t/c/0/0", "t/c/9/9", "t/c/2/0", "x"].map(key);
+    let existing = store.existing(&some, None).unwrap();
+    assert_eq!(existing.iter().map(|key| key.as_str()).collect::<Vec<_>>(), ["t/c/0/0", "t/c/2/0"]);
+    let many: Vec<String> = (0..100).map(|n| format!("t/c/0/{n}")).collect();
+    let many: Vec<_> = many.iter().map(|name| key(name)).collect();
+    assert_eq!(store.existing(&many, None).unwrap().len(), 2);
+    if let Some(stamps) = store.list_stamps(Some(key("t/c")), 4, None).unwrap() {
+        assert_eq!(stamps.len(), 4);
+        for (name, stamp) in stamps {
+            assert_eq!(store.stamp(key(&name)).unwrap().unwrap().everywhere(), stamp, "{name}");
+        }
+        assert_eq!(store.list_stamps(Some(key("t/c")), 3, None).unwrap(), None);
+    }
     let mut sorted = keys(store);
     sorted.sort();
     assert_eq!(keys(store), sorted);

@@ -1,8 +1,9 @@
 //! Writing and deleting: parts, names, objects above objects.
 
 use super::{assert_missing, get, key, keys, pattern, put};
-use crate::{Expected, Operation, Store, StoreError};
+use crate::{Expected, Note, Operation, Store, StoreError, WriteNotes};
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 pub(super) fn writes_of_many_parts(store: &dyn Store) {
     let value = pattern(50_000);
@@ -146,6 +147,7 @@ pub(super) fn deletions(store: &dyn Store) {
     store.delete_all(&["a/b", "x", "a/x", "e+f g"].map(key), None).unwrap();
     assert_eq!(keys(store), ["a/c", "d"]);
     store.delete_all(&[], None).unwrap();
+    notes(store);
     let stopped = store.delete_all(&[key("d")], Some(&|| true));
     assert!(matches!(stopped, Err(StoreError::Interrupted { .. })), "{stopped:?}");
     store.delete_all(&[key("d"), key("a/c")], Some(&|| false)).unwrap();
@@ -174,4 +176,24 @@ pub(super) fn prefix_deletions(store: &dyn Store) {
     assert_eq!(store.list_dir(None).unwrap(), []);
     fill();
     assert_eq!(keys(store), all);
+}
+
+/// Notes tell what the store tells when it is asked.
+fn notes(store: &dyn Store) {
+    let notes = Arc::new(WriteNotes::default());
+    let Some(noting) = store.noting(&notes) else { return };
+    let stamp = |name| store.stamp(key(name)).unwrap().unwrap().everywhere();
+    noting.write(key("n/a"), &[b"1"]).unwrap();
+    assert_eq!(notes.find("n/a"), Some(Note::Written(stamp("n/a"))));
+    let first = stamp("n/a");
+    noting.swap_owned(key("n/a"), Expected::Any, &mut b"2".to_vec(), None).unwrap();
+    assert_ne!(stamp("n/a"), first);
+    assert_eq!(notes.find("n/a"), Some(Note::Written(stamp("n/a"))));
+    assert!(!noting.write_new(key("n/a"), &[b"3"]).unwrap());
+    assert_eq!(notes.find("n/a"), Some(Note::Written(stamp("n/a"))));
+    noting.write_while(key("n/b"), &mut b"4".to_vec(), &|_| Ok(())).unwrap();
+    assert_eq!(notes.find("n/b"), Some(Note::Written(stamp("n/b"))));
+    noting.delete_all(&["n/a", "n/b"].map(key), None).unwrap();
+    assert_eq!((notes.find("n/a"), notes.find("n/b")), (Some(Note::Deleted), Some(Note::Deleted)));
+    assert_eq!(notes.find("n/c"), None);
 }

@@ -96,7 +96,7 @@ impl WholeShard {
         let source = source.ok_or_else(|| self.no_memory())?;
         // The engine stores no object for a shard of only fill value, but here there must be one.
         for write_empty_chunks in [Some(false), Some(true)] {
-            let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None, still: None };
+            let options = WriteOptions { threads: Some(1), write_empty_chunks, ..WriteOptions::default() };
             write(&layout, &Selection::all(&self.shape), &source, options)?;
             if get(&store, dst)? {
                 break;

@@ -143,8 +143,8 @@ impl MosaicRequest<'_> {
         let source = &opened.layout;
         let pattern = pattern_of(layout, part, source)?;
         let how = part.how(&pattern, is_same(&opened, layout));
-        let options =
-            ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
+        let (verify, cache) = (self.verify, self.cache);
+        let options = ReadOptions { threads, verify, interrupt, cache, ..ReadOptions::default() };
         let read = |sub: SubRead, base: *mut u8| {
             let base = base.wrapping_offset(sub.offset);
             let inside = sub.clip_to_shape(source.shape());

@@ -71,6 +71,8 @@ pub(crate) struct Geometry {
     /// Number of blocks in memory at once.
     pub(crate) blocks: u64,
     pub(crate) threads: usize,
+    /// Number of requests to the target that are worth making at once. 0: it is near.
+    pub(crate) requests: usize,
     /// Number of inner chunks of a shard that are encoded at once.
     pub(crate) in_flight: usize,
     /// Bytes that are enough for a block: [`ENOUGH`], or the size of a part of the copy.
@@ -121,6 +123,9 @@ pub struct Pass {
     pub memory: u64,
     /// Number of threads. Each has chunks at hand.
     pub threads: usize,
+    /// Number of requests to a target on a server that are on their way at a time. Each holds a
+    /// chunk in memory.
+    pub requests: usize,
     /// Estimated duration, by the costs that choose plans.
     pub seconds: f64,
     /// Bytes of the blocks that are in memory at once.
@@ -202,8 +207,21 @@ impl Geometry {
         }
     }
 
-    /// Number of threads, and the bytes that all of them have at hand.
-    fn workers(&self, source: &Side, target: &Side) -> (usize, u64) {
+    /// Number of requests to the target at a time, and the bytes that they hold.
+    fn requests(&self, target: &Side, threads: usize) -> (usize, u64) {
+        let sharded = target.object != target.part;
+        let each = if sharded { target.object_bytes(self.element) } else { self.at_hand(target) };
+        let fit = (self.memory / 4).checked_div(each).unwrap_or(u64::MAX);
+        let most = if sharded { self.in_flight } else { usize::MAX };
+        let requests = self.requests.min(usize::try_from(fit).unwrap_or(usize::MAX)).min(most);
+        match requests > threads {
+            true => (requests, each.saturating_mul(requests as u64)),
+            false => (threads, 0),
+        }
+    }
+
+    /// Numbers of threads and of requests, and the bytes that all of them have at hand.
+    fn workers(&self, source: &Side, target: &Side) -> (usize, usize, u64) {
         let each = self.at_hand(source).max(self.at_hand(target));
         let fit = (self.memory / 2).checked_div(each).unwrap_or(u64::MAX);
         let threads = self.threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
@@ -219,12 +237,14 @@ impl Geometry {
                 .fold(1u64, |n, (object, part)| n.saturating_mul(object / part.max(&1)));
             all = all.saturating_add(part).saturating_add(count.saturating_mul(32));
         }
-        (threads, all)
+        let (requests, held) = self.requests(target, threads);
+        (threads, requests, all.max(held))
     }
 
     /// Plans one pass from a source to a target.
     pub(crate) fn pass(&self, source: &Side, target: &Side) -> Pass {
-        let (threads, at_hand) = self.workers(source, target);
+        let workers = self.workers(source, target);
+        let (_, _, at_hand) = workers;
         let budget = self.memory.saturating_sub(at_hand) / self.blocks.max(1);
         let whole = self.bytes(&target.object) <= budget;
         let in_parts = !whole && target.regular;
@@ -239,7 +259,7 @@ impl Geometry {
         let axes: Vec<Axis> = (0..self.shape.len()).map(axis).collect();
         let small = search::search(&axes, budget / self.element.max(1));
         let block = self.lengthen_blocks(&small, budget, in_parts.then_some(&target.object));
-        self.pass_of(source, target, (threads, at_hand), (block, small), in_parts)
+        self.pass_of(source, target, workers, (block, small), in_parts)
     }
 
     /// One pass with these blocks; `in_parts`: they are parts of objects.
@@ -247,7 +267,7 @@ impl Geometry {
         &self,
         source: &Side,
         target: &Side,
-        (threads, at_hand): (usize, u64),
+        (threads, requests, at_hand): (usize, usize, u64),
         (block, small): (Dims, Dims),
         in_parts: bool,
     ) -> Pass {
@@ -279,6 +299,7 @@ impl Geometry {
             written: 0,
             memory: self.bytes(&block).saturating_mul(self.blocks).saturating_add(at_hand),
             threads,
+            requests,
             seconds: 0.0,
             buffer: self.bytes(&block).saturating_mul(self.blocks),
             small: small.to_vec(),
@@ -358,6 +379,11 @@ impl Geometry {
 }
 
 impl Side {
+    /// Bytes of the elements of an object.
+    pub(crate) fn object_bytes(&self, element: u64) -> u64 {
+        self.object.iter().fold(element, |bytes, n| bytes.saturating_mul(*n))
+    }
+
     /// A temporary array with chunks of this shape.
     fn temporary_side(chunk: Dims, reach: Reach) -> Side {
         Side {

@@ -26,6 +26,7 @@ pub(super) fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -
         memory,
         blocks: 1,
         threads: 2,
+        requests: 0,
         in_flight: 8,
         enough: ENOUGH,
         temporary: Some((Reach::NEAR, u64::MAX)),

@@ -1,0 +1,133 @@
+//! Chunks and shards that come to hold only fill value, in a store far away.
+//!
+//! Their objects must be deleted, if there are any. Mostly there are none, and each look or deletion
+//! would be a request. A write therefore only collects them, and deletes them together at its end:
+//! a listing tells which ones exist, and a server deletes many objects with one request.
+//!
+//! The write has not returned meanwhile, so other writers of these chunks write at the same time.
+//! Their order is free: an object that the listing does not show was absent during the write, and
+//! one that comes later belongs to a later writer.
+
+use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
+use crate::execute::tasks::{self, Interrupt, store_error};
+use crate::layout::ArrayLayout;
+use crate::plan::task::Task;
+use crate::read::list_present_objects;
+use hyperslab_store::Key;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Objects that are deleted together.
+const DELETED_AT_ONCE: usize = 1000;
+
+/// What a write knows about the objects that are stored.
+#[derive(Clone, Copy)]
+pub(crate) enum Presence<'a> {
+    /// Any may be stored.
+    Unknown,
+    /// None of the written objects is stored.
+    New,
+    /// No others are stored than the listed ones.
+    Listed(&'a HashSet<String>),
+}
+
+impl Presence<'_> {
+    /// Returns whether an object is known to be absent.
+    pub(crate) fn is_absent(self, key: &str) -> bool {
+        match self {
+            Presence::Unknown => false,
+            Presence::New => true,
+            Presence::Listed(keys) => !keys.contains(key),
+        }
+    }
+
+    /// Returns whether a listing showed an object.
+    pub(crate) fn is_present(self, key: &str) -> bool {
+        matches!(self, Presence::Listed(keys) if keys.contains(key))
+    }
+}
+
+/// The numbers of the tasks (chunks or shards) that are left for the end of a write.
+#[derive(Debug, Default)]
+pub(crate) struct Blanks(Mutex<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    /// All of the object is fill value.
+    whole: Vec<usize>,
+    /// All inside the array is fill value. An object may also hold elements past the array's end.
+    edges: Vec<usize>,
+}
+
+/// Makes the task with a number, and the key of its object.
+pub(crate) type Locate<'l> = &'l dyn Fn(usize, &mut Task, &mut String) -> Result<(), ArrayError>;
+
+/// Executes the tasks with these numbers.
+pub(crate) type Again<'a> = &'a dyn Fn(&[usize], Presence<'_>) -> Result<(), ArrayError>;
+
+impl Blanks {
+    /// Collects blanks of a write with `count` tasks, if that saves requests.
+    pub(crate) fn of_write(layout: &ArrayLayout, count: usize, known: Presence<'_>) -> Option<Self> {
+        let saves = count > 1 && matches!(known, Presence::Unknown);
+        let cost = layout.store().cost();
+        (saves && cost.prefers_one_listing() && cost.worth_guessing()).then(Blanks::default)
+    }
+
+    /// Leaves a task for the end, whose object is deleted then.
+    pub(crate) fn add_whole(&self, number: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).whole.push(number);
+    }
+
+    /// Leaves a task for the end, which is executed again if there is an object then.
+    pub(crate) fn add_edge(&self, number: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).edges.push(number);
+    }
+
+    /// Deletes the objects that exist. `again` executes tasks that are left.
+    pub(crate) fn finish(
+        self,
+        layout: &ArrayLayout,
+        locate: Locate<'_>,
+        interrupt: Option<Interrupt<'_>>,
+        again: Again<'_>,
+    ) -> Result<(), ArrayError> {
+        let Numbers { whole, edges } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if whole.is_empty() && edges.is_empty() {
+            return Ok(());
+        }
+        let listed = list_present_objects(layout, whole.len() + edges.len());
+        let presence = listed.as_ref().map_or(Presence::Unknown, Presence::Listed);
+        let mut numbers = whole.into_iter().peekable();
+        while numbers.peek().is_some() {
+            let (mut task, mut keys) = (Task::default(), Vec::new());
+            while let (true, Some(number)) = (keys.len() < DELETED_AT_ONCE, numbers.next()) {
+                let mut key = String::new();
+                locate(number, &mut task, &mut key)?;
+                if !presence.is_absent(&key) {
+                    keys.push(key);
+                }
+            }
+            let fail = |source| store_error(layout, &task, source);
+            let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+            if !keys.is_empty() {
+                layout.store().delete_all(&keys, interrupt).map_err(fail)?;
+            }
+        }
+        if edges.is_empty() { Ok(()) } else { again(&edges, presence) }
+    }
+
+    /// Executes tasks on the threads of a write.
+    pub(crate) fn run_again(
+        layout: &ArrayLayout,
+        numbers: &[usize],
+        limits: (usize, usize),
+        interrupt: Option<Interrupt<'_>>,
+        execute: &(dyn Fn(usize, &mut Scratch, hyperslab_store::Ask<'_>) -> Result<(), ArrayError> + Sync),
+    ) -> Result<(), ArrayError> {
+        let work = tasks::write_work(layout, numbers.len(), 0);
+        tasks::run_tasks(layout, numbers.len(), work, limits, interrupt, &|n, scratch, ask| {
+            numbers.get(n).map_or(Ok(()), |number| execute(*number, scratch, ask))
+        })
+    }
+}
