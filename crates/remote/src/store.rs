@@ -9,8 +9,8 @@ use crate::settings::Settings;
 use crate::staged::Staging;
 use hyperslab_store::{
     Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Note,
-    Opened, Opening, Operation, RangeRead, Refusal, Result, SharedStamp, Staged, Stamp, Stamped, Still, Store,
-    StoreError, WriteNotes, Writers, waiting,
+    Opened, Opening, Operation, RangeRead, Refusal, Result, SharedStamp, Staged, Stamp, Stamped, Still,
+    Store, StoreError, WriteNotes, Writers, waiting,
 };
 use object_store::path::Path;
 use std::fmt;

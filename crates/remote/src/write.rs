@@ -23,7 +23,7 @@ use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use hyperslab_store::fork::Lazy;
 use hyperslab_store::{
-    Ask, Expected, Key, Mark, Note, Opened, Operation, Result, StoreError, Version, waiting,
+    Ask, Expected, Key, Mark, Opened, Operation, Result, StoreError, Version, WriteNote, waiting,
 };
 use object_store::path::Path;
 use object_store::{
@@ -101,12 +101,12 @@ impl RemoteStore {
         let Some(notes) = &self.1 else { return };
         let tag = written.and_then(|written| written.tag.as_deref());
         let stamp = tag.and_then(|tag| self.shared_stamp(key.as_str(), tag, len));
-        notes.add(key, stamp.map_or(Note::Unknown, Note::Written));
+        notes.add(key, stamp.map_or(WriteNote::Unknown, WriteNote::Written));
     }
 
     fn note_deleted(&self, keys: &[Key<'_>]) {
         if let Some(notes) = &self.1 {
-            keys.iter().for_each(|key| notes.add(*key, Note::Deleted));
+            keys.iter().for_each(|key| notes.add(*key, WriteNote::Deleted));
         }
     }
 

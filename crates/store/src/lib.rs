@@ -70,7 +70,7 @@ pub use staged::Staged;
 pub use stamp::{SharedStamp, Stamp, Stamped};
 pub use store::{Entry, Store};
 pub use turns::Ask;
-pub use write_notes::{Note, WriteNotes};
+pub use write_notes::{WriteNote, WriteNotes};
 pub use writers::{Look, Still, Writers};
 pub use zip::{ZipError, ZipMode, ZipStore};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 /// The last change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum WriteNote {
     /// The object was written, and the answer to the write told its stamp.
     Written(SharedStamp),
     /// The object was written. Ask the store for its stamp.
@@ -19,7 +19,7 @@ pub enum Note {
 /// Notes of all changes through a store ([`Writers::noting`](crate::Writers::noting)), by key.
 #[derive(Debug, Default)]
 pub struct WriteNotes {
-    notes: Mutex<HashMap<String, Note>>,
+    notes: Mutex<HashMap<String, WriteNote>>,
     replaces: AtomicBool,
 }
 
@@ -35,26 +35,26 @@ impl WriteNotes {
     }
 
     /// Notes a change. It replaces the note of an earlier change.
-    pub fn add(&self, key: Key<'_>, note: Note) {
+    pub fn add(&self, key: Key<'_>, note: WriteNote) {
         self.notes.lock().insert(key.as_str().to_owned(), note);
     }
 
     /// The note of the last change; `None`: the object was not changed.
-    pub fn find(&self, key: &str) -> Option<Note> {
+    pub fn find(&self, key: &str) -> Option<WriteNote> {
         self.notes.lock().get(key).copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Note, WriteNotes};
+    use super::{WriteNote, WriteNotes};
     use crate::Key;
 
     #[test]
     fn the_last_change_counts() {
         let (notes, key) = (WriteNotes::default(), Key::new("a").unwrap());
         assert_eq!(notes.find("a"), None);
-        for note in [Note::Written([1; 4]), Note::Unknown, Note::Deleted] {
+        for note in [WriteNote::Written([1; 4]), WriteNote::Unknown, WriteNote::Deleted] {
             notes.add(key, note);
             assert_eq!(notes.find("a"), Some(note));
         }

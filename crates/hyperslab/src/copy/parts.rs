@@ -19,7 +19,7 @@ use super::temporary;
 use super::transfer::{Job, Transfer};
 use super::{Phase, Progress, path_text};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
-use hyperslab_store::{Ask, Note, SharedStamp, WriteNotes, common_folder};
+use hyperslab_store::{Ask, SharedStamp, WriteNote, WriteNotes, common_folder};
 use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -221,10 +221,10 @@ impl Opened {
         let mut unknown = Vec::new();
         for (number, (key, state)) in keys.iter().zip(&mut states).enumerate() {
             match notes.find(key) {
-                Some(Note::Written(stamp)) => *state = Some(stamp),
-                Some(Note::Deleted) => {}
+                Some(WriteNote::Written(stamp)) => *state = Some(stamp),
+                Some(WriteNote::Deleted) => {}
                 None if self.job.is_fresh => {}
-                None | Some(Note::Unknown) => unknown.push(number),
+                None | Some(WriteNote::Unknown) => unknown.push(number),
             }
         }
         let asked: Vec<String> = unknown.iter().filter_map(|number| keys.get(*number)).cloned().collect();

@@ -1,7 +1,7 @@
 //! Writing and deleting: parts, names, objects above objects.
 
 use super::{assert_missing, get, key, keys, pattern, put};
-use crate::{Expected, Note, Operation, Store, StoreError, WriteNotes};
+use crate::{Expected, Operation, Store, StoreError, WriteNote, WriteNotes};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -184,16 +184,16 @@ fn notes(store: &dyn Store) {
     let Some(noting) = store.noting(&notes) else { return };
     let stamp = |name| store.stamp(key(name)).unwrap().unwrap().everywhere();
     noting.write(key("n/a"), &[b"1"]).unwrap();
-    assert_eq!(notes.find("n/a"), Some(Note::Written(stamp("n/a"))));
+    assert_eq!(notes.find("n/a"), Some(WriteNote::Written(stamp("n/a"))));
     let first = stamp("n/a");
     noting.swap_owned(key("n/a"), Expected::Any, &mut b"2".to_vec(), None).unwrap();
     assert_ne!(stamp("n/a"), first);
-    assert_eq!(notes.find("n/a"), Some(Note::Written(stamp("n/a"))));
+    assert_eq!(notes.find("n/a"), Some(WriteNote::Written(stamp("n/a"))));
     assert!(!noting.write_new(key("n/a"), &[b"3"]).unwrap());
-    assert_eq!(notes.find("n/a"), Some(Note::Written(stamp("n/a"))));
+    assert_eq!(notes.find("n/a"), Some(WriteNote::Written(stamp("n/a"))));
     noting.write_while(key("n/b"), &mut b"4".to_vec(), &|_| Ok(())).unwrap();
-    assert_eq!(notes.find("n/b"), Some(Note::Written(stamp("n/b"))));
+    assert_eq!(notes.find("n/b"), Some(WriteNote::Written(stamp("n/b"))));
     noting.delete_all(&["n/a", "n/b"].map(key), None).unwrap();
-    assert_eq!((notes.find("n/a"), notes.find("n/b")), (Some(Note::Deleted), Some(Note::Deleted)));
+    assert_eq!((notes.find("n/a"), notes.find("n/b")), (Some(WriteNote::Deleted), Some(WriteNote::Deleted)));
     assert_eq!(notes.find("n/c"), None);
 }
