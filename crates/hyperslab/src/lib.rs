@@ -35,34 +35,17 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
-mod array_node;
-mod array_ragged;
 pub mod copy;
-mod data_file;
-mod element;
 mod error;
-mod format;
-mod group;
-mod hdf5_array;
-mod hdf5_file;
-mod hdf5_group;
-mod hdf5_json;
-mod index_text;
-mod info;
-mod interface;
-mod local_files;
+mod formats;
 pub mod meaning;
-mod netcdf_array;
-mod netcdf_file;
-mod node;
+mod nodes;
 pub mod open;
 pub mod present;
 pub mod references;
 pub mod settings;
 pub mod statistics;
 pub mod stores;
-mod words;
-mod zarr_node;
 
 pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;
@@ -73,17 +56,17 @@ pub use hyperslab_remote as remote;
 pub use hyperslab_store as store;
 pub use hyperslab_zarr as zarr;
 
-pub use array_node::Array;
-pub use data_file::DataFile;
-pub use element::Element;
 pub use error::{Error, Result};
-pub use format::Format;
-pub use group::Group;
-pub use index_text::parse_indices;
-pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
-pub use interface::{Below, Missing, Object, ResultOrder};
+pub use formats::data_file::DataFile;
+pub use formats::format::Format;
 pub use meaning::{FileMeaning, MissingValue, Variable, carried_attributes, user_attributes};
-pub use node::{Node, NodeKind, open, open_node};
+pub use nodes::array::Array;
+pub use nodes::element::Element;
+pub use nodes::group::Group;
+pub use nodes::index_text::parse_indices;
+pub use nodes::info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
+pub use nodes::interface::{Below, Missing, Object, ResultOrder};
+pub use nodes::node::{Node, NodeKind, open, open_node};
 pub use present::PresentedFile;
 
 pub use hyperslab_array::{

@@ -3,8 +3,8 @@
 use super::Compressors;
 use super::convert::{Copied, CopiedCodecs, Copying};
 use super::structures;
-use crate::hdf5_array::Hdf5Array;
-use crate::interface::ArrayNode;
+use crate::formats::hdf5_array::Hdf5Array;
+use crate::nodes::interface::ArrayNode;
 use crate::{Error, Result};
 use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, element_count};
 use hyperslab_codec::VlenKind;

@@ -5,7 +5,7 @@ use super::listings::{self, Listings, StoredObjects};
 use super::stored_blocks::{self, Sizes, Wanted};
 use super::transfer::{Job, wrong_size};
 use super::{Paths, Phase, ragged};
-use crate::element::swap_bytes;
+use crate::nodes::element::swap_bytes;
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::{Ragged, ReadOptions, ShardParts, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;

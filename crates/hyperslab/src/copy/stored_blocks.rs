@@ -9,7 +9,7 @@
 use super::blocks::{Block, Blocks};
 use super::mover::front;
 use super::transfer::{Job, wrong_size};
-use crate::element::swap_bytes;
+use crate::nodes::element::swap_bytes;
 use crate::{Array, Dims, Result};
 use hyperslab_array::{ArrayError, ReadOptions, Target};
 use hyperslab_codec::room;

@@ -11,7 +11,7 @@ use super::structures::Repack;
 use super::temporary::{Beside, Temporary};
 use super::{Paths, Phase, Progress, path_text};
 use crate::error::check;
-use crate::info::array_bytes;
+use crate::nodes::info::array_bytes;
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::{ArrayError, Memory, write_shard_in_parts};
 use hyperslab_store::Ask;

@@ -6,8 +6,8 @@
 
 use super::Variable;
 use crate::copy::hdf5;
-use crate::element::swap_bytes;
 use crate::netcdf::External;
+use crate::nodes::element::swap_bytes;
 use crate::{Array, ByteOrder, DataType, Result};
 use hyperslab_hdf5::element::ElementKind;
 

@@ -1,7 +1,8 @@
 //! HDF5 datasets and NetCDF variables as [`Variable`]s.
 
 use super::{DIMENSIONS, FILL_VALUE, MissingValue, Variable};
-use crate::{Array, DataFile, Dims, Group, Json, Node, Result, hdf5_json, netcdf};
+use crate::formats::hdf5_json;
+use crate::{Array, DataFile, Dims, Group, Json, Node, Result, netcdf};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;

@@ -1,6 +1,6 @@
 //! The ranges of a file that hold chunks.
 
-use crate::hdf5_array::place;
+use crate::formats::hdf5_array::place;
 use crate::{Array, Dims, Error, Key, Result, netcdf};
 use hyperslab_array::element_count;
 use hyperslab_hdf5::Dataset;

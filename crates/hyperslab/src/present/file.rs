@@ -3,8 +3,8 @@
 use super::array::{ChunkBytes, PresentedArray};
 use super::chunk_ranges::read_ranges;
 use super::{MOST_LISTED, too_many};
-use crate::interface::Object;
 use crate::meaning::FileMeaning;
+use crate::nodes::interface::Object;
 use crate::{Array, Error, Group, Json, Result};
 use hyperslab_array::ArrayError;
 use hyperslab_hdf5::Hdf5Error;

@@ -1,6 +1,6 @@
 //! HDF5's filters as codecs of Zarr: v2 has the codecs of numcodecs, v3 a few of them.
 
-use crate::hdf5_array::filter_name;
+use crate::formats::hdf5_array::filter_name;
 use crate::{Array, Json};
 use hyperslab_codec::Kind;
 use hyperslab_hdf5::Dataset;

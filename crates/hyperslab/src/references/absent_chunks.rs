@@ -11,9 +11,9 @@
 
 use super::{COPIES, MOST_INLINED, base64};
 use crate::copy::{OneChunk, fill_in};
-use crate::element::swap_bytes;
 use crate::error::check;
 use crate::meaning::{Side, Variable};
+use crate::nodes::element::swap_bytes;
 use crate::{Array, Dims, Error, Json, Result, zarr};
 use hyperslab_array::element_count;
 use hyperslab_store::Ask;

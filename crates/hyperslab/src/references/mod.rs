@@ -15,8 +15,8 @@ mod inline_arrays;
 
 use crate::copy::zarr_spec;
 use crate::error::check;
-use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
+use crate::nodes::interface::ArrayNode;
 use crate::present::chunk_ranges::{FileRange, not_a_file, read_ranges, stored_chunks};
 use crate::present::filters::{is_stored_as_numpy, to_v2};
 use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};

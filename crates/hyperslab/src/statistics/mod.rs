@@ -12,8 +12,8 @@ mod kernel;
 mod partial;
 
 use crate::copy::{Progress, StoredObjects, is_listed_far, list_few};
-use crate::element::swap_bytes;
 use crate::meaning::Packing;
+use crate::nodes::element::swap_bytes;
 use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, settings};
 use blocks::Blocks;
 use half::f16;

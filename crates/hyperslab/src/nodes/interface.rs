@@ -6,7 +6,8 @@
 //! own type: [`Array::as_zarr`], [`Array::as_hdf5`], and the same methods of [`Group`].
 
 use crate::copy::{Copied, Copying, Paths};
-use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, words, zarr};
+use crate::nodes::words;
+use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, zarr};
 use hyperslab_array::{self as engine, ArrayLayout, Ragged, ReadOptions, Selection};
 use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::{self as hdf5, LinkTarget, NamedDatatype};

@@ -1,7 +1,7 @@
 //! NetCDF-3 files. Each file is also its only group.
 
-use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
-use crate::netcdf_array::attributes;
+use crate::formats::netcdf_array::attributes;
+use crate::nodes::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind, Result};
 use hyperslab_hdf5::LinkTarget;
 use hyperslab_netcdf::{File, Variable};

@@ -1,6 +1,6 @@
 //! Nodes: arrays or groups at a place.
 
-use crate::interface::{StoredNode, node_methods};
+use crate::nodes::interface::{StoredNode, node_methods};
 use crate::open::{self, Location, Mode, Opening, Place};
 use crate::{Array, DataFile, Error, Format, Group, Json, Result};
 use hyperslab_store::Store;

@@ -1,8 +1,10 @@
 //! HDF5 datasets as arrays.
 
 use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
-use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
-use crate::{Array, DataFile, Dims, Error, Format, Json, Result, hdf5_json, words};
+use crate::formats::hdf5_json;
+use crate::nodes::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
+use crate::nodes::words;
+use crate::{Array, DataFile, Dims, Error, Format, Json, Result};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,
     ReadOptions, Selection, element_count,

@@ -1,7 +1,8 @@
 //! HDF5 groups and their members.
 
-use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
-use crate::{DataFile, Error, Format, Json, NodeKind, Result, error::check, hdf5_json};
+use crate::formats::hdf5_json;
+use crate::nodes::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
+use crate::{DataFile, Error, Format, Json, NodeKind, Result, error::check};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::join;

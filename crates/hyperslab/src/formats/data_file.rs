@@ -1,7 +1,8 @@
 //! Objects that hold a whole hierarchy, whatever their format: HDF5, NetCDF.
 
-use crate::interface::{FileNode, Object};
-use crate::{Error, Format, Node, Result, hdf5_file, netcdf_file};
+use crate::formats::{hdf5_file, netcdf_file};
+use crate::nodes::interface::{FileNode, Object};
+use crate::{Error, Format, Node, Result};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Zarr arrays and groups.
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
-use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
-use crate::{Dims, Format, Group, Json, Node, NodeKind, Result, words};
+use crate::nodes::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
+use crate::nodes::words;
+use crate::{Dims, Format, Group, Json, Node, NodeKind, Result};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::registry;
 use hyperslab_codec::{ByteOrder, VlenKind};

@@ -1,9 +1,9 @@
 //! Arrays: metadata, reading and writing.
 
-use crate::element::swap_bytes;
-use crate::hdf5_array::Hdf5Array;
-use crate::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods, passed_on};
-use crate::netcdf_array::NetcdfArray;
+use crate::formats::hdf5_array::Hdf5Array;
+use crate::formats::netcdf_array::NetcdfArray;
+use crate::nodes::element::swap_bytes;
+use crate::nodes::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods, passed_on};
 use crate::stores::{Reached, reach_new};
 use crate::{DataFile, Element, Error, Format, Info, Json, Result};
 use hyperslab_array::{

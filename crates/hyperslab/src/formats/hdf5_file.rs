@@ -1,7 +1,8 @@
 //! HDF5 files.
 
-use crate::interface::{FileNode, Object};
-use crate::{DataFile, Format, Result, local_files, settings};
+use crate::formats::local_files;
+use crate::nodes::interface::{FileNode, Object};
+use crate::{DataFile, Format, Result, settings};
 use hyperslab_hdf5::{self as hdf5, File, FileOptions};
 use hyperslab_store::Store;
 use std::sync::Arc;

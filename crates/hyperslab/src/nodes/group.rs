@@ -1,6 +1,6 @@
 //! Groups: nodes that hold arrays and other groups.
 
-use crate::interface::{Below, GroupNode, Inner, Object, node_methods};
+use crate::nodes::interface::{Below, GroupNode, Inner, Object, node_methods};
 use crate::stores::{Reached, reach_new};
 use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, Result};
 use hyperslab_hdf5 as hdf5;

@@ -1,7 +1,7 @@
 //! Variables of NetCDF-3 files as arrays, and their attributes as JSON.
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
-use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
+use crate::nodes::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
 use crate::{DataFile, Dims, Format, Json, Result};
 use hyperslab_array::{ArrayLayout, element_count};
 use hyperslab_codec::Kind;
