@@ -43,7 +43,10 @@ V3_CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"data_type": {"name": "struct", "configuration": {"fields": [["a", "string"]]}}}, "string"),
     ({"data_type": {"name": "struct", "configuration": {"fields": [["a", "int8"]]}}}, "fill_value"),
     ({"data_type": {"name": "struct", "configuration": {"fields": {"a": "int8"}}}}, "fields"),
-    ({"data_type": {"name": "struct", "configuration": {"fields": [["a", "int8"], ["a", "int8"]]}}}, "twice"),
+    (
+        {"data_type": {"name": "struct", "configuration": {"fields": [["a", "int8"], ["a", "int8"]]}}},
+        "two fields have the name",
+    ),
     ({"data_type": "r7"}, "data_type"),
     ({"data_type": "r99999999999999999999"}, "data_type"),
     ({"data_type": ...}, "data_type"),
