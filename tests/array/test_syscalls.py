@@ -149,6 +149,7 @@ root = sys.argv[1]
 v3, v2 = f"{root}/v3", f"{root}/v2"
 hs.config.threads = 1
 z = hs.open_array(v3)
+hs.create_group(f"{root}/g").create_array("a", shape=(3,), dtype="i4")
 row, block = np.ones((1, 300), "f4"), np.ones((10, 10), "f4")
 def write_row(): w[1:2] = row
 def write_block(): z[5:15, 5:15] = block
@@ -161,6 +162,8 @@ for name, request in {
     "open v3": lambda: hs.open_array(v3),
     "open v3, read-only": lambda: hs.open(v3, mode="r"),
     "open v2": lambda: hs.open_array(v2),
+    "open a group": lambda: hs.open_group(f"{root}/g"),
+    "open by path": lambda: hs.open(f"{root}/g", path="a", mode="r"),
     "append": write_row,
     "partial write": write_block,
 }.items():
@@ -179,6 +182,8 @@ EXPECTED = {
     # The first call identifies the directory of the metadata.
     "open v3": ["stat", "open", "read", "close"],
     "open v3, read-only": ["stat", "open", "read", "close"],
+    "open a group": ["stat", "open", "read", "close"],
+    "open by path": ["stat", "open", "read", "close"],
     # Documents of v3 are looked for first. Attributes are an object of their own.
     "open v2": ["stat", "open", "open", "read", "close", "open", "read", "close"],
     "append": ["open", "write", "linkat", "rename", "close"],
