@@ -361,6 +361,17 @@ def test_names_of_fields_that_are_not_there() -> None:
     assert z.get_basic_selection(fields=[]).dtype == z.dtype
 
 
+def test_newaxis_beside_a_name_is_refused() -> None:
+    z = hs.zeros((3, 4), dtype=[("a", "i4"), ("b", "f8")])
+    for key in [("a", None), (None, "a"), ("a", 1, None), ("a", "b", None, ...)]:
+        with pytest.raises(IndexError, match=r"np\.newaxis beside the name"):
+            z[key]
+        with pytest.raises(IndexError, match=r"np\.newaxis beside the name"):
+            z[key] = 1
+    assert not z["a"].any()
+    assert z["a"][None].shape == (1, 3, 4)
+
+
 def test_a_field_of_chunks_without_codecs_is_read_by_itself() -> None:
     dtype = [("head", "u1"), ("wide", "V20000"), ("tail", "<f4")]
     z = hs.create_array(hs.MemoryStore(), shape=(64,), chunks=(16,), dtype=dtype, compressors=None)

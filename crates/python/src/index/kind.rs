@@ -1,5 +1,6 @@
 //! The kinds of indices in `array[key]`.
 
+use crate::errors;
 use crate::hdf5::references::RegionReference;
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
@@ -62,6 +63,10 @@ pub(crate) fn split_names<'py>(
         Err(_) => vec![key.clone()],
     };
     let (names, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|item| item.is_instance_of::<PyString>());
+    if !names.is_empty() && rest.iter().any(|item| item.is_none()) {
+        let message = "np.newaxis beside the name of a field is not supported: index the values of the field";
+        return Err(errors::exception(py, "UnsupportedSelectionError", message));
+    }
     let names = match names.as_slice() {
         [] => py.None().into_bound(py),
         [one] => one.clone(),
