@@ -36,11 +36,12 @@ from typing import Any, Final
 
 from hyperslab import _native
 from hyperslab._copy.copy import groups_above
+from hyperslab._copy.locations import is_remote
 from hyperslab._copy.plan import CopyPlan
 from hyperslab._stores.store import LocalStore, resolve_store
 from hyperslab.errors import DestinationError, SupersededError
 
-__all__ = ["Place", "is_remote"]
+__all__ = ["Place"]
 
 SUFFIX: Final = ".hyperslab-copy"
 
@@ -65,10 +66,6 @@ _ATTEMPTS: Final = 20
 
 # Server options that enable caches. A run must see what other runs write.
 _CACHES: Final = ("cache", "cache_size", "cache_check")
-
-
-def is_remote(place: str) -> bool:
-    return _native.takes_storage_options(place)
 
 
 class Place:

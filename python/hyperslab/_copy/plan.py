@@ -15,210 +15,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hyperslab import _native
 from hyperslab._base.config import parse_size
 from hyperslab._base.progress import show_progress
 from hyperslab._copy.copy import RegionLike, check_into, copy_region, existing_target, wanted_copy
+from hyperslab._copy.locations import (
+    is_remote,
+    location,
+    location_of_node,
+    readable,
+    session_location,
+    session_place,
+)
+from hyperslab._copy.stages import CopyArray, CopyPass, CopyStage
 from hyperslab._copy.text import lines
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
 from hyperslab._create.open import open
-from hyperslab._stores.store import FileStore, LocalStore, Store, StoreLike, StorePath, resolve_store
-from hyperslab._stores.zarr import ZarrStore, is_zarr_store
+from hyperslab._stores.store import LocalStore, StoreLike, StorePath, resolve_store
 from hyperslab.codecs import CodecsLike
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from hyperslab._copy.run import CopyRun, Progress
 
-__all__ = [
-    "CopyArray",
-    "CopyPass",
-    "CopyPlan",
-    "CopyStage",
-    "CopyTask",
-    "plan_copy",
-]
+__all__ = ["CopyPlan", "plan_copy"]
 
 VERSION: Final = 2
 
 # A plan has at most about this many tasks. With more, handing them out becomes the bottleneck.
 _MOST_TASKS: Final = 100_000
-
-# Maximum number of arrays that share a task: opening one takes about a millisecond.
-_MOST_ARRAYS: Final = 256
-
-
-@dataclass(frozen=True)
-class CopyPass:
-    """One walk over an array: source or temporary array to temporary array or copy."""
-
-    source_chunk: tuple[int, ...]
-    """Chunk shape of the array that is read."""
-    target_chunk: tuple[int, ...]
-    """Chunk shape of the array that is written."""
-    target_object: tuple[int, ...]
-    """Shape of the elements in one written object: a shard or a chunk."""
-    block: tuple[int, ...]
-    """Shape of a block: the elements in memory at a time."""
-    parts: tuple[int, ...]
-    """Blocks per axis of a unit: more than one if a block is a part of a shard."""
-    units: int
-    """Number of units. Each unit owns whole objects."""
-    independent: bool
-    """True if units share no object. If False, one task does all of them."""
-    chunks: int
-    """Number of source chunks."""
-    decoded: int
-    """Number of source chunks to decode, counting repetitions."""
-    objects: int
-    """Number of objects to write."""
-    read: int
-    """Maximum bytes to read."""
-    written: int
-    """Maximum bytes to write."""
-    memory: int
-    """Maximum memory of a task in bytes."""
-    threads: int
-    """Maximum threads of a task."""
-    seconds: float
-    """Estimated seconds in one process, by the costs that the planner uses."""
-    requests: int = 1
-    """Maximum requests of a task to a destination on a server at a time."""
-
-
-@dataclass(frozen=True)
-class CopyArray:
-    """How an array is copied."""
-
-    path: str
-    """Path relative to the source."""
-    bytes: int
-    """Bytes of all elements in memory."""
-    why: str
-    """The reason for using temporary arrays, or none."""
-    passes: tuple[CopyPass, ...]
-    """The passes: one, or more with temporary arrays in between."""
-    compare: CopyPass = field(repr=False)
-    """The walk that compares source and copy during verification."""
-    from_start: tuple[int, ...]
-    """Index of the first source element to copy."""
-    to_start: tuple[int, ...]
-    """Index of the first element to write in the copy."""
-    shape: tuple[int, ...]
-    """Shape of the copied elements."""
-
-    def one(self, number: int) -> CopyPass:
-        """Return a pass by its number; -1: `compare`."""
-        return self.compare if number < 0 else self.passes[number]
-
-
-@dataclass(frozen=True)
-class CopyTask:
-    """A set of units of one or several arrays."""
-
-    stage: int
-    """Number of the stage."""
-    number: int
-    """Number of the task in the stage."""
-    parts: tuple[tuple[int, int, int, int], ...]
-    """Per array: its number, the pass (-1: `CopyArray.compare`), and the start and end of units."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Several tasks of one array, or one task for several arrays."""
-
-    first: int
-    parts: tuple[tuple[int, int], ...]
-    units: int = 0
-    each: int = 0
-
-
-class CopyStage(Sequence[CopyTask]):
-    """Tasks that may run concurrently and in any order. Each is computed on access."""
-
-    def __init__(self, plan: CopyPlan, number: int) -> None:
-        self._plan, self._number = plan, number
-        self._runs, self._len = self._cut()
-
-    def _cut(self) -> tuple[list[_Run], int]:
-        plan, runs, count = self._plan, list[_Run](), 0
-        group: list[tuple[int, int]] = []
-        room = 0
-
-        def close() -> None:
-            nonlocal group, count
-            if group:
-                runs.append(_Run(count, tuple(group)))
-                group, count = [], count + 1
-
-        for index, array in enumerate(plan.arrays):
-            number = self._number - (plan.depth - len(array.passes))
-            if self._number >= plan.depth:
-                number = -1
-            elif number < 0:
-                continue
-            one = array.one(number)
-            units = one.units
-            if units == 0:
-                continue
-            each = -(-plan.task_bytes * units // max(array.bytes, 1))
-            if not one.independent:
-                each = units
-            if each < units:
-                runs.append(_Run(count, ((index, number),), units, each))
-                count += -(-units // each)
-                continue
-            if array.bytes > room or len(group) == _MOST_ARRAYS:
-                close()
-                room = plan.task_bytes
-            group.append((index, number))
-            room -= array.bytes
-        close()
-        return runs, count
-
-    @property
-    def number(self) -> int:
-        """Number of the stage."""
-        return self._number
-
-    def __len__(self) -> int:
-        return self._len
-
-    @overload
-    def __getitem__(self, number: int) -> CopyTask: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[CopyTask]: ...
-
-    def __getitem__(self, number: int | slice) -> CopyTask | list[CopyTask]:
-        if isinstance(number, slice):
-            return [self[n] for n in range(*number.indices(self._len))]
-        if not -self._len <= number < self._len:
-            raise IndexError(f"task {number} of a stage of {self._len}")
-        number %= self._len
-        run = self._runs[bisect_right(self._runs, number, key=lambda run: run.first) - 1]
-        if run.each:
-            ((index, pass_number),) = run.parts
-            first = (number - run.first) * run.each
-            end = min(first + run.each, run.units)
-            return CopyTask(self._number, number, ((index, pass_number, first, end),))
-        ends = [self._plan.arrays[index].one(of).units for index, of in run.parts]
-        parts = ((index, of, 0, end) for (index, of), end in zip(run.parts, ends, strict=True))
-        return CopyTask(self._number, number, tuple(parts))
-
-    def __iter__(self) -> Iterator[CopyTask]:
-        return (self[number] for number in range(self._len))
-
-    def __repr__(self) -> str:
-        return f"<CopyStage {self._number}: {self._len} tasks>"
 
 
 @dataclass(frozen=True)
@@ -558,38 +389,38 @@ def plan_copy(
     >>> plan.tasks, plan.chunks_decoded / plan.chunks
     (1000, 1.0)
     """
-    source_place, session = _session_place(source), _session_place(dest)
+    source_place, session = session_place(source), session_place(dest)
     if source_place is not None:
-        source_place = _readable(source_place)
-        location = _session_location(source_place)
+        source_place = readable(source_place)
+        origin = session_location(source_place)
         node = source if isinstance(source, (Array, Group)) else open(source_place, mode="r")
     else:
-        location = _location_of_node(source) if isinstance(source, (Array, Group)) else _location(source)
+        origin = location_of_node(source) if isinstance(source, (Array, Group)) else location(source)
         node = (
             source
             if isinstance(source, (Array, Group))
-            else open(location, mode="r", storage_options=storage_options if _is_remote(location) else None)
+            else open(origin, mode="r", storage_options=storage_options if is_remote(origin) else None)
         )
     target = None
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite, zarr_format)
         target = existing_target(dest, storage_options)
-        destination = _location_of_node(target)
+        destination = location_of_node(target)
     elif isinstance(dest, Array):
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
     elif session is not None:
-        destination = _session_location(session)
+        destination = session_location(session)
         if zarr_format == 2:
             raise UnsupportedError("zarr_format: sessions of Icechunk hold Zarr v3")
         zarr_format, consolidated = 3, False
     else:
-        destination = _location(dest)
+        destination = location(dest)
     wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
     wanted["overwrite"] = bool(overwrite)
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["consolidated"] = bool(consolidated)
     directory = None
-    if session is None and not _is_remote(destination):
+    if session is None and not is_remote(destination):
         store, path = resolve_store(destination)
         if not isinstance(store, LocalStore):
             raise UnsupportedError(
@@ -612,7 +443,7 @@ def plan_copy(
         found = _native.outline_copy_into(node._handle, target._handle, place, directory, crew, wanted)
     arrays = tuple(_array(array) for array in found["arrays"])
     return CopyPlan(
-        source=location,
+        source=origin,
         destination=destination,
         arrays=arrays,
         groups=found["groups"],
@@ -628,62 +459,3 @@ def plan_copy(
         source_store=source_place,
         session=session,
     )
-
-
-def _session_place(place: Any) -> StorePath | None:
-    """Return the place of something in a session of Icechunk; ``None`` for everything else."""
-    path = ""
-    if isinstance(place, (Array, Group, StorePath)):
-        place, path = place.store, place.path
-    if is_zarr_store(place):
-        place = ZarrStore(place)
-    if not isinstance(place, ZarrStore) or not hasattr(place.zarr_store, "session"):
-        return None
-    return StorePath(place, path)
-
-
-def _readable(place: StorePath) -> StorePath:
-    """Return the same place through a store that can be pickled, with the changes made so far."""
-    session = place.store.zarr_store.session  # type: ignore[attr-defined]
-    store = session.store if session.read_only else session.fork().store
-    return StorePath(ZarrStore(store).with_read_only(), place.path)
-
-
-def _session_location(place: StorePath) -> str:
-    snapshot = place.store.zarr_store.session.snapshot_id  # type: ignore[attr-defined]
-    return f"icechunk snapshot {snapshot}" + (f", /{place.path}" if place.path else "")
-
-
-def _is_remote(place: str) -> bool:
-    return _native.takes_storage_options(place)
-
-
-def _location(place: StoreLike) -> str:
-    """Return a path or URL that is valid in processes with other working directories."""
-    if isinstance(place, LocalStore):
-        return str(place.root)
-    if isinstance(place, Store):
-        return _url(place)
-    if isinstance(place, os.PathLike):
-        place = os.fspath(place)
-    if not isinstance(place, str):
-        raise UnsupportedError(
-            f"other processes cannot reach a {type(place).__name__}: give a path, or the URL of a server"
-        )
-    return place if "://" in place or place.startswith("zip:") else os.path.abspath(place)  # noqa: PTH100
-
-
-def _location_of_node(node: Array | Group) -> str:
-    store = node.store
-    base = str(store.path) if isinstance(store, FileStore) else _location(store)
-    return f"{base.rstrip('/')}/{node.path}" if node.path else base
-
-
-def _url(store: Store) -> str:
-    if store.url.startswith("memory:"):
-        raise UnsupportedError(
-            "other processes cannot reach what is in the memory of this one: use hyperslab.copy"
-        )
-    if store._native.has_secret_url:
-        raise UnsupportedError("the URL has a secret in it: pass the URL without it, and storage_options")
-    return store.url

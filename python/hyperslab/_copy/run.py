@@ -50,8 +50,10 @@ from typing import Any, Final, Literal, TypeAlias
 from hyperslab import _native
 from hyperslab._base.config import config
 from hyperslab._base.tasks import run_tasks, workers
-from hyperslab._copy.place import Place, is_remote
-from hyperslab._copy.plan import CopyArray, CopyPlan, CopyStage, CopyTask
+from hyperslab._copy.locations import is_remote
+from hyperslab._copy.place import Place
+from hyperslab._copy.plan import CopyPlan
+from hyperslab._copy.stages import CopyArray, CopyStage, CopyTask
 from hyperslab._core.arguments import CopyPart
 from hyperslab._core.array import Array
 from hyperslab._create.open import open

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperslab._base.tasks import run_tasks
-from hyperslab._copy.plan import CopyPlan, CopyStage
+from hyperslab._copy.plan import CopyPlan
 from hyperslab._copy.run import Copying, CopyRun, Items, Told, threads_per_task
+from hyperslab._copy.stages import CopyStage
 from hyperslab._create.open import open, open_group
 from hyperslab._stores.store import Store, StorePath
 from hyperslab._stores.zarr import ZarrStore
