@@ -1,6 +1,6 @@
 //! Chunked N-dimensional arrays (Zarr v2 and v3, HDF5, NetCDF) at the speed of disk and codec.
 //!
-//! [`open`] opens an [`Array`] or a [`Group`] at a path or `file://` URL. It recognises the format
+//! [`open()`] opens an [`Array`] or a [`Group`] at a path or `file://` URL. It recognises the format
 //! from the stored data. A *hyperslab* is an N-dimensional block of an array; [`Index`] selects it,
 //! with NumPy's meaning.
 //!

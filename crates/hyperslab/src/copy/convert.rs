@@ -288,7 +288,9 @@ fn set_shards(
             let shards: Dims =
                 axes.map(|((size, n), chunk)| size.unwrap_or(round_up_to_chunk(*n, *chunk))).collect();
             if v2 {
-                return Err(copying.refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
+                return Err(
+                    copying.refuse(format!("shards of {:?}: Zarr v2 has no shards", shards.as_slice()))
+                );
             }
             if shards.iter().zip(&chunks).any(|(shard, chunk)| shard % chunk != 0) {
                 return Err(copying.refuse(format!(
@@ -299,7 +301,7 @@ fn set_shards(
             }
             spec.shards = Some(shards);
         }
-        Shards::Auto if v2 => return Err(copying.refuse("shards: Zarr v2 has none")),
+        Shards::Auto if v2 => return Err(copying.refuse("Zarr v2 has no shards")),
         Shards::Auto => spec.choose_shards().map_err(|why| copying.refuse(why))?,
         Shards::None => {}
         Shards::Keep | Shards::Shape(_) => {

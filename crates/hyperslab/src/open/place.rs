@@ -88,7 +88,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The place at a path below. Fails if the mode does not fit: see [`Place::check`].
+    /// The place at a path below. Fails if the mode does not fit.
     pub fn below(mut self, path: &str, mode: Option<Mode>) -> Result<Self> {
         self.check(mode)?;
         let path = plain(path);
