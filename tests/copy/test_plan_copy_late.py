@@ -73,10 +73,10 @@ def test_a_task_ends_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """The late task notes nothing in the journal and leaves nothing beside the finished copy."""
     plan, real = planned(tmp_path), copy_run.Copying.copy
 
-    def late(self: Any, part: Any, threads: int | None) -> Any:
+    def late(self: Any, *part: Any) -> Any:
         monkeypatch.setattr(copy_run.Copying, "copy", real)
         plan.run(resume=True)
-        return real(self, part, threads)
+        return real(self, *part)
 
     monkeypatch.setattr(copy_run.Copying, "copy", late)
     with pytest.raises(hs.errors.SupersededError, match="cannot write 'temporary/.*was superseded"):
