@@ -29,8 +29,8 @@ pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 pub(crate) const SPARSE_FROM: u64 = 4 << 20;
 
 /// The same for outputs of at least this many chunks in a store far away. The sample is one round
-/// more. With 64 requests at a time this is one in sixty.
-pub(crate) const SPARSE_CHUNKS: usize = 4000;
+/// more. With 64 requests at a time this is one in fifty.
+pub(crate) const SPARSE_CHUNKS: usize = 3000;
 
 /// Chunks far away with at least this many bytes in all are decoded by several threads.
 pub(crate) const SPREAD_FROM: u64 = 8 << 20;
