@@ -194,6 +194,10 @@ def expected_of(path: Path) -> dict[str, Any]:
     return found
 
 
+# Older versions of zarr-python do not know "struct", the name of structures in Zarr v3.
+KNOWS_STRUCTURES = tuple(int(part) for part in zarr.__version__.split(".")[:2]) >= (3, 4)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_values_are_those_of_the_file(name: str, folder: Path) -> None:
     path = folder / name
@@ -201,8 +205,13 @@ def test_values_are_those_of_the_file(name: str, folder: Path) -> None:
     for pipeline in ("zarr.core.codec_pipeline.BatchedCodecPipeline", "hyperslab.zarr.CodecPipeline"):
         with zarr.config.set({"codec_pipeline.path": pipeline}):
             root = zarr.open_group(Store(path), mode="r")
-            arrays = {key: node for key, node in root.members(max_depth=None) if isinstance(node, zarr.Array)}
-            assert set(arrays) - {"sparse"} == set(expected)
+            if KNOWS_STRUCTURES:
+                members = root.members(max_depth=None)
+                arrays = {key: node for key, node in members if isinstance(node, zarr.Array)}
+                assert set(arrays) - {"sparse"} == set(expected)
+            else:
+                expected = {key: each for key, each in expected.items() if np.asarray(each).dtype.kind != "V"}
+                arrays = {key: root[key] for key in expected}
             for key, values in expected.items():
                 found = arrays[key]
                 if np.asarray(values).dtype.kind == "O":
