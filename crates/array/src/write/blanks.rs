@@ -67,10 +67,12 @@ pub(crate) type Locate<'l> = &'l dyn Fn(usize, &mut Task, &mut String) -> Result
 pub(crate) type Again<'a> = &'a dyn Fn(&[usize], Presence<'_>) -> Result<(), ArrayError>;
 
 impl Blanks {
-    /// Collects blanks of a write with `count` tasks, if that saves requests.
+    /// Collects blanks of a write with `count` tasks, if that saves requests and takes no longer.
+    ///
+    /// A write that fits one round deletes its objects sooner than a listing tells which exist.
     pub(crate) fn of_write(layout: &ArrayLayout, count: usize, known: Presence<'_>) -> Option<Self> {
-        let saves = count > 1 && matches!(known, Presence::Unknown);
         let cost = layout.store().cost();
+        let saves = matches!(known, Presence::Unknown) && !cost.fits_one_round(count);
         (saves && cost.prefers_one_listing() && cost.worth_guessing()).then(Blanks::default)
     }
 
