@@ -4,10 +4,7 @@ set -euo pipefail
 
 python=$1
 sdist=$2
-# Below the repository, so that cargo finds the profile in `.cargo/config.toml`.
-mkdir -p build/sdist
-directory=$(mktemp -d "$PWD/build/sdist/XXXXXX")
-export TMPDIR=$directory
+directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 "$python" -m venv "$directory/venv"
