@@ -1,6 +1,6 @@
-"""We never make more requests of a zarr-python store than zarr-python itself.
+"""We make no more requests of a zarr-python store than zarr-python itself, except for safety.
 
-Where we are safer, we make as many more as `SAFER` says.
+`SAFER` has the number of requests that make us safer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPERATIONS: dict[str, Callable[..., Steps]] = {}
 
 
 def operation(steps: Callable[..., Steps]) -> Callable[..., Steps]:
-    """Register an operation. What comes after `yield` is counted."""
+    """Register an operation. Requests after `yield` are counted."""
     OPERATIONS[steps.__name__] = steps
     return steps
 
@@ -357,3 +357,16 @@ def test_a_part_of_a_shard_takes_its_bytes_only() -> None:
 def test_a_listing_reads_no_keys_of_chunks() -> None:
     store = counted(hs, all_members, zarr.storage.MemoryStore(), 3, None)
     assert set(store.calls) == {"list_dir", "get"}, store.log
+
+
+@pytest.mark.parametrize("format", [2, 3])
+def test_a_replaced_array_loses_its_document_before_its_chunks(format: Any) -> None:
+    """A reader in between finds no array, rather than an array without its chunks."""
+    store = CountingStore(zarr.storage.MemoryStore())
+    filled(hs, store, format, None)
+    store.clear_counts()
+    make(hs, store, format, None, overwrite=True)[...] = 1
+    document = {2: ".zarray", 3: "zarr.json"}[format]
+    changes = [line.strip() for line in store.log if line.split()[0] in ("delete", "delete_dir", "set")]
+    order = [changes.index(each) for each in (f"delete a/{document}", "delete_dir a", f"set a/{document}")]
+    assert order == sorted(order), changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import threading
 from pathlib import Path
@@ -25,6 +26,20 @@ class Counting(MemoryStore):
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
         type(self).reads += 1
         return await super().get(key, prototype, byte_range)
+
+
+class Changing(MemoryStore):
+    """Lends its memory as a read-only view, and changes it a moment later."""
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        found = await super().get(key, prototype, byte_range)
+        if found is None or "c/" not in key:
+            return found
+        memory = found.as_numpy_array().copy()
+        view = memory.view()
+        view.flags.writeable = False
+        asyncio.get_running_loop().call_soon(memory.fill, 255)
+        return type(found).from_array_like(view)
 
 
 def store_of(kind: str, path: Path) -> Any:
@@ -90,6 +105,12 @@ def test_a_wrapper_is_not_passed_by() -> None:
     Counting.reads = 0
     assert np.array_equal(z[:], REF)
     assert Counting.reads == 3, "one for each chunk"
+
+
+def test_memory_that_a_store_lends_may_change() -> None:
+    z = hs.create_array(Changing(), shape=4 << 20, chunks=4 << 20, dtype="u1", compressors=None)
+    z[...] = 7
+    assert np.array_equal(z[...], np.full(4 << 20, 7, "u1"))
 
 
 def test_pickles(tmp_path: Path) -> None:

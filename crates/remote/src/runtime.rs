@@ -4,17 +4,16 @@
 //!    not have these threads; it creates its own runtime and leaves its parent's alone.
 //! 2. A task owns all its memory. The waiting thread copies the result, so it may give up at any
 //!    time without harm.
-//! 3. The waiting thread checks every 25 ms whether to stop ([`waiting`]). If so, it drops the
+//! 3. The waiting thread checks every 25 ms whether to stop ([`Waiters`]). If so, it drops the
 //!    [`Running`], which ends the task.
 
 use hyperslab_store::fork::{self, Mutex};
-use hyperslab_store::waiting;
+use hyperslab_store::waiters::Waiters;
 use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
@@ -69,15 +68,13 @@ pub(crate) enum Lost {
 struct Slot<T> {
     /// Holds `None` if the task ended without a result.
     done: fork::Lazy<Option<T>>,
-    /// Gated.
-    waiting: Mutex<Vec<Thread>>,
+    waiters: Waiters,
 }
 
 impl<T> Slot<T> {
     fn end(&self, result: Option<T>) {
         self.done.put(result);
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.into_iter().for_each(|thread| thread.unpark());
+        self.waiters.wake();
     }
 }
 
@@ -103,7 +100,7 @@ pub(crate) struct Running<T> {
 impl<T: Send + Sync + 'static> Running<T> {
     /// Starts a task.
     pub(crate) fn start(work: impl Future<Output = T> + Send + 'static) -> Self {
-        let slot = Arc::new(Slot { done: fork::Lazy::new(), waiting: Mutex::new(Vec::new()) });
+        let slot = Arc::new(Slot { done: fork::Lazy::new(), waiters: Waiters::default() });
         let ending = Ending(slot.clone());
         let task = runtime().ok().map(|runtime| {
             let task = runtime.spawn(async move {
@@ -117,23 +114,11 @@ impl<T: Send + Sync + 'static> Running<T> {
 
     /// Waits for the result.
     pub(crate) fn wait(&self) -> Result<&T, Lost> {
-        let mut asked = Instant::now();
-        loop {
-            if let Some(done) = self.slot.done.get() {
-                return done.as_ref().ok_or(Lost::Dead);
-            }
-            if self.is_of_parent() {
-                return Err(Lost::Dead);
-            }
-            self.park(waiting::EVERY);
-            // A thread that others wake all the time must not ask more often.
-            if asked.elapsed() >= waiting::EVERY {
-                asked = Instant::now();
-                if waiting::is_over() {
-                    return Err(Lost::Stopped);
-                }
-            }
-        }
+        let find = || match self.slot.done.get() {
+            Some(done) => Some(done.as_ref().ok_or(Lost::Dead)),
+            None => self.is_of_parent().then_some(Err(Lost::Dead)),
+        };
+        self.slot.waiters.wait(find).unwrap_or(Err(Lost::Stopped))
     }
 
     /// Waits for the result for about `most`. Returns whether [`Running::wait`] would return at
@@ -141,29 +126,7 @@ impl<T: Send + Sync + 'static> Running<T> {
     ///
     /// Does not check whether to stop.
     pub(crate) fn wait_at_most(&self, most: Duration) -> bool {
-        let end = Instant::now() + most;
-        while !self.is_over() {
-            match end.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => self.park(left),
-                _ => return false,
-            }
-        }
-        true
-    }
-
-    /// Sleeps until the task ends, for at most `most`. May wake up early, because others wake
-    /// threads too.
-    fn park(&self, most: Duration) {
-        {
-            let (me, mut waiting) = (thread::current(), self.slot.waiting.lock());
-            if !waiting.iter().any(|other| other.id() == me.id()) {
-                waiting.push(me);
-            }
-        }
-        // The task may have ended before this thread was on the list.
-        if self.slot.done.get().is_none() {
-            thread::park_timeout(most);
-        }
+        self.slot.waiters.wait_at_most(most, || self.is_over().then_some(())).is_some()
     }
 
     /// Returns whether there is a result, or will never be one.

@@ -383,7 +383,7 @@ impl RemoteStore {
         Some(self.numbers_of([key, tag.trim_matches('"'), ""], [size, 0]))
     }
 
-    /// A hash of what is known of an object of this store.
+    /// A hash of facts about an object of this store.
     fn numbers_of(&self, texts: [&str; 3], more: [u64; 2]) -> SharedStamp {
         let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
         for text in [&*self.0.identity, &*self.0.prefix].into_iter().chain(texts) {

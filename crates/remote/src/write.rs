@@ -79,7 +79,7 @@ impl Condition {
     }
 }
 
-/// What the answer to a write tells about the new contents.
+/// Facts about the new contents, from the answer to a write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
     /// `None`: the server did not tell it, or its answer was lost.

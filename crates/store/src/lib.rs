@@ -44,6 +44,7 @@ mod staged;
 mod stamp;
 mod store;
 pub mod turns;
+pub mod waiters;
 pub mod waiting;
 mod write_notes;
 mod writers;

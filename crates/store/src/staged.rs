@@ -49,17 +49,10 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
     }
 
     fn put(&self) -> Result<()> {
-        // Documents first: a reader then finds no array rather than an array without its chunks.
-        let listed = match self.store.cost().worth_guessing() {
-            true => self.store.list_dir(self.prefix())?,
-            false => Vec::new(),
-        };
-        for entry in listed.into_iter().filter(|entry| !entry.is_prefix) {
-            self.store.delete(Key::new(&self.key(&entry.name))?)?;
-        }
-        self.store.delete_prefix(self.prefix())?;
         let mut keys = self.new.list(None)?;
         keys.sort_by_key(|key| !key.contains('/'));
+        self.delete_documents(&keys)?;
+        self.store.delete_prefix(self.prefix())?;
         let mut bytes = Vec::new();
         for key in keys {
             if self.new.read_all(Key::new(&key)?, &mut bytes, usize::MAX)? {
@@ -67,6 +60,28 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
             }
         }
         Ok(())
+    }
+
+    /// Deletes the documents of the old contents: a reader then finds no array rather than an array
+    /// without its chunks.
+    ///
+    /// `new` are the names of the new contents. If a listing costs more than deletions, documents of
+    /// the same names are deleted unseen.
+    fn delete_documents(&self, new: &[String]) -> Result<()> {
+        // A store that checks chunks (Icechunk) publishes all changes together.
+        if self.store.facts().checks_chunks {
+            return Ok(());
+        }
+        let names: Vec<String> = match self.store.cost().worth_guessing() {
+            true => {
+                let listed = self.store.list_dir(self.prefix())?;
+                listed.into_iter().filter(|entry| !entry.is_prefix).map(|entry| entry.name).collect()
+            }
+            false => new.iter().filter(|name| !name.contains('/')).cloned().collect(),
+        };
+        let keys: Vec<String> = names.iter().map(|name| self.key(name)).collect();
+        let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>>>()?;
+        self.store.delete_all(&keys, None)
     }
 
     fn key(&self, name: &str) -> String {

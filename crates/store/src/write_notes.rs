@@ -1,4 +1,4 @@
-//! Notes of what was written, for callers that would otherwise ask the server again.
+//! Notes of written objects. They save questions to the server.
 
 use crate::fork::Mutex;
 use crate::{Key, SharedStamp};

@@ -268,8 +268,8 @@ fn put_new(
     Ok(put)
 }
 
-/// A listing of up to this many keys tells what is below a path. They fit in one answer of a server,
-/// together with one more key, which would say that there are more.
+/// The longest listing of a new node's place. These keys fit in one answer of a server, together
+/// with one more key, which would say that there are more.
 const LISTED: usize = 999;
 
 /// Looks up everything that a new node depends on: its place, and the groups above it.

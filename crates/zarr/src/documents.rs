@@ -33,13 +33,13 @@ type Text = Result<Option<Vec<u8>>, StoreError>;
 /// The names of documents that a node may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// Of this format only.
+    /// Restricts the names to one format.
     pub(crate) format: Option<Format>,
-    /// Of this kind of node only, if the name tells the kind.
+    /// Restricts them to one kind of node, if a name tells the kind.
     pub(crate) kind: Option<NodeKind>,
-    /// With consolidated metadata, which a group may have.
+    /// Adds consolidated metadata, which a group may have.
     pub(crate) consolidated: bool,
-    /// Without attributes and consolidated metadata: only what tells the kind.
+    /// Leaves out attributes and consolidated metadata, which do not tell the kind.
     pub(crate) kind_only: bool,
 }
 

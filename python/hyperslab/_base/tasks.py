@@ -66,8 +66,8 @@ def run_tasks(
         `concurrent.futures`; a `distributed.Client`; the module ``ray``; or anything with
         ``submit(function, item)`` that returns futures with ``add_done_callback`` and ``result``.
     shared : sequence of numpy.ndarray, optional
-        Arrays that each call gets after its item: ``function(item, *shared)``. They go to each
-        worker once, not with each task.
+        Arrays that each call gets after its item: ``function(item, *shared)``. Each worker gets
+        them once.
     retries : int, default 2
         How many times to rerun a failed task before its error is raised.
     progress : callable, optional

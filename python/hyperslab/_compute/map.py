@@ -206,10 +206,15 @@ def _map(
         place, object_units(target), target.dtype.itemsize, inputs, budget, None if executor is None else 1
     )
     named = "block_info" in _parameters(function)
-    shared = [] if executor is None else [each for each in sources if is_shareable(each)]
-    held = iter(range(len(shared)))
-    given = tuple(_Shared(next(held)) if shared and is_shareable(each) else each for each in sources)
-    work = _Mapping(function, given, target, blocks, tuple(map(int, depths)), edges, casting, named)
+    shared: list[Any] = []
+    given: list[Any] = []
+    for source in sources:
+        if executor is not None and is_shareable(source):
+            given.append(_Shared(len(shared)))
+            shared.append(source)
+        else:
+            given.append(source)
+    work = _Mapping(function, tuple(given), target, blocks, tuple(map(int, depths)), edges, casting, named)
     total = target.dtype.itemsize * math.prod(axis.stop - axis.start for axis in place)
     done = 0
 

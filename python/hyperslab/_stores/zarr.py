@@ -33,7 +33,7 @@ class ZarrStore(Store):
     themselves.
 
     Each request goes through zarr-python and its event loop, as many at a time as its setting
-    ``async.concurrency`` says. There are no more requests than zarr-python itself would make.
+    ``async.concurrency`` says. There are about as many requests as zarr-python itself would make.
     Locks only work within this process: if several processes write parts of one chunk, they can
     undo each other's changes.
 

@@ -92,7 +92,7 @@ fn blank_chunks_far_away_are_deleted_at_the_end() {
     }
     assert_eq!(write_all(&values, WriteOptions::default()), 50);
     assert_eq!(read(&near, &all, ReadOptions::default()).unwrap().as_slice(), &values[..]);
-    // A caller that knows of no object has none deleted.
+    // A caller that says no object exists gets no deletions.
     assert_eq!(write_all(&blank, WriteOptions { is_new: true, ..WriteOptions::default() }), 50);
     assert_eq!(write_all(&blank, WriteOptions::default()), 0);
 }

@@ -1,6 +1,6 @@
 //! Chunks and shards that come to hold only fill value, in a store far away.
 //!
-//! Their objects must be deleted, if there are any. Mostly there are none, and each look or deletion
+//! Their objects must be deleted, if there are any. Mostly none exists, and each look or deletion
 //! would be a request. A write therefore only collects them, and deletes them together at its end:
 //! a listing tells which ones exist, and a server deletes many objects with one request.
 //!
@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 /// Objects that are deleted together.
 const DELETED_AT_ONCE: usize = 1000;
 
-/// What a write knows about the objects that are stored.
+/// A write's knowledge of the stored objects.
 #[derive(Clone, Copy)]
 pub(crate) enum Presence<'a> {
     /// Any may be stored.
@@ -102,19 +102,15 @@ impl Blanks {
         let presence = listed.as_ref().map_or(Presence::Unknown, Presence::Listed);
         let mut numbers = whole.into_iter().peekable();
         while numbers.peek().is_some() {
-            let (mut task, mut keys) = (Task::default(), Vec::new());
-            while let (true, Some(number)) = (keys.len() < DELETED_AT_ONCE, numbers.next()) {
-                let mut key = String::new();
+            let mut objects = Vec::new();
+            while let (true, Some(number)) = (objects.len() < DELETED_AT_ONCE, numbers.next()) {
+                let (mut task, mut key) = (Task::default(), String::new());
                 locate(number, &mut task, &mut key)?;
                 if !presence.is_absent(&key) {
-                    keys.push(key);
+                    objects.push((key, task));
                 }
             }
-            let fail = |source| store_error(layout, &task, source);
-            let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
-            if !keys.is_empty() {
-                layout.store().delete_all(&keys, interrupt).map_err(fail)?;
-            }
+            delete(layout, &objects, interrupt)?;
         }
         if edges.is_empty() { Ok(()) } else { again(&edges, presence) }
     }
@@ -132,4 +128,26 @@ impl Blanks {
             numbers.get(n).map_or(Ok(()), |number| execute(*number, scratch, ask))
         })
     }
+}
+
+/// Deletes the objects of chunks or shards together, while it holds the turns of all of them.
+/// Otherwise a thread could read one for a partial change before the deletion, and write it after.
+fn delete(
+    layout: &ArrayLayout,
+    objects: &[(String, Task)],
+    interrupt: Option<Interrupt<'_>>,
+) -> Result<(), ArrayError> {
+    let Some((_, first)) = objects.first() else { return Ok(()) };
+    let fail = |source| store_error(layout, first, source);
+    let keys = objects.iter().map(|(key, _)| Key::new(key)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    // All writers that hold several turns take them in this order, so none waits for another's.
+    let mut numbered: Vec<_> = (keys.iter().zip(objects))
+        .map(|(key, (_, task))| (layout.store().lock_id(*key), *key, task))
+        .collect();
+    numbered.sort_unstable_by_key(|(number, ..)| *number);
+    numbered.dedup_by_key(|(number, ..)| *number);
+    let _turns = (numbered.into_iter())
+        .map(|(_, key, task)| tasks::take(layout, task, key, interrupt))
+        .collect::<Result<Vec<_>, _>>()?;
+    layout.store().delete_all(&keys, interrupt).map_err(fail)
 }

@@ -22,7 +22,7 @@ pub(crate) struct OneChunk {
     /// The text of the document, with the shape of one chunk.
     document: String,
     chunk: Dims,
-    /// Copies of a chunk in memory, for those that make one.
+    /// Number of copies of a chunk in memory.
     copies: usize,
 }
 

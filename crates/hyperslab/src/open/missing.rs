@@ -1,4 +1,4 @@
-//! The error for a node that does not exist: what was looked for, and what to do.
+//! The error for a node that does not exist. It names the node and says how to go on.
 
 use super::{Mode, Opening, Place};
 use crate::{Error, stores};

@@ -1,10 +1,10 @@
-//! What a caller wants to do with a node: the modes of `open`.
+//! The modes of `open`.
 
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// What to do with a node that exists, and with one that does not.
+/// Decides whether an existing node is opened or replaced, and whether a missing one is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `r`: read. The node must exist.

@@ -5,7 +5,7 @@ use hyperslab_store::{Key, MemoryStore, Store};
 use std::fs;
 use std::sync::Arc;
 
-/// Opens the location in a mode, and describes what was found.
+/// Opens the location in a mode, and describes the node or the error.
 fn opened(location: &str, mode: &str, path: &str, kind: Option<NodeKind>) -> String {
     let mode = (!mode.is_empty()).then(|| mode.parse().unwrap());
     let opening = Opening { mode, path, kind, ..Opening::default() };

@@ -111,7 +111,7 @@ impl PresentedArray {
         count.saturating_mul(element_size(&self.array))
     }
 
-    /// Finds the bytes of a chunk. `None`: there are none, and all elements are fill value.
+    /// Finds the bytes of a chunk. `None`: nothing is stored, and all elements are fill value.
     pub fn find(&self, place: &[u64]) -> Result<Option<ChunkBytes>> {
         let is_inside = place.iter().zip(&self.own_counts).all(|(at, count)| at < count);
         if place.len() != self.own_counts.len() || !is_inside {

@@ -351,7 +351,7 @@ fn is_same(one: &Group, other: &Group) -> bool {
     }
 }
 
-/// Returns `true` if an error is not about what is stored, but about reading it.
+/// Returns `true` for an error of reading. Other errors are about the stored bytes.
 fn is_of_reading(error: &Error) -> bool {
     matches!(
         error,

@@ -10,8 +10,8 @@
 //! | numbers without chunks | strips of up to 8 MiB: ranges of the file |
 //! | everything else | encoded when they are read, without compression |
 //!
-//! A chunk is also encoded if its range does not hold what its document says: filters were skipped,
-//! it reaches past the end of data without chunks, or its padding is not the document's fill value.
+//! A chunk is also encoded if its range disagrees with its document: filters were skipped, it reaches
+//! past the end of data without chunks, or its padding is not the fill value.
 //!
 //! [`references`](crate::references) use the same ranges and filters, for Zarr v2.
 

@@ -109,7 +109,7 @@ pub(super) fn is_missing(error: &StoreError) -> bool {
     error.io_kind() == Some(ErrorKind::NotFound)
 }
 
-/// What exists at a path or above it.
+/// The kinds of files at a path or above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Above {
     File,
@@ -118,7 +118,7 @@ pub(super) enum Above {
     Other,
 }
 
-/// What is found along a path, from its end upwards.
+/// The result of a search along a path, from its end upwards.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundAbove<'p> {
     /// The longest part of the path that exists.

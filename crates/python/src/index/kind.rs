@@ -6,9 +6,9 @@ use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 
-/// What takes an index. The types of its items decide, before any of them is converted.
+/// The kind of an index. The types of its items decide it, before any of them is converted.
 ///
-/// If items are of different kinds, the last of these kinds takes the index.
+/// If items are of different kinds, the last of these kinds counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Integers, slices, `...`, lists, masks: the engine. (Other items too: it refuses them.)

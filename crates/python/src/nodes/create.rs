@@ -214,16 +214,18 @@ pub(crate) fn create_array(
     fill: Option<Py<PyAny>>,
 ) -> PyResult<ArrayHandle> {
     let spec = spec.parse(py)?;
+    let has_values = fill.is_some();
     let create = |ask: Ask<'_>| {
         let fill = |new: &Array| match &fill {
             None => Ok(()),
             Some(fill) => call(fill, ArrayHandle::new(new.clone().into())),
         };
         let store = store.store.clone();
-        if overwrite {
+        if overwrite && has_values {
             return Array::replace_with(store, path, spec, Some(ask), fill);
         }
-        let new = Array::create_with(store, path, spec, Creation::New, Some(ask))?;
+        let creation = if overwrite { Creation::Replace } else { Creation::New };
+        let new = Array::create_with(store, path, spec, creation, Some(ask))?;
         fill(&new)?;
         Ok(new)
     };

@@ -6,14 +6,14 @@
 use crate::gil::attach::is_ending;
 use crate::gil::gil_dropped::GilDropped;
 use hyperslab::store::fork::{self, Mutex};
-use hyperslab::store::waiting;
+use hyperslab::store::waiters::Waiters;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use std::fmt;
 use std::sync::Arc;
-use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longer results stay in Python's memory until they are used. Shorter ones are copied at once:
 /// 64 KiB take 5 µs, which is less than waiting for the GIL to release them.
@@ -22,7 +22,7 @@ const COPIED: usize = 64 << 10;
 /// Bytes of an object.
 pub(crate) enum Bytes {
     Copied(Vec<u8>),
-    /// Read-only memory.
+    /// Memory of a `bytes` object.
     Kept(GilDropped<PyBuffer<u8>>),
     Backed(GilDropped<PyBackedBytes>),
 }
@@ -41,7 +41,8 @@ impl Bytes {
             false => found,
         };
         if let Ok(buffer) = PyBuffer::<u8>::get(values) {
-            if buffer.readonly() && buffer.is_c_contiguous() && buffer.len_bytes() > COPIED {
+            let is_long = buffer.len_bytes() > COPIED;
+            if is_long && buffer.readonly() && buffer.is_c_contiguous() && is_of_bytes(values)? {
                 return Ok(Bytes::Kept(GilDropped::new(buffer)));
             }
             return buffer.to_vec(found.py()).map(Bytes::Copied);
@@ -52,13 +53,32 @@ impl Bytes {
     }
 }
 
+/// Returns whether a view shows the memory of a `bytes` object, which never changes.
+///
+/// A read-only view of other memory proves nothing: its owner may write to it.
+fn is_of_bytes(view: &Bound<'_, PyAny>) -> PyResult<bool> {
+    const DEEPEST: usize = 4;
+    let mut view = view.clone();
+    for _ in 0..DEEPEST {
+        if view.is_exact_instance_of::<PyBytes>() {
+            return Ok(true);
+        }
+        let owner = if view.is_exact_instance_of::<PyMemoryView>() { "obj" } else { "base" };
+        match view.getattr_opt(owner)? {
+            Some(owner) if !owner.is_none() => view = owner,
+            _ => return Ok(false),
+        }
+    }
+    Ok(false)
+}
+
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
         match self {
             Bytes::Copied(bytes) => bytes,
             Bytes::Backed(bytes) => bytes,
-            // SAFETY: the buffer is contiguous and read-only (`of`), so nobody changes it, and it
-            // lives as long as `self`.
+            // SAFETY: the buffer is contiguous and part of a `bytes` object (`of`), which nobody
+            // changes. It lives as long as `self`.
             Bytes::Kept(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes())
             },
@@ -72,7 +92,7 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// What a coroutine returned. `None` stays `None`.
+/// The result of a coroutine. `None` stays `None`.
 pub(crate) enum Value {
     None,
     Bytes(Bytes),
@@ -112,7 +132,13 @@ type Outcome = Result<Value, GilDropped<PyErr>>;
 struct State {
     outcome: Option<Outcome>,
     is_over: bool,
-    waiting: Vec<Thread>,
+}
+
+/// State shared by a coroutine's thread and the thread that waits.
+#[derive(Default)]
+struct Slot {
+    state: Mutex<State>,
+    waiters: Waiters,
 }
 
 /// Why there is no outcome.
@@ -127,21 +153,20 @@ pub(crate) enum Lost {
 /// Receives the result of a coroutine.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct Answer {
-    state: Arc<Mutex<State>>,
+    slot: Arc<Slot>,
     expected: Expected,
 }
 
 impl Answer {
     fn put(&self, outcome: Outcome) {
-        let waiting = {
-            let mut state = self.state.lock();
+        {
+            let mut state = self.slot.state.lock();
             if state.is_over {
                 return;
             }
             (state.outcome, state.is_over) = (Some(outcome), true);
-            std::mem::take(&mut state.waiting)
-        };
-        waiting.into_iter().for_each(|thread| thread.unpark());
+        }
+        self.slot.waiters.wake();
     }
 }
 
@@ -150,7 +175,7 @@ impl Answer {
     /// True if nobody waits for the answer any more.
     #[getter]
     fn is_unwanted(&self) -> bool {
-        Arc::strong_count(&self.state) == 1
+        Arc::strong_count(&self.slot) == 1
     }
 
     /// Passes the result on.
@@ -166,66 +191,34 @@ impl Answer {
 
 /// An answer that will come.
 pub(crate) struct Awaited {
-    state: Arc<Mutex<State>>,
+    slot: Arc<Slot>,
     generation: u64,
 }
 
 impl Awaited {
     /// A new answer, to be given to Python, and the right to wait for it.
     pub(crate) fn new(expected: Expected) -> (Answer, Awaited) {
-        let state = Arc::new(Mutex::new(State::default()));
-        (Answer { state: state.clone(), expected }, Awaited { state, generation: fork::generation() })
+        let slot = Arc::<Slot>::default();
+        (Answer { slot: slot.clone(), expected }, Awaited { slot, generation: fork::generation() })
     }
 
     /// Waits for the outcome. Call it without the GIL, and once.
     pub(crate) fn wait(&self) -> Result<Outcome, Lost> {
-        let mut asked = Instant::now();
-        loop {
-            if let Some(outcome) = self.state.lock().outcome.take() {
-                return Ok(outcome);
-            }
-            if self.generation != fork::generation() || is_ending() {
-                return Err(Lost::Dead);
-            }
-            self.park(waiting::EVERY);
-            // A thread that others wake all the time must not ask more often.
-            if asked.elapsed() >= waiting::EVERY {
-                asked = Instant::now();
-                if waiting::is_over() {
-                    return Err(Lost::Stopped);
-                }
-            }
-        }
+        let find = || {
+            let outcome = self.slot.state.lock().outcome.take();
+            let is_dead = || self.generation != fork::generation() || is_ending();
+            outcome.map(Ok).or_else(|| is_dead().then_some(Err(Lost::Dead)))
+        };
+        self.slot.waiters.wait(find).unwrap_or(Err(Lost::Stopped))
     }
 
     /// Waits for about `most`. Returns whether [`Awaited::wait`] would return at once.
     pub(crate) fn wait_at_most(&self, most: Duration) -> bool {
-        let end = Instant::now() + most;
-        while !self.is_here() {
-            match end.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => self.park(left),
-                _ => return false,
-            }
-        }
-        true
+        self.slot.waiters.wait_at_most(most, || self.is_here().then_some(())).is_some()
     }
 
     /// Returns whether there is an outcome, or will never be one.
     pub(crate) fn is_here(&self) -> bool {
-        self.state.lock().is_over || self.generation != fork::generation()
-    }
-
-    /// Sleeps until the answer comes, for at most `most`. May wake up early.
-    fn park(&self, most: Duration) {
-        {
-            let (me, mut state) = (thread::current(), self.state.lock());
-            if state.is_over {
-                return;
-            }
-            if !state.waiting.iter().any(|other| other.id() == me.id()) {
-                state.waiting.push(me);
-            }
-        }
-        thread::park_timeout(most);
+        self.slot.state.lock().is_over || self.generation != fork::generation()
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct ZarrStore {
     at_once: usize,
 }
 
-/// What a zarr-python store says about itself.
+/// Properties that a zarr-python store declares.
 #[derive(Clone, Copy)]
 pub(crate) struct Traits {
     pub(crate) lists: bool,
@@ -311,13 +311,13 @@ fn directory(prefix: Option<Key<'_>>) -> String {
     prefix.map_or_else(String::new, |prefix| prefix.as_str().to_owned())
 }
 
-/// An object, of which some bytes have been read.
+/// An object that has been read in part.
 #[derive(Debug)]
 struct OpenObject<'s> {
     store: &'s ZarrStore,
     key: String,
     size: u64,
-    /// Where `bytes` are in the object.
+    /// Offset of `bytes` in the object.
     at: u64,
     bytes: Arc<Bytes>,
 }
