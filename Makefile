@@ -36,7 +36,7 @@ with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
 run: $(WHEEL_STAMP) ## Write, copy, read and check realistic data; print how fast (RUN="--quick", RUN="--dir D")
 	@$(with_wheel) "$$venv/bin/python" benches/ocean.py $(RUN)
 
-test: tools lint test-rust test-docs test-python test-package ## Run every test, formatting check and lint
+test: tools test-rust lint-python test-docs test-python test-package ## Run every test, formatting check and lint
 	@printf '\n==> All tests passed\n'
 
 ##@ The everyday loop
@@ -71,8 +71,9 @@ lint-python: $(WHEEL_STAMP)
 	$(STEP) 'Python: mypy' "$$venv/bin/mypy" --python-executable "$$venv/bin/python"; \
 	$(STEP) 'Python: pyright' "$$venv/bin/pyright" --pythonpath "$$venv/bin/python"
 
-test-rust: tools test-servers ## Run the Rust tests and documentation tests
-	@$(with_rust) $(STEP) 'Rust: tests' $(CARGO) test $(CARGO_FLAGS) --workspace --quiet
+test-rust: tools test-servers ## Check formatting, and run clippy with the Rust tests and documentation tests
+	@$(STEP) 'Rust: formatting' $(CARGO) fmt --all --check
+	@$(with_rust) $(STEP) 'Rust: clippy and tests' scripts/rust-tests.sh $(CARGO_FLAGS)
 
 test-python: $(WHEEL_STAMP) test-servers test-zarr ## Run the Python tests on the newest Python, and the everyday lane on the oldest (TESTS="-k name", ONE=1)
 	@$(with_wheel) oldest=$(if $(ONE),$$venv,$$(scripts/venv.sh oldest build/wheel/*.whl)); \

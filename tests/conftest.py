@@ -2,7 +2,8 @@
 
 Generated tests draw new cases on every run, from a seed shown in the header. ``HYPERSLAB_SEED=…``
 with that number repeats a run. Each failure shows how to repeat that case alone.
-``HYPERSLAB_EXAMPLES=5000`` runs 5000 cases of each test instead of the usual few.
+``HYPERSLAB_EXAMPLES=5000`` runs 5000 cases of each test instead of the usual few, and
+``HYPERSLAB_EXAMPLES=25%`` a quarter of the usual number.
 
 Files of other projects are read from ``HYPERSLAB_CORPORA`` (default: ``shared/corpora`` beside the
 project).

@@ -18,8 +18,14 @@ import numpy as np
 
 
 def examples(usual: int) -> int:
-    """Returns the number of cases of a generated test: `usual`, or HYPERSLAB_EXAMPLES if set."""
-    return int(os.environ.get("HYPERSLAB_EXAMPLES") or usual)
+    """Returns the number of cases of a generated test: `usual`, or HYPERSLAB_EXAMPLES if set.
+
+    ``HYPERSLAB_EXAMPLES=25%`` is a quarter of the usual number, at least 1.
+    """
+    wanted = os.environ.get("HYPERSLAB_EXAMPLES") or "100%"
+    if wanted.endswith("%"):
+        return max(usual * int(wanted[:-1]) // 100, 1)
+    return int(wanted)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import threading
 import warnings
@@ -19,11 +18,12 @@ from hyperslab._zarr import batches as zarr_batches
 from hyperslab._zarr import pipeline as zarr_pipeline
 from hyperslab._zarr import stores as zarr_stores
 from hyperslab.errors import UnsupportedError
+from support import examples
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
 OURS = "hyperslab.zarr.CodecPipeline"
 DEFAULT = "zarr.core.codec_pipeline.BatchedCodecPipeline"
-CASES = int(os.environ.get("HYPERSLAB_EXAMPLES") or 60)
+CASES = examples(60)
 
 # In these versions the default pipeline cannot write lists of indices into shards, and there are no
 # rectilinear grids.
