@@ -289,7 +289,7 @@ def test_one_petabyte_on_a_thousand_workers(
     assert plan.bytes_written == plan.bytes + plan.temporary_bytes
     assert plan.bytes_read >= plan.bytes
     took, ideal = simulated(plan, 1000)
-    assert ideal <= took < 1.05 * ideal
+    assert ideal * (1 - 1e-9) <= took < 1.05 * ideal
     assert ideal * 1000 == pytest.approx(sum(one.seconds for one in array.passes))
 
 
@@ -501,7 +501,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_worker_that_comes_back_does_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     plan.run()
-    job = worker.Job(plan.id, plan.destination, None, False, False, None, "", source=plan.source)
+    job = worker.Job(plan.id, plan.destination, None, False, False, None, "", source=worker.Source.of(plan))
     with pytest.raises(hs.errors.DestinationError, match="no journal"):
         worker.run_range(job, first_range(plan))
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]

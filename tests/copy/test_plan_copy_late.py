@@ -94,7 +94,9 @@ def test_tasks_of_a_run_before_do_nothing(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         plan.run(resume=True, progress=stop_after(2))
     found = files(work)
-    job = worker.Job(plan.id, plan.destination, None, False, False, None, before, source=plan.source)
+    job = worker.Job(
+        plan.id, plan.destination, None, False, False, None, before, source=worker.Source.of(plan)
+    )
     with pytest.raises(hs.errors.DestinationError, match="another run has resumed this copy"):
         worker.run_range(job, first_range(plan))
     assert files(work) == found

@@ -335,6 +335,9 @@ class Place:
         # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed.
         last = [self.journal("finished"), self.journal("id")]
         listed = self.store.list(self._work)
+        if len(listed) <= _DELETED_AT_ONCE:
+            self.delete(listed)
+            return
         self.delete([key for key in listed if key not in last])
         self.delete([key for key in last if key in listed])
 
@@ -455,8 +458,10 @@ class Place:
             key, text = document
             self.writing.set(self.data(key), text.encode())
 
-        self.check_journal()
-        above = None if self._is_into else self.enclosing_groups(plan)
+        with ThreadPoolExecutor(1) as pool:
+            looking = None if self._is_into else pool.submit(self.enclosing_groups, plan)
+            self.check_journal()
+            above = None if looking is None else looking.result()
         if above is not None:
             above.forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -124,6 +124,8 @@ class CopyPlan:
     """True if an existing node at the destination is replaced."""
     is_into: bool = False
     """True if the copy goes into a region of an existing array."""
+    source_format: Literal[2, 3] | None = None
+    """The Zarr format of the source; ``None``: it is no Zarr."""
     workers: int = 8
     """Number of tasks that run at a time."""
     prices: CopyPrices = field(default=CopyPrices(), repr=False)
@@ -611,6 +613,7 @@ def plan_copy(
         differs=tuple(found["differs"]),
         overwrite=bool(overwrite),
         is_into=target is not None,
+        source_format=getattr(node, "zarr_format", None),
         workers=workers,
         prices=prices,
         storage_options=storage_options,

@@ -53,6 +53,7 @@ from hyperslab._copy.stages import CopyStage
 from hyperslab._copy.worker import (
     Copying,
     Job,
+    Source,
     check_range,
     compare_made,
     compare_range,
@@ -126,10 +127,9 @@ def run(
         place.run,
         threads,
         not resume and not plan.is_into,
-        plan.source,
-        plan.source_store,
+        Source.of(plan),
     )
-    kept.put(job.key, Copying(plan.source, plan.source_store, plan.storage_options, place))
+    kept.put(job.key, Copying(Source.of(plan), place))
     descriptions = Descriptions(plan, place)
 
     def run_stage(function: Any, stage: CopyStage, done: Spans, told: Told | None, name: str) -> int:
@@ -251,8 +251,7 @@ def _is_made(
         plan.is_into,
         threads,
         f"made {secrets.token_hex(8)}",
-        source=plan.source,
-        source_store=plan.source_store,
+        source=Source.of(plan),
         is_made=True,
     )
     ranges = TaskRanges(stage, Spans(), Descriptions(plan, place.at_destination()))

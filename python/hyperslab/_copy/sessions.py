@@ -23,7 +23,7 @@ from hyperslab._copy.plan import CopyPlan
 from hyperslab._copy.ranges import Descriptions, Spans, TaskRange, TaskRanges
 from hyperslab._copy.run import CopyRun, Told, threads_per_task
 from hyperslab._copy.stages import CopyStage
-from hyperslab._copy.worker import Copying, Job, parts_of
+from hyperslab._copy.worker import Copying, Job, Source, parts_of
 from hyperslab._create.open import open, open_group
 from hyperslab._stores.store import Store, StorePath
 from hyperslab._stores.zarr import ZarrStore
@@ -117,10 +117,10 @@ def _run_stage(
     ranges = TaskRanges(stage, Spans(), Descriptions(plan, _Place(place.store, place.path)))
     copies = told.phase == "copy"
     zarr_store = place.store.zarr_store  # type: ignore[attr-defined]
-    source = plan.source, plan.source_store, plan.storage_options
+    source = Source.of(plan)
     job = Job(plan.id, plan.destination, None, False, False, threads, "")
     if executor is None:
-        copying = Copying(*source, _Place(place.store, place.path))
+        copying = Copying(source, _Place(place.store, place.path))
         for index, tasks in enumerate(ranges):
             _run_parts(copying, tasks, job, copies)
             told.advance(stage, *ranges.bounds(index))
@@ -170,8 +170,8 @@ def _task(key: str, path: str, job: Job, copies: bool, tasks: TaskRange, blob: A
     """Run a range of tasks. Returns the pickle of their fork of the session."""
     known = next((each for each in list(_kept) if each[0] == key), None)
     if known is None:
-        (source, source_store, options), fork = pickle.loads(blob.tobytes())
-        known = (key, Copying(source, source_store, options, None), pickle.dumps(fork))
+        source, fork = pickle.loads(blob.tobytes())
+        known = (key, Copying(source, None), pickle.dumps(fork))
         _kept.append(known)
         del _kept[:-2]
     # A fork for these tasks alone: others may run in this process at the same time.

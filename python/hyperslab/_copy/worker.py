@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hyperslab import _native
 from hyperslab._copy.locations import copy_options, is_remote
@@ -24,9 +24,13 @@ from hyperslab._core.array import Array
 from hyperslab._create.open import open
 from hyperslab.errors import StoreError, SupersededError, VerificationError
 
+if TYPE_CHECKING:
+    from hyperslab._copy.plan import CopyPlan
+
 __all__ = [
     "Copying",
     "Job",
+    "Source",
     "check_range",
     "compare_made",
     "compare_range",
@@ -50,6 +54,29 @@ _DELETED_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True)
+class Source:
+    """The source of a copy, as workers open it."""
+
+    location: str
+    """Path or URL."""
+    zarr_format: Literal[2, 3] | None
+    """The Zarr format, if known: it saves looking for documents of others."""
+    storage_options: Mapping[str, Any] | None
+    store: Any = None
+    """The source, if it is no path or URL."""
+
+    @classmethod
+    def of(cls, plan: CopyPlan) -> Source:
+        return cls(plan.source, plan.source_format, plan.storage_options, plan.source_store)
+
+    def open(self) -> Any:
+        if self.store is not None:
+            return open(self.store, mode="r")
+        options = copy_options(self.storage_options) if is_remote(self.location) else None
+        return open(self.location, mode="r", zarr_format=self.zarr_format, storage_options=options)
+
+
+@dataclass(frozen=True)
 class Job:
     """Everything that the tasks of a run have in common, in some hundred bytes."""
 
@@ -64,10 +91,7 @@ class Job:
     """The maximum of requests at a time, if the caller set the number of threads."""
     is_fresh: bool = False
     """True if nothing existed at the destination when the run began."""
-    source: str = ""
-    """Path or URL of the source."""
-    source_store: Any = None
-    """The source, if it is no path or URL."""
+    source: Source | None = None
     is_made: bool = False
     """True if the copy is at its place, and there is no journal."""
 
@@ -191,10 +215,9 @@ def _record(stamps: list[tuple[int, int, int]]) -> str:
 class Copying:
     """A source and a destination, with the arrays that are open. One for each run and process."""
 
-    def __init__(self, source: str, source_store: Any, options: Mapping[str, Any] | None, place: Any) -> None:
-        self.place = place
-        self._location, self._source_store, self._options = source, source_store, options
-        self._source: Any = None
+    def __init__(self, source: Source, place: Any) -> None:
+        self.place, self._source = place, source
+        self._opened: Any = None
         # By path. Kept up to a bound.
         self._handles: dict[str, _native.ArrayHandle] = {}
         # By array and pass. They hold for one run.
@@ -225,12 +248,9 @@ class Copying:
         path = part[1].path
         handle = self._handles.get(path)
         if handle is None:
-            if self._source is None and self._source_store is not None:
-                self._source = open(self._source_store, mode="r")
-            elif self._source is None:
-                options = copy_options(self._options) if is_remote(self._location) else None
-                self._source = open(self._location, mode="r", storage_options=options)
-            array: Array = self._source[path] if path else self._source
+            if self._opened is None:
+                self._opened = self._source.open()
+            array: Array = self._opened[path] if path else self._opened
             handle = _keep(self._handles, path, array._handle)
         return handle
 
@@ -281,7 +301,8 @@ class _Kept:
             place = Place(job.id, job.destination, job.storage_options, job.fsync, job.is_into, job.run)
             if job.is_made:
                 place = place.at_destination()
-            found = Copying(job.source, job.source_store, job.storage_options, place)
+            assert job.source is not None
+            found = Copying(job.source, place)
             self.put(job.key, found)
         return found
 

@@ -7,9 +7,9 @@ use crate::jobs::copy::{Source, Wanted, WantedRegion};
 use crate::nodes::handles::ArrayHandle;
 use crate::stores::store::StoreHandle;
 use hyperslab::copy::{
-    CopyOptions, Crew, Listings, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Prices, Progress,
-    Region, Shards, Site, Units, compare_part as compare, copy_part as copy, groups_above, is_replaceable,
-    outline, outline_into, part_keys as keys, stamp_part as stamp,
+    CopyOptions, Crew, Listings, Order, Outline, Part, PartStamp, Pass, Prices, Progress, Region, Shards,
+    Site, Units, compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline,
+    outline_into, part_keys as keys, stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result, Store};
 use pyo3::prelude::*;

@@ -169,15 +169,19 @@ impl Geometry {
         if room < bytes {
             return plan(direct, format!("{again}: there is no room on the disk for a temporary array"));
         }
-        let through = |chunks: Vec<Dims>| {
+        let through = |of: &Geometry, chunks: Vec<Dims>| {
             let arrays: Vec<Side> =
                 chunks.into_iter().map(|chunk| Side::temporary_side(chunk, reach)).collect();
             let (first, last) = (std::slice::from_ref(&self.source), std::slice::from_ref(&self.target));
             let sides = [first, &arrays, last].concat();
-            sides.windows(2).map(|pair| self.pass(&pair[0], &pair[1])).collect::<Vec<Pass>>()
+            sides.windows(2).map(|pair| of.pass(&pair[0], &pair[1])).collect::<Vec<Pass>>()
         };
         let most = self.memory.max(direct[0].memory);
-        let others = intermediate::chunks(self).into_iter().map(through);
+        // Threads have chunks at hand. Between servers that memory may be worth more in blocks.
+        let alone = reach.far.then(|| Geometry { threads: 1, ..self.clone() });
+        let crews = [Some(self), alone.as_ref()].into_iter().flatten();
+        let others =
+            crews.flat_map(|of| intermediate::chunks(of).into_iter().map(|chunks| through(of, chunks)));
         let others = others.filter(|passes| {
             temporary_bytes(bytes, passes) <= room && passes.iter().all(|pass| pass.memory <= most)
         });
@@ -220,7 +224,8 @@ impl Geometry {
             )
         };
         let anywhere = Some((self.target.reach, u64::MAX));
-        if self.temporary.is_none_or(|(_, room)| room < u64::MAX) {
+        // Values of variable length go through several blocks, and not through temporary arrays.
+        if self.blocks == 1 && self.temporary.is_none_or(|(_, room)| room < u64::MAX) {
             let other = with(self.memory, anywhere);
             if is_cheap(&other) {
                 return Some(say(&other, "with room for temporary arrays".into()));
