@@ -59,7 +59,7 @@ _DELETED_AT_ONCE: Final = 1000
 # and at the end while files are deleted. A run stopped there holds it until its process ends.
 _WAIT: Final = 10.0
 
-# Seconds for which a look at the journal is enough before steps that the fence protects anyway.
+# Seconds after taking over in which the first step need not look at the journal.
 _RECENT: Final = 1.0
 
 # Prefix of the folders in which runs make their files.
@@ -91,8 +91,8 @@ class Place:
         self._mark = f"{id} {self.run}".encode()
         # The journal's ``id`` when `plan` read it.
         self._seen: bytes | None = None
-        # When this run last found its number there.
-        self._looked = -math.inf
+        # When this run wrote its number there, until the first look.
+        self._claimed = -math.inf
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
@@ -193,13 +193,13 @@ class Place:
         """
         # On a server through the fence, which then has looked at the claim.
         store = self.writing if self._local is None else self.store._native
-        looked = time.monotonic()
+        claimed = time.monotonic()
         if not store.swap(self.journal("id"), self._seen, self._mark):
             raise SupersededError(
                 f"{self._named()}: another run has begun, resumed or finished the copy at the same time. "
                 "This run stops, and changes nothing more"
             )
-        self._seen, self._looked = self._mark, looked
+        self._seen, self._claimed = self._mark, claimed
         self.end_writing()
         if self._folder is not None:
             # Without a lock, another run may have finished by now. Tasks then find no folder.
@@ -235,16 +235,15 @@ class Place:
         """Fail if this run no longer owns the copy.
 
         A process that seemed dead may come back after another run has resumed or finished.
-        ``recent``: on a server, a look in the last second is enough. For steps whose writes all
+        ``recent``: on a server, the first step after taking over need not look again. Its writes
         pass the fence.
         """
-        now = time.monotonic()
-        if recent and self._local is None and now - self._looked < _RECENT:
+        claimed, self._claimed = self._claimed, -math.inf
+        if recent and self._local is None and time.monotonic() - claimed < _RECENT:
             return
         # Through the fence, which then need not look itself.
         found = self.writing.get(self.journal("id"))
         if found == self._mark:
-            self._looked = now
             return
         if found is None:
             why = "there is no journal of this copy: it was finished or given up by another run"
@@ -471,10 +470,10 @@ class Place:
                 ):
                     list(pool.map(write, same))
         with self.lock_out_others():
-            self.check_journal(recent=True)
             if self._local is None:
                 self.writing.set(self.journal("finished"), b"finished")
             else:
+                self.check_journal()
                 self.end_writing()
                 if self._is_into:
                     self.store.set(self.journal("finished"), b"finished")

@@ -154,6 +154,10 @@ impl Store for Fenced {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
+        let claim = self.write_claim(key, parts, || self.inner.write(key, parts).map(|()| true));
+        if let Some(written) = claim {
+            return written.map(|_| ());
+        }
         self.swap_owned(key, Expected::Any, &mut self.join_parts(key, parts)?, None).map(|_| ())
     }
 

@@ -179,8 +179,8 @@ fn far_petabyte(shape: &[u64], map: &[u64], series: &[u64]) -> Geometry {
     }
 }
 
-/// Each map is read once, and each temporary chunk about once. Without temporary arrays, 5 · 10¹¹
-/// requests would cost $200 000.
+/// Each map is read once, and each temporary chunk about once. (These are a little smaller.) Without
+/// temporary arrays, 10¹² requests would cost $400 000.
 #[test]
 fn a_petabyte_on_servers_goes_through_two_temporary_arrays() {
     for (shape, map, series) in [
@@ -194,7 +194,7 @@ fn a_petabyte_on_servers_goes_through_two_temporary_arrays() {
         let chunks = plan.passes[0].chunks;
         let gets: u64 = plan.passes.iter().map(|pass| pass.gets).sum();
         assert!(plan.memory() <= geometry.memory && plan.passes.len() >= 2, "{plan}");
-        assert!(gets <= 3 * chunks, "{} GET for each chunk: {plan}", gets as f64 / chunks as f64);
+        assert!(gets < 4 * chunks, "{} GET for each chunk: {plan}", gets as f64 / chunks as f64);
         assert!(plan.dollars() <= 1500.0, "{plan}");
         assert_eq!(geometry.advice(&plan), None);
         let direct = Geometry { temporary: None, ..geometry };
