@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._core.arguments import ArraySpec, CopyPart, CopyRegion, CopySpec
+from hyperslab._core.arguments import ArraySpec, CopyCrew, CopyPart, CopyRegion, CopySpec
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import Kind
 
@@ -270,14 +270,14 @@ def statistics_part(
 def statistics_joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]: ...
 def statistics_types(array: ArrayHandle, raw: bool) -> tuple[str, bool] | None: ...
 def outline_copy(
-    source: ArrayHandle | GroupHandle, directory: str | None, crew: tuple[int, int], wanted: CopySpec
+    source: ArrayHandle | GroupHandle, site: str | StoreHandle | None, crew: CopyCrew, wanted: CopySpec
 ) -> dict[str, Any]: ...
 def outline_copy_into(
     source: ArrayHandle,
     target: ArrayHandle,
     region: CopyRegion,
-    directory: str | None,
-    crew: tuple[int, int],
+    site: str | StoreHandle | None,
+    crew: CopyCrew,
     wanted: CopySpec,
 ) -> dict[str, Any]: ...
 
@@ -293,6 +293,7 @@ def copy_part(
 def stamp_part(
     source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings, contents: bool
 ) -> tuple[int, int, int]: ...
+def part_keys(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> list[str]: ...
 def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings) -> None: ...
 def is_replaceable_directory(path: str) -> bool: ...
 

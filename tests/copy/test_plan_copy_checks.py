@@ -88,7 +88,7 @@ def test_checksums_are_those_of_the_bytes(tmp_path: Path) -> None:
     """The checksums that a task notes while writing match the stored bytes."""
     plan, new = all_but_finished(tmp_path)
     records = sorted((new.parent / "journal/done/0").iterdir())
-    assert len(records) == plan.tasks and all(path.name.count("-") == 2 for path in records)
+    assert len(records) == plan.tasks and all(path.name.count("-") == 3 for path in records)
     with pytest.raises(hs.errors.InvalidArgumentError, match="check: expected 'stamps' or 'contents'"):
         plan.run(resume=True, check="all")  # type: ignore[arg-type]
     assert plan.run(resume=True, check="contents").tasks == 0

@@ -199,7 +199,7 @@ def stored(server: Server) -> dict[str, bytes]:
     return {key: server.get("bucket", key) for key in server.list("bucket", "b/")}
 
 
-@pytest.mark.parametrize("step", ["_delete", "finish", "remove_journal"])
+@pytest.mark.parametrize("step", ["delete", "finish", "remove_journal"])
 def test_a_run_on_a_server_is_suspended(
     tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -14,10 +14,10 @@ import hyperslab as hs
 import pytest
 from hyperslab import _native
 from hyperslab._copy import place as copy_place
-from hyperslab._copy import run as copy_run
+from hyperslab._copy import worker
 from object_server_client import Server
 from support import assert_same
-from test_plan_copy import Stopped, data, files, planned, stop_after, undisturbed
+from test_plan_copy import Stopped, data, files, first_range, planned, stop_after, undisturbed
 
 
 def at_the_end(other: Callable[[], object]) -> Any:
@@ -71,14 +71,14 @@ def test_another_run_has_resumed(tmp_path: Path) -> None:
 
 def test_a_task_ends_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The late task notes nothing in the journal and leaves nothing beside the finished copy."""
-    plan, real = planned(tmp_path), copy_run.Copying.copy
+    plan, real = planned(tmp_path), worker.Copying.copy
 
     def late(self: Any, *part: Any) -> Any:
-        monkeypatch.setattr(copy_run.Copying, "copy", real)
+        monkeypatch.setattr(worker.Copying, "copy", real)
         plan.run(resume=True)
         return real(self, *part)
 
-    monkeypatch.setattr(copy_run.Copying, "copy", late)
+    monkeypatch.setattr(worker.Copying, "copy", late)
     with pytest.raises(hs.errors.SupersededError, match="cannot write 'temporary/.*was superseded"):
         plan.run()
     assert files(tmp_path / "b") == undisturbed(tmp_path)
@@ -94,9 +94,11 @@ def test_tasks_of_a_run_before_do_nothing(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         plan.run(resume=True, progress=stop_after(2))
     found = files(work)
-    job = copy_run._Job(plan.id, plan.destination, None, False, False, None, before)
+    job = worker.Job(
+        plan.id, plan.destination, None, False, False, None, before, source=worker.Source.of(plan)
+    )
     with pytest.raises(hs.errors.DestinationError, match="another run has resumed this copy"):
-        copy_run._run_task(job, (0, 5))
+        worker.run_range(job, first_range(plan))
     assert files(work) == found
 
 

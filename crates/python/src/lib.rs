@@ -45,7 +45,7 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::copy_parts::{
         CopyListings, GroupsAbove, compare_part, copy_part, in_options, is_replaceable_directory,
-        outline_copy, outline_copy_into, planned_copy, replace_directory, stamp_part,
+        outline_copy, outline_copy_into, part_keys, planned_copy, replace_directory, stamp_part,
     };
     #[pymodule_export]
     use crate::jobs::statistics::{

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from hyperslab import _native
 from hyperslab._core.array import Array
@@ -12,7 +13,18 @@ from hyperslab._stores.store import FileStore, LocalStore, Store, StoreLike, Sto
 from hyperslab._stores.zarr import ZarrStore, is_zarr_store
 from hyperslab.errors import UnsupportedError
 
-__all__ = ["is_remote", "location", "location_of_node", "readable", "session_location", "session_place"]
+__all__ = [
+    "copy_options",
+    "is_remote",
+    "location",
+    "location_of_node",
+    "readable",
+    "session_location",
+    "session_place",
+]
+
+# Bytes that a copy reads with one request. Plans count on it (`prices.rs`).
+_REQUEST: Final = 32 << 20
 
 
 def session_place(place: Any) -> StorePath | None:
@@ -41,6 +53,15 @@ def session_location(place: StorePath) -> str:
 
 def is_remote(place: str) -> bool:
     return _native.takes_storage_options(place)
+
+
+def copy_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return server options for a copy: whole chunks are single requests.
+
+    Many chunks are on their way at a time, so reading one of them over several connections gains
+    nothing and costs requests.
+    """
+    return {"max_request_size": _REQUEST, **(options or {})}
 
 
 def location(place: StoreLike) -> str:

@@ -24,6 +24,7 @@ import copy
 import fcntl
 import itertools
 import json
+import math
 import os
 import secrets
 import shutil
@@ -36,7 +37,7 @@ from typing import Any, Final
 
 from hyperslab import _native
 from hyperslab._copy.copy import groups_above
-from hyperslab._copy.locations import is_remote
+from hyperslab._copy.locations import copy_options, is_remote
 from hyperslab._copy.plan import CopyPlan
 from hyperslab._stores.store import LocalStore, resolve_store
 from hyperslab.errors import DestinationError, SupersededError
@@ -57,6 +58,9 @@ _DELETED_AT_ONCE: Final = 1000
 # Seconds that a run waits for another run that holds the lock. The lock is held for a few renames,
 # and at the end while files are deleted. A run stopped there holds it until its process ends.
 _WAIT: Final = 10.0
+
+# Seconds after taking over in which the first step need not look at the journal.
+_RECENT: Final = 1.0
 
 # Prefix of the folders in which runs make their files.
 _WRITING: Final = "writing-"
@@ -87,11 +91,13 @@ class Place:
         self._mark = f"{id} {self.run}".encode()
         # The journal's ``id`` when `plan` read it.
         self._seen: bytes | None = None
+        # When this run wrote its number there, until the first look.
+        self._claimed = -math.inf
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
             kept = {name: value for name, value in (options or {}).items() if name not in _CACHES}
-            self.store, self._base = resolve_store(destination, kept)
+            self.store, self._base = resolve_store(destination, copy_options(kept))
             self._work = self._join(self._base, SUFFIX)
         else:
             self._local = Path(destination)
@@ -161,12 +167,17 @@ class Place:
                 self._seen = None
             self.take_over()
             there: list[str] | None = None
+            text = plan.to_json().encode()
             if self._local is None:
-                there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
+                with ThreadPoolExecutor(1) as pool:
+                    writing = pool.submit(self.writing.set, self.journal("plan.json"), text)
+                    there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
+                    writing.result()
                 # Another run may have been killed while it deleted its journal.
-                id = self.journal("id")
-                self._delete([key for key in there if _is_below(key, self._work) and key != id])
-            self.writing.set(self.journal("plan.json"), plan.to_json().encode())
+                own = [self.journal(name) for name in ("id", "plan.json")]
+                self.delete([key for key in there if _is_below(key, self._work) and key not in own])
+            else:
+                self.writing.set(self.journal("plan.json"), text)
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
             try:
@@ -180,12 +191,15 @@ class Place:
 
         Fails if another run took over since `plan` read the journal: that run keeps the copy.
         """
-        if not self.store._native.swap(self.journal("id"), self._seen, self._mark):
+        # On a server through the fence, which then has looked at the claim.
+        store = self.writing if self._local is None else self.store._native
+        claimed = time.monotonic()
+        if not store.swap(self.journal("id"), self._seen, self._mark):
             raise SupersededError(
                 f"{self._named()}: another run has begun, resumed or finished the copy at the same time. "
                 "This run stops, and changes nothing more"
             )
-        self._seen = self._mark
+        self._seen, self._claimed = self._mark, claimed
         self.end_writing()
         if self._folder is not None:
             # Without a lock, another run may have finished by now. Tasks then find no folder.
@@ -217,11 +231,16 @@ class Place:
                     break
                 time.sleep(0.01)
 
-    def check_journal(self) -> None:
+    def check_journal(self, recent: bool = False) -> None:
         """Fail if this run no longer owns the copy.
 
         A process that seemed dead may come back after another run has resumed or finished.
+        ``recent``: on a server, the first step after taking over need not look again. Its writes
+        pass the fence.
         """
+        claimed, self._claimed = self._claimed, -math.inf
+        if recent and self._local is None and time.monotonic() - claimed < _RECENT:
+            return
         # Through the fence, which then need not look itself.
         found = self.writing.get(self.journal("id"))
         if found == self._mark:
@@ -281,13 +300,14 @@ class Place:
                 return None
             os.close(descriptor)
 
-    def records(self, stage: int) -> dict[int, set[str]]:
-        """Return, for each task that a worker recorded, the hashes of the objects it wrote."""
-        found: dict[int, set[str]] = {}
+    def records(self, stage: int) -> dict[tuple[int, int], set[str]]:
+        """Return the hashes of what workers wrote, for each range of tasks that they recorded."""
+        found: dict[tuple[int, int], set[str]] = {}
         for key in self.store.list(self.journal(f"done/{stage}")):
-            number, _, record = key.rpartition("/")[2].partition("-")
-            if number.isdecimal():
-                found.setdefault(int(number), set()).add(record)
+            first, _, rest = key.rpartition("/")[2].partition("-")
+            end, _, record = rest.partition("-")
+            if first.isdecimal() and end.isdecimal() and int(first) < int(end):
+                found.setdefault((int(first), int(end)), set()).add(record)
         return found
 
     def clear(self, plan: CopyPlan) -> None:
@@ -297,8 +317,8 @@ class Place:
         self.enclosing_groups(plan).forget()
         old = [key for key in self.store.list(self._base) if not _is_below(key, self._work)]
         documents = [key for key in old if key.rpartition("/")[2] in _DOCUMENTS]
-        self._delete(sorted(documents, key=lambda key: key.count("/")))
-        self._delete([key for key in old if key.rpartition("/")[2] not in _DOCUMENTS])
+        self.delete(sorted(documents, key=lambda key: key.count("/")))
+        self.delete([key for key in old if key.rpartition("/")[2] not in _DOCUMENTS])
         self.writing.set(self.journal("cleared"), b"cleared")
 
     def remove_journal(self) -> None:
@@ -314,13 +334,20 @@ class Place:
         # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed.
         last = [self.journal("finished"), self.journal("id")]
         listed = self.store.list(self._work)
-        self._delete([key for key in listed if key not in last])
-        self._delete([key for key in last if key in listed])
+        if len(listed) <= _DELETED_AT_ONCE:
+            self.delete(listed)
+            return
+        self.delete([key for key in listed if key not in last])
+        self.delete([key for key in last if key in listed])
 
-    def _delete(self, keys: Sequence[str]) -> None:
-        """On a server, delete objects that were just listed, unless this run no longer owns the copy.
+    @property
+    def is_remote(self) -> bool:
+        return self._local is None
 
-        The listing was the fence's look at the objects. A run that is suspended between the look at
+    def delete(self, keys: Sequence[str]) -> None:
+        """On a server, delete objects, unless this run no longer owns the copy.
+
+        The objects were just listed, or nobody else writes them. A run that is suspended between the look at
         the journal and a request still deletes the objects of this request.
         """
         for at in range(0, len(keys), _DELETED_AT_ONCE):
@@ -336,7 +363,7 @@ class Place:
                 shutil.rmtree(self._root, ignore_errors=True)
 
     def drop_temporary(self, stage: int) -> None:
-        """Delete temporary arrays that no task needs any more."""
+        """Delete temporary arrays on disk that no task needs any more."""
         if self._local is None or stage < 0:
             return
         aside = self._root / f"dropped-{stage}-{self.run}"
@@ -349,7 +376,7 @@ class Place:
 
     def discard(self, plan: CopyPlan) -> None:
         if self._local is None and not self._is_into and not self.is_finished():
-            self._delete([key for key in self.store.list(self._base) if not _is_below(key, self._work)])
+            self.delete([key for key in self.store.list(self._base) if not _is_below(key, self._work)])
         self.remove_journal()
 
     # -- the destination
@@ -367,7 +394,7 @@ class Place:
             if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
             if not has_begun and there is None:
-                there = self.store.list(self._base)
+                there = self.list_destination()
             if not has_begun and any(not self._is_own(key) for key in there or ()):
                 if not plan.overwrite:
                     raise DestinationError(
@@ -389,6 +416,10 @@ class Place:
             source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
             if _is_below(source, target) or _is_below(target, source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
+
+    def list_destination(self) -> list[str] | None:
+        """Return the keys at a destination on a server; ``None`` on disk, or for a region."""
+        return None if self._is_into or self._local is not None else self.store.list(self._base)
 
     def _is_own(self, key: str) -> bool:
         """Return True if this run has a journal and the object belongs to it."""
@@ -426,8 +457,10 @@ class Place:
             key, text = document
             self.writing.set(self.data(key), text.encode())
 
-        self.check_journal()
-        above = None if self._is_into else self.enclosing_groups(plan)
+        with ThreadPoolExecutor(1) as pool:
+            looking = None if self._is_into else pool.submit(self.enclosing_groups, plan)
+            self.check_journal()
+            above = None if looking is None else looking.result()
         if above is not None:
             above.forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -437,10 +470,10 @@ class Place:
                 ):
                     list(pool.map(write, same))
         with self.lock_out_others():
-            self.check_journal()
             if self._local is None:
                 self.writing.set(self.journal("finished"), b"finished")
             else:
+                self.check_journal()
                 self.end_writing()
                 if self._is_into:
                     self.store.set(self.journal("finished"), b"finished")

@@ -13,12 +13,15 @@ computed from its number.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+import warnings
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from hyperslab import _native
 from hyperslab._base.config import parse_size
@@ -32,24 +35,61 @@ from hyperslab._copy.locations import (
     session_location,
     session_place,
 )
+from hyperslab._copy.ranges import ranges_of
 from hyperslab._copy.stages import CopyArray, CopyPass, CopyStage
 from hyperslab._copy.text import lines
+from hyperslab._core.arguments import CopyCrew
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
 from hyperslab._create.open import open
 from hyperslab._stores.store import LocalStore, StoreLike, StorePath, resolve_store
 from hyperslab.codecs import CodecsLike
-from hyperslab.errors import InvalidArgumentError, UnsupportedError
+from hyperslab.errors import InvalidArgumentError, UnsupportedError, ZarrUserWarning
 
 if TYPE_CHECKING:
     from hyperslab._copy.run import CopyRun, Progress
 
-__all__ = ["CopyPlan", "plan_copy"]
+__all__ = ["CopyPlan", "CopyPrices", "plan_copy"]
 
-VERSION: Final = 2
+T = TypeVar("T")
 
-# A plan has at most about this many tasks. With more, handing them out becomes the bottleneck.
-_MOST_TASKS: Final = 100_000
+VERSION: Final = 3
+
+# The longest documents of a plan that are read from text: those of ten million arrays.
+_MOST_TEXT: Final = 1 << 33
+
+
+@dataclass(frozen=True)
+class CopyPrices:
+    """What a copy between servers costs, in dollars. The defaults are those of S3 Standard.
+
+    `plan_copy` chooses the cheapest plan by these prices, and prints what it costs.
+
+    Examples
+    --------
+    >>> import hyperslab as hs, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> z = hs.create_array(f"{folder}/a.zarr", data=[1, 2, 3])
+    >>> hs.plan_copy(z, f"{folder}/b.zarr", prices=hs.CopyPrices(storage=0.023)).dollars
+    0.0
+    """
+
+    put: float = 0.005
+    """1000 requests that write or list."""
+    get: float = 0.0004
+    """1000 requests that read."""
+    storage: float = 0.0
+    """1 GB in temporary arrays for a month. S3 Standard: 0.023."""
+    egress: float = 0.0
+    """1 GB that is read from a server. Out of a region of S3: 0.09."""
+    worker: float = 0.05
+    """One worker for an hour."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            price = getattr(self, each.name)
+            if not isinstance(price, (int, float)) or not 0 <= price < 1e9:
+                raise InvalidArgumentError(f"prices: {each.name}: expected dollars, found {price!r}")
 
 
 @dataclass(frozen=True)
@@ -84,6 +124,12 @@ class CopyPlan:
     """True if an existing node at the destination is replaced."""
     is_into: bool = False
     """True if the copy goes into a region of an existing array."""
+    source_format: Literal[2, 3] | None = None
+    """The Zarr format of the source; ``None``: it is no Zarr."""
+    workers: int = 8
+    """Number of tasks that run at a time."""
+    prices: CopyPrices = field(default=CopyPrices(), repr=False)
+    """What requests and workers cost."""
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     """Server options. They may be secret: they are pickled, but not in `to_json`."""
     source_store: Any = field(default=None, repr=False, compare=False)
@@ -94,8 +140,11 @@ class CopyPlan:
     @cached_property
     def id(self) -> str:
         """An identifier of the copy, from source, destination, metadata and options."""
-        said = [VERSION, self.source, self.destination, self.documents, self.task_bytes, self.options]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        said = [VERSION, self.source, self.destination, self.task_bytes, self.options]
+        found = hashlib.sha256(json.dumps(said).encode())
+        for document in self.documents:
+            found.update(json.dumps(document).encode())
+        return found.hexdigest()
 
     @cached_property
     def depth(self) -> int:
@@ -154,8 +203,39 @@ class CopyPlan:
         return max((each.memory for array in self.arrays for each in array.passes), default=0)
 
     @property
+    def gets(self) -> int:
+        """Estimated number of requests that read from a server."""
+        return self._sum("gets") + self._records
+
+    @property
+    def puts(self) -> int:
+        """Estimated number of requests that write to a server, with those of the journal."""
+        return self._sum("puts") + self._records
+
+    @property
+    def _records(self) -> int:
+        """Number of records in a journal on a server."""
+        return sum(map(ranges_of, self.stages)) if is_remote(self.destination) else 0
+
+    @property
+    def dollars(self) -> float:
+        """Estimated price of the requests and of temporary arrays on a server, by `prices`."""
+        passes = sum(each.dollars for array in self.arrays for each in array.passes)
+        return passes + self._records * (self.prices.put + self.prices.get) / 1000
+
+    @property
+    def hours(self) -> float:
+        """Estimated hours until all workers have finished, by the costs that the planner uses."""
+        total = 0.0
+        for stage in self.stages:
+            seconds = sum(self.arrays[index].one(number).seconds for index, number in stage.parts.arrays())
+            rounds = -(-len(stage) // self.workers)
+            total += seconds * rounds / max(len(stage), 1)
+        return total / 3600
+
+    @property
     def temporary_bytes(self) -> int:
-        """Bytes of temporary arrays beside the destination."""
+        """Bytes of temporary arrays, beside the destination or on its server."""
         return sum(array.bytes * (len(array.passes) - 1) for array in self.arrays)
 
     def to_json(self) -> str:
@@ -164,8 +244,27 @@ class CopyPlan:
             raise UnsupportedError("a plan into a session has no text: the session is in this process")
         facts = {each.name: getattr(self, each.name) for each in fields(self)}
         del facts["storage_options"], facts["source_store"], facts["session"]
-        facts["arrays"] = [asdict(array) for array in self.arrays]
-        return json.dumps({"hyperslab copy plan": VERSION, **facts})
+        # Equal passes and reasons are said once, and documents are compressed.
+        passes, reasons = _Numbers[CopyPass](), _Numbers[str]()
+        facts["arrays"] = [
+            {
+                **{
+                    name: getattr(array, name)
+                    for name in ("path", "bytes", "from_start", "to_start", "shape")
+                },
+                "why": reasons.number(array.why),
+                "advice": reasons.number(array.advice),
+                "passes": [passes.number(each) for each in array.passes],
+                "compare": passes.number(array.compare),
+            }
+            for array in self.arrays
+        ]
+        facts["passes"] = [{name.name: getattr(each, name.name) for name in fields(each)} for each in passes]
+        facts["reasons"] = list(reasons)
+        facts["prices"] = {each.name: getattr(self.prices, each.name) for each in fields(self.prices)}
+        documents = zlib.compress(json.dumps(self.documents).encode())
+        facts["documents"] = base64.b64encode(documents).decode()
+        return json.dumps({"hyperslab copy plan": VERSION, **facts}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str, *, storage_options: Mapping[str, Any] | None = None) -> CopyPlan:
@@ -190,13 +289,14 @@ class CopyPlan:
                 f"no plan of a copy that this version knows: expected version {VERSION}, found {version}"
             )
         try:
-            facts["arrays"] = tuple(_array(array) for array in facts["arrays"])
-            for name in ("documents", "skipped"):
-                facts[name] = tuple(tuple(pair) for pair in facts[name])
+            facts["arrays"] = _arrays(facts.pop("arrays"), facts.pop("passes"), facts.pop("reasons"))
+            facts["documents"] = _documents(facts["documents"])
+            facts["skipped"] = tuple(tuple(pair) for pair in facts["skipped"])
+            facts["prices"] = CopyPrices(**facts["prices"])
             for name in ("notes", "differs"):
                 facts[name] = tuple(facts.get(name, ()))
             return cls(**{**facts, "storage_options": storage_options})
-        except (TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, IndexError, ValueError, AttributeError, zlib.error) as error:
             raise InvalidArgumentError(f"no plan of a copy: {error!r}") from error
 
     def run(
@@ -305,14 +405,48 @@ class CopyPlan:
         return "\n".join(lines(self))
 
 
-def _array(facts: dict[str, Any]) -> CopyArray:
-    def one(facts: dict[str, Any]) -> CopyPass:
-        lists: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
-        return CopyPass(**lists)
+class _Numbers(dict[T, int]):
+    """Numbers values in the order in which they come; equal values have one number."""
 
-    starts = {name: tuple(facts[name]) for name in ("from_start", "to_start", "shape")}
-    passes = tuple(one(each) for each in facts["passes"])
-    return CopyArray(**{**facts, **starts, "passes": passes, "compare": one(facts["compare"])})
+    def number(self, value: T) -> int:
+        return self.setdefault(value, len(self))
+
+
+def _arrays(
+    arrays: Iterable[dict[str, Any]], passes: Iterable[dict[str, Any]], reasons: Sequence[str]
+) -> tuple[CopyArray, ...]:
+    """Make the arrays from facts that refer to passes and reasons by number."""
+
+    def one_pass(facts: dict[str, Any]) -> CopyPass:
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
+        return CopyPass(**values)
+
+    made = [one_pass(facts) for facts in passes]
+    # Most arrays of a group have equal shapes: keep each once.
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def one(facts: dict[str, Any]) -> CopyArray:
+        tuples = {name: tuple(facts[name]) for name in ("from_start", "to_start", "shape")}
+        return CopyArray(
+            **{
+                **facts,
+                **{name: shapes.setdefault(each, each) for name, each in tuples.items()},
+                "why": reasons[facts["why"]],
+                "advice": reasons[facts["advice"]],
+                "passes": tuple(made[number] for number in facts["passes"]),
+                "compare": made[facts["compare"]],
+            }
+        )
+
+    return tuple(one(facts) for facts in arrays)
+
+
+def _documents(text: str) -> tuple[tuple[str, str], ...]:
+    unpack = zlib.decompressobj()
+    found = unpack.decompress(base64.b64decode(text), _MOST_TEXT)
+    if unpack.unconsumed_tail:
+        raise ValueError(f"the documents have more than {_MOST_TEXT} bytes")
+    return tuple((str(key), str(document)) for key, document in json.loads(found))
 
 
 def plan_copy(
@@ -333,6 +467,7 @@ def plan_copy(
     skip_unsupported: bool = False,
     consolidated: bool = True,
     overwrite: bool = False,
+    prices: CopyPrices | Mapping[str, float] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyPlan:
     """Plan a copy by many processes, of an array or of a group with everything below it.
@@ -366,11 +501,13 @@ def plan_copy(
         decoded more often.
     task_size : int or str, default "128 MiB"
         Minimum bytes of elements per task. Small tasks have more overhead; large tasks mean more
-        work to redo when a worker dies. Above 12 TiB in total, tasks become larger, to keep their
-        number below about 100 000.
+        work to redo when a worker dies. A worker gets up to 50 000th of a stage at a time, and
+        records its progress every half minute.
     overwrite : bool, default False
         Whether to replace an array or group at the destination. On disk, the finished copy replaces
         it in one step. On a server, it is deleted when the run begins, metadata first.
+    prices : CopyPrices or mapping, optional
+        What requests to a server and workers cost. The cheapest plan is taken.
     storage_options : mapping, optional
         Server options for ``source`` and ``dest`` if they are URLs of a server (see `open`). They
         are sent to workers, but not written to the journal.
@@ -378,6 +515,12 @@ def plan_copy(
     Returns
     -------
     CopyPlan
+
+    Warns
+    -----
+    ZarrUserWarning
+        If the plan is ten times dearer than another one, which needs more memory or space. The
+        message names it.
 
     Examples
     --------
@@ -419,43 +562,69 @@ def plan_copy(
     wanted["overwrite"] = bool(overwrite)
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["consolidated"] = bool(consolidated)
-    directory = None
-    if session is None and not is_remote(destination):
+    # A directory, a server, or None for a session.
+    site: Any = None
+    if session is None and is_remote(destination):
+        site = resolve_store(destination, storage_options)[0]._native
+    elif session is None:
         store, path = resolve_store(destination)
         if not isinstance(store, LocalStore):
             raise UnsupportedError(
                 f"dest: a cluster writes to a directory or a server, found {store.url}; use hyperslab.copy"
             )
-        destination = directory = str(store.root / path) if path else str(store.root)
+        destination = site = str(store.root / path) if path else str(store.root)
     least = parse_size(task_size)
     if least < 1:
         raise InvalidArgumentError(f"task_size: expected at least 1 byte, found {task_size!r}")
     if workers < 1:
         raise InvalidArgumentError(f"workers: expected at least 1, found {workers}")
-    crew = (workers, least)
+    if not isinstance(prices, CopyPrices):
+        prices = _prices(prices)
+    crew: CopyCrew = {
+        "workers": workers,
+        "size": least,
+        "put": prices.put,
+        "get": prices.get,
+        "storage": prices.storage,
+        "egress": prices.egress,
+        "worker": prices.worker,
+    }
     options: dict[str, Any] = {**wanted, "threads": None, "fsync": False}
     if target is None:
-        found = _native.outline_copy(node._handle, directory, crew, wanted)
+        found = _native.outline_copy(node._handle, site, crew, wanted)
     elif not isinstance(node, Array):
         raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
     else:
         place = options["target_region"] = copy_region(target_region, "target_region") or []
-        found = _native.outline_copy_into(node._handle, target._handle, place, directory, crew, wanted)
-    arrays = tuple(_array(array) for array in found["arrays"])
+        found = _native.outline_copy_into(node._handle, target._handle, place, site, crew, wanted)
+    arrays = _arrays(found["arrays"], found["passes"], found["reasons"])
+    for array in [array for array in arrays if array.advice][:3]:
+        warnings.warn(f"/{array.path}: {array.advice}", ZarrUserWarning, stacklevel=2)
     return CopyPlan(
         source=origin,
         destination=destination,
         arrays=arrays,
         groups=found["groups"],
         documents=tuple(found["documents"]),
-        task_bytes=max(least, -(-sum(array.bytes for array in arrays) // _MOST_TASKS)),
+        task_bytes=least,
         options=json.dumps(options),
         notes=tuple(found["notes"]),
         skipped=tuple(found["skipped"]),
         differs=tuple(found["differs"]),
         overwrite=bool(overwrite),
         is_into=target is not None,
+        source_format=getattr(node, "zarr_format", None),
+        workers=workers,
+        prices=prices,
         storage_options=storage_options,
         source_store=source_place,
         session=session,
     )
+
+
+def _prices(given: Mapping[str, float] | None) -> CopyPrices:
+    unknown = set(given or ()) - {each.name for each in fields(CopyPrices)}
+    if unknown:
+        names = ", ".join(each.name for each in fields(CopyPrices))
+        raise InvalidArgumentError(f"prices: expected some of {names}, found {sorted(unknown)}")
+    return CopyPrices(**(given or {}))

@@ -13,7 +13,6 @@ import contextlib
 import pickle
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,8 +20,10 @@ import numpy as np
 
 from hyperslab._base.tasks import run_tasks
 from hyperslab._copy.plan import CopyPlan
-from hyperslab._copy.run import Copying, CopyRun, Items, Told, threads_per_task
+from hyperslab._copy.ranges import Descriptions, Spans, TaskRange, TaskRanges
+from hyperslab._copy.run import CopyRun, Told, threads_per_task
 from hyperslab._copy.stages import CopyStage
+from hyperslab._copy.worker import Copying, Job, Source, parts_of
 from hyperslab._create.open import open, open_group
 from hyperslab._stores.store import Store, StorePath
 from hyperslab._stores.zarr import ZarrStore
@@ -113,23 +114,25 @@ def _run_stage(
     stage: CopyStage,
     told: Told,
 ) -> None:
-    items = Items(stage, None)
+    ranges = TaskRanges(stage, Spans(), Descriptions(plan, _Place(place.store, place.path)))
     copies = told.phase == "copy"
     zarr_store = place.store.zarr_store  # type: ignore[attr-defined]
+    source = Source.of(plan)
+    job = Job(plan.id, plan.destination, None, False, False, threads, "")
     if executor is None:
-        copying = Copying(plan, _Place(place.store, place.path))  # type: ignore[arg-type]
-        for index in range(len(items)):
-            _run_parts(copying, items[index], threads, copies)
-            told.advance(stage[items[index][1]])
+        copying = Copying(source, _Place(place.store, place.path))
+        for index, tasks in enumerate(ranges):
+            _run_parts(copying, tasks, job, copies)
+            told.advance(stage, *ranges.bounds(index))
         return
     session = zarr_store.session
-    # The same for all tasks, and perhaps long: each worker gets it once.
-    common = pickle.dumps((replace(plan, session=None), session.fork().store))
+    # The same for all tasks: each worker gets it once.
+    common = pickle.dumps((source, session.fork().store))
     blob = np.frombuffer(common, np.uint8)
-    task = partial(_task, uuid.uuid4().hex, place.path, threads, copies)
+    task = partial(_task, uuid.uuid4().hex, place.path, job, copies)
     results = run_tasks(
         task,
-        items,
+        ranges,
         executor,
         shared=[blob],
         retries=retries,
@@ -140,7 +143,7 @@ def _run_stage(
         for index, fork in results:
             if copies:
                 session.merge(pickle.loads(fork))
-            told.advance(stage[items[index][1]])
+            told.advance(stage, *ranges.bounds(index))
 
 
 class _Place(NamedTuple):
@@ -159,30 +162,29 @@ class _Place(NamedTuple):
 
 # ---- code that workers run
 
-# The stage that this process worked on last: its key, and the plan with open sources.
+# The stage that this process worked on last: its key, the open sources, and a fork of the session.
 _kept: list[tuple[str, Copying, bytes]] = []
 
 
-def _task(key: str, path: str, threads: int | None, copies: bool, item: tuple[int, int], blob: Any) -> bytes:
-    """Run one task. Returns the pickle of its fork of the session."""
+def _task(key: str, path: str, job: Job, copies: bool, tasks: TaskRange, blob: Any) -> bytes:
+    """Run a range of tasks. Returns the pickle of their fork of the session."""
     known = next((each for each in list(_kept) if each[0] == key), None)
     if known is None:
-        plan, fork = pickle.loads(blob.tobytes())
-        known = (key, Copying(plan, None), pickle.dumps(fork))  # type: ignore[arg-type]
+        source, fork = pickle.loads(blob.tobytes())
+        known = (key, Copying(source, None), pickle.dumps(fork))
         _kept.append(known)
         del _kept[:-2]
-    # A fork for this task alone: others may run in this process at the same time.
+    # A fork for these tasks alone: others may run in this process at the same time.
     store = pickle.loads(known[2])
     copying = known[1].at(_Place(ZarrStore(store), path))
-    _run_parts(copying, item, threads, copies)
+    _run_parts(copying, tasks, job, copies)
     return pickle.dumps(store.session) if copies else b""
 
 
-def _run_parts(copying: Copying, item: tuple[int, int], threads: int | None, copies: bool) -> None:
-    plan, (stage, number) = copying.plan, item
-    task = plan.stages[stage][number] if copies else plan.verification[number]
-    for part in task.parts:
-        if copies:
-            copying.copy(part, threads)
-        else:
-            copying.compare(part, threads)
+def _run_parts(copying: Copying, tasks: TaskRange, job: Job, copies: bool) -> None:
+    for number in range(tasks.first, tasks.end):
+        for part in parts_of(tasks, number):
+            if copies:
+                copying.copy(part, job)
+            else:
+                copying.compare(part, job.threads)

@@ -16,7 +16,7 @@ __all__ = ["CopyArray", "CopyPass", "CopyStage", "CopyTask"]
 _MOST_ARRAYS: Final = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CopyPass:
     """One walk over an array: source or temporary array to temporary array or copy."""
 
@@ -52,9 +52,15 @@ class CopyPass:
     """Estimated seconds in one process, by the costs that the planner uses."""
     requests: int = 1
     """Maximum requests of a task to a destination on a server at a time."""
+    gets: int = 0
+    """Estimated number of requests that read from a server."""
+    puts: int = 0
+    """Estimated number of requests that write to a server."""
+    dollars: float = 0.0
+    """Estimated price of these requests, and of temporary arrays while the pass runs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CopyArray:
     """How an array is copied."""
 
@@ -74,6 +80,8 @@ class CopyArray:
     """Index of the first element to write in the copy."""
     shape: tuple[int, ...]
     """Shape of the copied elements."""
+    advice: str = ""
+    """What to change if another plan would cost ten times less."""
 
     def one(self, number: int) -> CopyPass:
         """Return a pass by its number; -1: `compare`."""
@@ -92,14 +100,55 @@ class CopyTask:
     """Per array: its number, the pass (-1: `CopyArray.compare`), and the start and end of units."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Run:
     """Several tasks of one array, or one task for several arrays."""
 
     first: int
-    parts: tuple[tuple[int, int], ...]
-    units: int = 0
+    parts: tuple[tuple[int, int, int], ...]
+    """Per array: its number, the pass, and the number of units."""
     each: int = 0
+    """Units of a task; 0: all units of all arrays are one task."""
+
+    @property
+    def end(self) -> int:
+        return self.first + (-(-self.parts[0][2] // self.each) if self.each else 1)
+
+
+class TaskParts:
+    """The parts of some tasks, computed from the tasks' numbers."""
+
+    def __init__(self, runs: Sequence[_Run]) -> None:
+        self._runs = runs
+
+    def __getitem__(self, number: int) -> tuple[tuple[int, int, int, int], ...]:
+        run = self._runs[self._find(number)]
+        if not run.each:
+            return tuple((index, of, 0, units) for index, of, units in run.parts)
+        ((index, of, units),) = run.parts
+        first = (number - run.first) * run.each
+        return ((index, of, first, min(first + run.each, units)),)
+
+    def _find(self, number: int) -> int:
+        return bisect_right(self._runs, number, key=lambda run: run.first) - 1
+
+    def of(self, first: int, end: int) -> TaskParts:
+        """Return the parts of a range of tasks only."""
+        return TaskParts(self._runs[self._find(first) : self._find(end - 1) + 1])
+
+    def arrays(self) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of all arrays and their passes."""
+        return (part[:2] for run in self._runs for part in run.parts)
+
+    def units(self, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield array, pass and number of units of a range of tasks, without a step for each task."""
+        for run in self._runs[self._find(first) : self._find(end - 1) + 1]:
+            if not run.each:
+                yield from run.parts
+                continue
+            ((index, of, units),) = run.parts
+            start, stop = max(first, run.first) - run.first, min(end, run.end) - run.first
+            yield index, of, min(stop * run.each, units) - start * run.each
 
 
 class CopyStage(Sequence[CopyTask]):
@@ -107,11 +156,13 @@ class CopyStage(Sequence[CopyTask]):
 
     def __init__(self, plan: CopyPlan, number: int) -> None:
         self._plan, self._number = plan, number
-        self._runs, self._len = self._cut()
+        runs = self._cut()
+        self._len = runs[-1].end if runs else 0
+        self.parts = TaskParts(runs)
 
-    def _cut(self) -> tuple[list[_Run], int]:
+    def _cut(self) -> list[_Run]:
         plan, runs, count = self._plan, list[_Run](), 0
-        group: list[tuple[int, int]] = []
+        group: list[tuple[int, int, int]] = []
         room = 0
 
         def close() -> None:
@@ -134,21 +185,30 @@ class CopyStage(Sequence[CopyTask]):
             if not one.independent:
                 each = units
             if each < units:
-                runs.append(_Run(count, ((index, number),), units, each))
-                count += -(-units // each)
+                runs.append(_Run(count, ((index, number, units),), each))
+                count = runs[-1].end
                 continue
             if array.bytes > room or len(group) == _MOST_ARRAYS:
                 close()
                 room = plan.task_bytes
-            group.append((index, number))
+            group.append((index, number, units))
             room -= array.bytes
         close()
-        return runs, count
+        return runs
 
     @property
     def number(self) -> int:
         """Number of the stage."""
         return self._number
+
+    def elements(self, first: int, end: int) -> float:
+        """Return the bytes of elements that a range of tasks copies, as a share of all passes."""
+        done = 0.0
+        for index, number, units in self.parts.units(first, end):
+            array = self._plan.arrays[index]
+            share = 1 if number < 0 else len(array.passes)
+            done += array.bytes / share * units / array.one(number).units
+        return done
 
     def __len__(self) -> int:
         return self._len
@@ -164,15 +224,7 @@ class CopyStage(Sequence[CopyTask]):
         if not -self._len <= number < self._len:
             raise IndexError(f"task {number} of a stage of {self._len}")
         number %= self._len
-        run = self._runs[bisect_right(self._runs, number, key=lambda run: run.first) - 1]
-        if run.each:
-            ((index, pass_number),) = run.parts
-            first = (number - run.first) * run.each
-            end = min(first + run.each, run.units)
-            return CopyTask(self._number, number, ((index, pass_number, first, end),))
-        ends = [self._plan.arrays[index].one(of).units for index, of in run.parts]
-        parts = ((index, of, 0, end) for (index, of), end in zip(run.parts, ends, strict=True))
-        return CopyTask(self._number, number, tuple(parts))
+        return CopyTask(self._number, number, self.parts[number])
 
     def __iter__(self) -> Iterator[CopyTask]:
         return (self[number] for number in range(self._len))

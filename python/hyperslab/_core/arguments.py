@@ -31,6 +31,7 @@ __all__ = [
     "DEFAULT_ZERO",
     "ArraySpec",
     "ChunksLike",
+    "CopyCrew",
     "CopyPart",
     "CopySpec",
     "ShapeLike",
@@ -111,6 +112,18 @@ class CopySpec(TypedDict):
 # Start and end of each axis: by name, or in order.
 Bounds: TypeAlias = tuple[int | None, int | None]
 CopyRegion: TypeAlias = list[tuple[str, Bounds]] | list[Bounds]
+
+
+class CopyCrew(TypedDict):
+    """The workers of a planned copy, as the engine takes them: `plan_copy` and `CopyPrices`."""
+
+    workers: int
+    size: int
+    put: float
+    get: float
+    storage: float
+    egress: float
+    worker: float
 
 
 # A part of one pass over an array, as the engine takes it. "from" and "to" are the temporary arrays

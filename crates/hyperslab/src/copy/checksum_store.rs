@@ -41,6 +41,11 @@ impl ChecksumStore {
         known.map_or_else(|| read_sum(&*self.inner, key), Ok)
     }
 
+    /// The keys of all objects that were written and not deleted.
+    pub(super) fn written(&self) -> Vec<String> {
+        self.sums.lock().keys().cloned().collect()
+    }
+
     fn note(&self, key: Key<'_>, sum: Option<u64>) {
         self.sums.lock().insert(key.as_str().to_owned(), sum);
     }

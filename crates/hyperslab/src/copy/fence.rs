@@ -114,6 +114,25 @@ impl Fenced {
         Ok(bytes)
     }
 
+    /// Writes the claim itself, which is also a look at it. `None`: these are not the claim's key
+    /// and contents.
+    fn write_claim(
+        &self,
+        key: Key<'_>,
+        parts: &[&[u8]],
+        write: impl FnOnce() -> store::Result<bool>,
+    ) -> Option<store::Result<bool>> {
+        if key.as_str() != self.journal || parts != [self.claim.as_slice()] {
+            return None;
+        }
+        let begun = Instant::now();
+        let written = write();
+        if matches!(written, Ok(true)) {
+            *self.last_look.lock() = Some(begun);
+        }
+        Some(written)
+    }
+
     /// Checks the claim before a conditional write, with a new look if it replaces an object.
     fn check_write(&self, expected: Expected<'_>, key: Key<'_>) -> store::Result<()> {
         let replaces = !matches!(expected, Expected::Absent);
@@ -135,10 +154,17 @@ impl Store for Fenced {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
+        let claim = self.write_claim(key, parts, || self.inner.write(key, parts).map(|()| true));
+        if let Some(written) = claim {
+            return written.map(|_| ());
+        }
         self.swap_owned(key, Expected::Any, &mut self.join_parts(key, parts)?, None).map(|_| ())
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
+        if let Some(written) = self.write_claim(key, parts, || self.inner.write_new(key, parts)) {
+            return written;
+        }
         self.check_write(Expected::Absent, key)?;
         self.inner.write_new(key, parts)
     }
@@ -150,7 +176,8 @@ impl Store for Fenced {
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
     ) -> store::Result<bool> {
-        self.swap_marked(key, expected, Mark::fresh(), parts, ask)
+        let claim = self.write_claim(key, parts, || self.inner.swap(key, expected, parts, ask));
+        claim.unwrap_or_else(|| self.swap_marked(key, expected, Mark::fresh(), parts, ask))
     }
 
     fn swap_owned(
@@ -316,6 +343,19 @@ mod tests {
             assert!(fence.read_all(key("j/id"), &mut bytes, LONGEST).unwrap());
             assert_eq!(fence.last_look.lock().is_some(), is_own);
         }
+    }
+
+    #[test]
+    fn writing_the_claim_is_a_look() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let fence = fence(&inner);
+        assert!(is_superseded(fence.write_new(key("j/id"), &[b"theirs"])));
+        assert!(fence.write_new(key("j/id"), &[b"mine"]).unwrap());
+        assert!(fence.last_look.lock().is_some());
+        fence.write(key("a"), &[b"1"]).unwrap();
+        // A claim that was not written is no look.
+        let late = Fenced { last_look: Arc::default(), ..self::fence(&inner) };
+        assert!(!late.write_new(key("j/id"), &[b"mine"]).unwrap() && late.last_look.lock().is_none());
     }
 
     #[test]

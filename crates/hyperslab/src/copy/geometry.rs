@@ -14,7 +14,9 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         None => (job.source.dtype().size() as u64, 1),
         Some(_) => (ragged::element_bytes(&job.source, ask)?, 4),
     };
-    let target = side(&job.target);
+    let mut target = side(&job.target);
+    let server = means.server.and_then(|server| server.cost).map(Reach::of);
+    target.reach = server.unwrap_or(target.reach);
     let mut source = side(&job.source);
     if source.chunked {
         source.offset = job.window.from.clone();
@@ -31,7 +33,8 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
     let reads = if cost.waiting_dominates() { cost.at_once as u64 } else { 0 };
     // A block that is smaller than a round of requests would wait for them in vain.
     let round = round.max(source.object_bytes(element).saturating_mul(reads));
-    let place = means.beside.as_ref().filter(|_| blocks == 1);
+    let beside = means.beside.as_ref().map(|beside| (Reach::NEAR, beside.room()));
+    let place = beside.or(server.map(|reach| (reach, u64::MAX)));
     let geometry = Geometry {
         shape: job.window.shape.clone(),
         element,
@@ -43,7 +46,9 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         requests,
         in_flight: settings::decodes_in_flight(),
         enough: ENOUGH.max(round),
-        temporary: place.map(|beside| (Reach::NEAR, beside.room())),
+        temporary: place.filter(|_| blocks == 1),
+        prices: means.prices,
+        workers: means.workers,
     };
     match least_memory(&geometry) {
         Some(least) if means.memory_is_limit => Err(Error::Options(format!(
@@ -58,7 +63,8 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
 /// Number of requests that are worth making at once, if the target is on a server.
 fn requests(job: &Job, means: &Means<'_>) -> usize {
     let cost = job.target.store().cost();
-    let at_once = means.server.or_else(|| cost.waiting_dominates().then_some(cost.at_once));
+    let server = means.server.map(|server| server.requests);
+    let at_once = server.or_else(|| cost.waiting_dominates().then_some(cost.at_once));
     at_once.map_or(0, |at_once| means.asked.unwrap_or_else(|| settings::waiting_writers(at_once)))
 }
 
@@ -93,5 +99,6 @@ fn side(array: &Array) -> Side {
         coded,
         stored: None,
         reach: Reach::of(array.store().cost()),
+        is_temporary: false,
     }
 }

@@ -10,19 +10,27 @@ use hyperslab_store::{Ask, SharedStamp, turn};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The most objects to list for each part of a copy in a near store: this takes about 10 ms in a
-/// directory. In larger arrays, each chunk is looked up.
-const MOST_NEAR: u64 = 10_000;
+/// The share of an array's objects that may be listed for a process, and its bounds.
+struct Most {
+    /// One object in so many. A listing that is given up must take little time beside looking up
+    /// all objects.
+    share: u64,
+    least: u64,
+    most: u64,
+}
 
-/// The share of an array's objects that may be listed for a process: one in four. A listing that is
-/// given up then takes a sixtieth of the time of looking up all of them, 64 at once.
-const SHARE: u64 = 4;
+impl Most {
+    /// In a directory: 10 000 objects take about 10 ms, and 250 000 take 30 MB.
+    const NEAR: Most = Most { share: 16, least: 10_000, most: 250_000 };
 
-/// Bounds of the objects that are listed for a process: one request, and about 30 MB.
-const FAR: (u64, u64) = (1000, 250_000);
+    /// On a server a listing that is given up takes a sixtieth of the time of looking up all
+    /// objects, 64 at once. The least is one request.
+    const FAR: Most = Most { share: 4, least: 1000, most: 250_000 };
+}
 
-/// The most objects whose stamps are listed at once: about 150 MB.
-const STAMPS: usize = 1 << 20;
+/// The most objects whose stamps are listed for all parts in a process: about 20 MB. In a larger
+/// copy each part lists its own objects.
+const STAMPS: usize = 1 << 17;
 
 /// The stored objects of an array.
 #[derive(Debug)]
@@ -67,10 +75,11 @@ pub(super) fn list(array: &Array, ask: Option<Ask<'_>>) -> Result<StoredObjects>
 pub(crate) fn list_few(array: &Array, ask: Option<Ask<'_>>) -> Result<StoredObjects> {
     let counts = array.layout().object_grid().counts(array.shape());
     let all = counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
-    if !is_listed_far(array) {
-        return if all <= MOST_NEAR { list(array, ask) } else { Ok(None) };
+    let bounds = if is_listed_far(array) { Most::FAR } else { Most::NEAR };
+    if array.as_zarr().is_none() {
+        return if all <= bounds.least { list(array, ask) } else { Ok(None) };
     }
-    let most = usize::try_from((all / SHARE).clamp(FAR.0, FAR.1)).unwrap_or(usize::MAX);
+    let most = usize::try_from((all / bounds.share).clamp(bounds.least, bounds.most)).unwrap_or(usize::MAX);
     let places = array.as_zarr().map(|array| array.stored_places_at_most(most, ask)).transpose()?.flatten();
     Ok(places.map(|places| Stored::new(array, places)).transpose()?.map(Arc::new))
 }
@@ -78,7 +87,7 @@ pub(crate) fn list_few(array: &Array, ask: Option<Ask<'_>>) -> Result<StoredObje
 /// A listing, once it was made.
 type Slot<T> = Mutex<Option<T>>;
 
-/// The listings that the parts of one array's copy share in a process.
+/// The listings that the parts of one pass over an array share in a process.
 ///
 /// Make new ones for each run: they are not made again.
 #[derive(Debug, Default)]
@@ -89,7 +98,7 @@ pub struct Listings {
 }
 
 impl Listings {
-    /// The stored objects of the source.
+    /// The stored objects of the array that is read.
     pub(super) fn source(&self, source: &Array, ask: Option<Ask<'_>>) -> Result<StoredObjects> {
         once(&self.source, source, || list_few(source, ask))
     }

@@ -32,6 +32,7 @@ pub(crate) mod hdf5;
 mod inventory;
 mod listings;
 mod mover;
+mod object_states;
 mod one_chunk;
 mod outline;
 mod parts;
@@ -53,9 +54,9 @@ pub(crate) use hdf5::Paths;
 pub use listings::Listings;
 pub(crate) use listings::{StoredObjects, is_listed_far, list_few};
 pub(crate) use one_chunk::OneChunk;
-pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
-pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
-pub use plan::{CopyPlan, Pass};
+pub use outline::{Crew, Outline, OutlinedArray, Site, Units, outline, outline_into};
+pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part};
+pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
 pub(crate) use stored_blocks::fill_in;
 
@@ -197,7 +198,8 @@ impl CopyOptions<'_> {
         let threads = asked.unwrap_or_else(settings::threads);
         let (max_memory, memory_is_limit) = (self.max_memory, self.memory_is_limit);
         let (server, progress) = (None, self.progress);
-        Means { threads, asked, server, max_memory, memory_is_limit, beside, progress }
+        let (prices, workers) = (Prices::default(), 1);
+        Means { threads, asked, server, max_memory, memory_is_limit, beside, prices, workers, progress }
     }
 
     fn check(&self) -> Result<()> {

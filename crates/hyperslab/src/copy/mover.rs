@@ -93,10 +93,7 @@ impl<'a> Mover<'a> {
     pub(super) fn list_for_part(&mut self, phase: Phase, shared: &Listings) -> Result<()> {
         let ask = Some(self.cancelled);
         if self.skips_absent()? || listings::is_listed_far(self.from) {
-            self.stored[0] = match std::ptr::eq(self.from, &self.job.source) {
-                true => shared.source(self.from, ask)?,
-                false => listings::list_few(self.from, ask)?,
-            };
+            self.stored[0] = shared.source(self.from, ask)?;
         }
         if phase == Phase::Verify && self.stored[0].is_some() {
             self.stored[1] = shared.copy(self.to, ask)?;

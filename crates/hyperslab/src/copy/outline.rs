@@ -6,11 +6,11 @@ use super::beyond_source;
 use super::blocks::Blocks;
 use super::geometry::geometry;
 use super::place::Room;
-use super::plan::{Geometry, Pass};
+use super::plan::{Geometry, Pass, Prices};
 use super::region::{Region, Window, aligned};
 use super::structures::Repack;
 use super::temporary::Beside;
-use super::transfer::{Job, Means};
+use super::transfer::{Job, Means, Server};
 use super::{CopyOptions, CopyPlan, Inventory, Member, count_stored_objects, path_text};
 use crate::meaning::Meaning;
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
@@ -64,6 +64,8 @@ pub struct OutlinedArray {
     pub to_start: Vec<u64>,
     /// Elements per axis that are copied.
     pub shape: Vec<u64>,
+    /// What to change if another plan costs ten times less.
+    pub advice: Option<String>,
 }
 
 /// The units of a pass.
@@ -87,18 +89,42 @@ pub struct Crew {
     pub workers: u64,
     /// Minimum bytes of elements in a part.
     pub size: u64,
+    /// What requests and workers cost.
+    pub prices: Prices,
 }
 
-/// Outlines a copy to `directory` (`None`: into a store). Reads metadata only.
-pub fn outline(
-    source: &Node,
-    directory: Option<&Path>,
-    crew: Crew,
-    options: &CopyOptions<'_>,
-) -> Result<Outline> {
-    let inventory = Inventory::new(source, directory.map(Room::of), options)?;
-    let server = directory.is_none().then_some(REQUESTS);
-    let means = Means { server, ..options.means(directory.map(Beside::new).transpose()?) };
+/// Where a planned copy goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Site<'a> {
+    /// A directory on a local disk. Temporary arrays go beside it.
+    Directory(&'a Path),
+    /// A server. Temporary arrays go into the destination.
+    Server(&'a Arc<dyn Store>),
+    /// Another store, which has no place for temporary arrays.
+    Store,
+}
+
+impl Site<'_> {
+    fn directory(&self) -> Option<&Path> {
+        if let Site::Directory(path) = self { Some(path) } else { None }
+    }
+
+    /// The means of a copy to this place.
+    fn means<'o>(&self, crew: Crew, options: &'o CopyOptions<'o>) -> Result<Means<'o>> {
+        let beside = self.directory().map(Beside::new).transpose()?;
+        let server = match self {
+            Site::Directory(_) => None,
+            Site::Server(store) => Some(Server { requests: REQUESTS, cost: Some(store.cost()) }),
+            Site::Store => Some(Server { requests: REQUESTS, cost: None }),
+        };
+        Ok(Means { server, prices: crew.prices, workers: crew.workers, ..options.means(beside) })
+    }
+}
+
+/// Outlines a copy. Reads metadata only.
+pub fn outline(source: &Node, site: Site<'_>, crew: Crew, options: &CopyOptions<'_>) -> Result<Outline> {
+    let inventory = Inventory::new(source, site.directory().map(Room::of), options)?;
+    let means = site.means(crew, options)?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     // For documents and layouts only.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -158,8 +184,8 @@ pub fn outline(
 }
 
 /// Outlines a copy of `options.region` of an array into a region of an existing array.
-/// Both regions have the same shape; the target's chunks and codecs stay. `beside`: the directory
-/// of the target, if it is on a local disk.
+/// Both regions have the same shape; the target's chunks and codecs stay. `site`: the place of the
+/// target.
 ///
 /// Fails with [`Error::Options`] if the region does not begin and end at object boundaries of the
 /// target (or at its end): others may be writing the rest of these objects.
@@ -167,7 +193,7 @@ pub fn outline_into(
     source: &Array,
     target: &Array,
     target_region: &Region,
-    beside: Option<&Path>,
+    site: Site<'_>,
     crew: Crew,
     options: &CopyOptions<'_>,
 ) -> Result<Outline> {
@@ -175,7 +201,7 @@ pub fn outline_into(
     let stored = if objects(source) <= MOST_COUNTED { count_stored_objects(source, Some(ask))?.1 } else { 0 };
     let job = job_into(source, target, target_region, options)?;
     let job = Job { stored, ..job };
-    let means = options.means(beside.map(Beside::new).transpose()?);
+    let means = site.means(crew, options)?;
     let outlined = crew.outline_array("", &job, geometry(&job, &means, Some(ask))?)?;
     let zarr = target.as_zarr().ok_or_else(|| Error::Options("the target is no array of Zarr".into()))?;
     let name = if zarr.format() == zarr::Format::V2 { ".zarray" } else { "zarr.json" };
@@ -267,6 +293,7 @@ impl Crew {
         if let Some(units) = all.last_mut().filter(|units| units.count == 0) {
             units.count = u64::from(beyond_source::value_beyond_source(job)?.is_some());
         }
+        let advice = geometry.advice(&plan);
         let compare = geometry.comparing().pass(&geometry.source, &geometry.target);
         let compare_units = units(&compare, true);
         Ok(OutlinedArray {
@@ -277,6 +304,7 @@ impl Crew {
             from_start: window.from.to_vec(),
             to_start: window.to.to_vec(),
             shape: window.shape.to_vec(),
+            advice,
         })
     }
 
@@ -290,12 +318,17 @@ impl Crew {
         let mut memory = geometry.memory.min(best.bytes) / 2;
         while memory >= least {
             let plan = Geometry { memory, ..geometry.clone() }.plan();
-            if self.seconds(&plan, shape) < self.seconds(&best, shape) {
+            if self.expense(&plan, shape) < self.expense(&best, shape) {
                 best = plan;
             }
             memory /= 2;
         }
         best
+    }
+
+    /// What the copy costs. On disks this is proportional to the time that the crew takes.
+    fn expense(self, plan: &CopyPlan, shape: &[u64]) -> f64 {
+        plan.dollars() + self.prices.work(self.seconds(plan, shape) * self.workers as f64)
     }
 
     /// The time that the crew takes: the sum over all passes, each until its last worker is done.

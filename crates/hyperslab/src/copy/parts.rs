@@ -11,25 +11,19 @@
 use super::beyond_source;
 use super::blocks::Blocks;
 use super::checksum_store::ChecksumStore;
-use super::listings::{Listings, is_listed_far};
+use super::listings::Listings;
 use super::mover::Mover;
+use super::object_states;
 use super::region::Window;
 use super::structures::Repack;
 use super::temporary;
 use super::transfer::{Job, Transfer};
 use super::{Phase, Progress, path_text};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
-use hyperslab_store::{Ask, SharedStamp, WriteNote, WriteNotes, common_folder};
+use hyperslab_store::{Ask, SharedStamp, WriteNote, WriteNotes};
 use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Number of objects that are looked up at once in a distant store.
-const AT_ONCE: usize = 32;
-
-/// A listing may show this many objects more than are wanted: a server lists them with one request.
-const PAGE: usize = 1000;
 
 /// A part of one pass over an array.
 #[derive(Clone, Debug)]
@@ -105,7 +99,9 @@ pub fn copy_part(
         )?;
     }
     open.write_rest(part, Some(cancelled))?;
-    let keys = open.keys(part)?;
+    // In a fresh copy, only what was written exists. Looking for more would cost as much as the
+    // array is large, even if little of it is stored.
+    let keys = if part.is_fresh { checksums.written() } else { open.keys(part)? };
     let states = open.states_after(store, &keys, notes, Some(cancelled))?;
     open.stamp(&keys, &states, Some(&checksums))
 }
@@ -123,9 +119,14 @@ pub fn stamp_part(
     let keys = open.keys(part)?;
     let states = match listings.stamps(open.target_array(), None)? {
         Some(listed) => keys.iter().map(|key| listed.get(key).copied()).collect(),
-        None => open.ask_states(store, &keys, None)?,
+        None => object_states::ask(store, open.target_array(), &keys, None)?,
     };
     open.stamp(&keys, &states, checksums.as_ref())
+}
+
+/// Returns the keys of all objects that a part owns, stored or not.
+pub fn part_keys(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<Vec<String>> {
+    Opened::new(source, store, part)?.keys(part)
 }
 
 /// Compares a part of the copy with the source. Fails with [`Error::Mismatch`] if a value differs.
@@ -216,7 +217,7 @@ impl Opened {
         notes: Option<&WriteNotes>,
         ask: Option<Ask<'_>>,
     ) -> Result<Vec<Option<SharedStamp>>> {
-        let Some(notes) = notes else { return self.ask_states(store, keys, ask) };
+        let Some(notes) = notes else { return object_states::ask(store, self.target_array(), keys, ask) };
         let mut states = vec![None; keys.len()];
         let mut unknown = Vec::new();
         for (number, (key, state)) in keys.iter().zip(&mut states).enumerate() {
@@ -228,47 +229,14 @@ impl Opened {
             }
         }
         let asked: Vec<String> = unknown.iter().filter_map(|number| keys.get(*number)).cloned().collect();
-        for (number, state) in unknown.iter().zip(self.ask_states(store, &asked, ask)?) {
+        for (number, state) in
+            unknown.iter().zip(object_states::ask(store, self.target_array(), &asked, ask)?)
+        {
             if let Some(place) = states.get_mut(*number) {
                 *place = state;
             }
         }
         Ok(states)
-    }
-
-    /// Asks the store for the states of objects. `None`: an object is not stored.
-    fn ask_states(
-        &self,
-        store: &Arc<dyn Store>,
-        keys: &[String],
-        ask: Option<Ask<'_>>,
-    ) -> Result<Vec<Option<SharedStamp>>> {
-        if keys.len() > AT_ONCE && is_listed_far(self.target_array()) {
-            let folder = common_folder(keys.iter().map(String::as_str));
-            let prefix = Some(folder).filter(|folder| !folder.is_empty()).map(Key::new).transpose()?;
-            if let Some(listed) = store.list_stamps(prefix, keys.len().max(PAGE), ask)? {
-                let listed: HashMap<String, SharedStamp> = listed.into_iter().collect();
-                return Ok(keys.iter().map(|key| listed.get(key).copied()).collect());
-            }
-        }
-        let mut all = Vec::with_capacity(keys.len());
-        if store.cost().prefers_rounds() {
-            for some in keys.chunks(AT_ONCE) {
-                let answers = std::thread::scope(|scope| {
-                    let asked: Vec<_> =
-                        some.iter().map(|key| scope.spawn(|| change_numbers(store, key))).collect();
-                    asked.into_iter().map(|one| one.join()).collect::<Vec<_>>()
-                });
-                for answer in answers {
-                    all.push(answer.map_err(|_| Error::Options("a thread panicked".into()))??);
-                }
-            }
-        } else {
-            for key in keys {
-                all.push(change_numbers(store, key)?);
-            }
-        }
-        Ok(all)
     }
 
     /// Computes the stamp. `checksums`: the store that knows checksums, if they are requested.
@@ -278,20 +246,16 @@ impl Opened {
         states: &[Option<SharedStamp>],
         checksums: Option<&ChecksumStore>,
     ) -> Result<PartStamp> {
-        let mut stamp = PartStamp { objects: 0, hash: EMPTY, contents: EMPTY };
-        for (key, state) in keys.iter().zip(states) {
-            let sum = match (checksums, state) {
-                (Some(checksums), Some(_)) => checksums.sum(Key::new(key)?)?,
-                _ => 0,
-            };
-            stamp.objects += u64::from(state.is_some());
-            let mut hash = fnv1a(stamp.hash, key.as_bytes());
-            for number in state.unwrap_or_default() {
-                hash = fnv1a(hash, &number.to_le_bytes());
-            }
-            stamp.hash = hash;
-            let exists = [u8::from(state.is_some())];
-            stamp.contents = fnv1a(fnv1a(fnv1a(stamp.contents, key.as_bytes()), &exists), &sum.to_le_bytes());
+        let mut stored: Vec<(&String, &SharedStamp)> =
+            keys.iter().zip(states).filter_map(|(key, state)| Some((key, state.as_ref()?))).collect();
+        stored.sort_unstable();
+        let mut stamp = PartStamp { objects: stored.len() as u64, hash: EMPTY, contents: EMPTY };
+        for (key, state) in stored {
+            let sum = checksums.map_or(Ok(0), |checksums| checksums.sum(Key::new(key)?))?;
+            // Keys have no zero byte.
+            let hash = fnv1a(fnv1a(stamp.hash, key.as_bytes()), &[0]);
+            stamp.hash = state.iter().fold(hash, |hash, number| fnv1a(hash, &number.to_le_bytes()));
+            stamp.contents = fnv1a(fnv1a(fnv1a(stamp.contents, key.as_bytes()), &[0]), &sum.to_le_bytes());
         }
         if checksums.is_none() {
             stamp.contents = 0;
@@ -334,15 +298,6 @@ impl Opened {
         }
         Ok(keys)
     }
-}
-
-/// The numbers that show whether an object has changed; `None`: it is not stored.
-fn change_numbers(store: &Arc<dyn Store>, key: &str) -> Result<Option<SharedStamp>> {
-    let key = Key::new(key)?;
-    Ok(match store.stamp(key)? {
-        Some(stamp) => Some(stamp.everywhere()),
-        None => store.size(key)?.map(|size| [size, 0, 0, 0]),
-    })
 }
 
 /// Opens an array with this description at a path that has no document.

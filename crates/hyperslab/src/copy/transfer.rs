@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::geometry::geometry;
 use super::listings::Listings;
 use super::mover::{InBlock, Listed, Mover, Shard};
-use super::plan::{CopyPlan, Geometry, Pass};
+use super::plan::{CopyPlan, Geometry, Pass, Prices};
 use super::region::Window;
 use super::stored_blocks::{Sizes, is_sparse, little_is_stored};
 use super::structures::Repack;
@@ -14,7 +14,7 @@ use crate::error::check;
 use crate::nodes::info::array_bytes;
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::{ArrayError, Memory, write_shard_in_parts};
-use hyperslab_store::Ask;
+use hyperslab_store::{Ask, Cost};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -60,13 +60,25 @@ pub(super) struct Means<'a> {
     pub(super) threads: usize,
     /// The number of threads that the caller asked for.
     pub(super) asked: Option<usize>,
-    /// Number of requests at a time to a server, if the copies are only described yet.
-    pub(super) server: Option<usize>,
+    /// The server of the copies, if they are only described yet.
+    pub(super) server: Option<Server>,
     pub(super) max_memory: u64,
     pub(super) memory_is_limit: bool,
-    /// The place for temporary arrays.
+    /// The place for temporary arrays on a local disk.
     pub(super) beside: Option<Beside>,
+    pub(super) prices: Prices,
+    /// Number of tasks that run at once.
+    pub(super) workers: u64,
     pub(super) progress: Option<&'a dyn Progress>,
+}
+
+/// A server that a planned copy goes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Server {
+    /// Number of requests at a time.
+    pub(super) requests: usize,
+    /// Its costs. `None`: unknown, and there is no place for temporary arrays.
+    pub(super) cost: Option<Cost>,
 }
 
 /// The plans of an array.
@@ -135,6 +147,8 @@ impl<'a> Transfer<'a> {
             max_memory: 0,
             memory_is_limit: false,
             beside: None,
+            prices: Prices::default(),
+            workers: 1,
             progress,
         };
         Transfer::new(&[], means)

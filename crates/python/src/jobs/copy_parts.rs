@@ -7,13 +7,14 @@ use crate::jobs::copy::{Source, Wanted, WantedRegion};
 use crate::nodes::handles::ArrayHandle;
 use crate::stores::store::StoreHandle;
 use hyperslab::copy::{
-    CopyOptions, Crew, Listings, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region,
-    Shards, Units, compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline,
-    outline_into, stamp_part as stamp,
+    CopyOptions, Crew, Listings, Order, Outline, Part, PartStamp, Pass, Prices, Progress, Region, Shards,
+    Site, Units, compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline,
+    outline_into, part_keys as keys, stamp_part as stamp,
 };
-use hyperslab::{Error, Format, Result};
+use hyperslab::{Error, Format, Result, Store};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,66 +72,150 @@ impl GroupsAbove {
     }
 }
 
+items! {
+    /// The workers that copy the parts: their number, the bytes per task, and prices in dollars.
+    pub(crate) struct WantedCrew {
+        workers: u64,
+        size: u64,
+        put: f64,
+        get: f64,
+        storage: f64,
+        egress: f64,
+        worker: f64,
+    }
+}
+
+impl From<WantedCrew> for Crew {
+    fn from(wanted: WantedCrew) -> Crew {
+        let WantedCrew { workers, size, put, get, storage, egress, worker } = wanted;
+        Crew { workers, size, prices: Prices { put, get, storage, egress, worker } }
+    }
+}
+
+/// The place of a planned copy: a directory, a server, or `None` for another store.
+#[derive(FromPyObject)]
+pub(crate) enum WantedSite<'py> {
+    Server(PyRef<'py, StoreHandle>),
+    Directory(PathBuf),
+}
+
+/// The same, usable without the GIL.
+enum OwnSite {
+    Server(Arc<dyn Store>),
+    Directory(PathBuf),
+    Store,
+}
+
+impl From<Option<WantedSite<'_>>> for OwnSite {
+    fn from(wanted: Option<WantedSite<'_>>) -> OwnSite {
+        match wanted {
+            Some(WantedSite::Server(handle)) => OwnSite::Server(handle.store.clone()),
+            Some(WantedSite::Directory(path)) => OwnSite::Directory(path),
+            None => OwnSite::Store,
+        }
+    }
+}
+
+impl OwnSite {
+    fn site(&self) -> Site<'_> {
+        match self {
+            OwnSite::Server(store) => Site::Server(store),
+            OwnSite::Directory(path) => Site::Directory(path),
+            OwnSite::Store => Site::Store,
+        }
+    }
+}
+
 /// Returns the outline of a copy.
-///
-/// `directory`: the destination, if it is on a local disk. `crew`: number of concurrent tasks, and
-/// bytes per task.
 #[pyfunction]
 pub(crate) fn outline_copy<'py>(
     py: Python<'py>,
     source: Source<'py>,
-    directory: Option<PathBuf>,
-    crew: (u64, u64),
+    site: Option<WantedSite<'py>>,
+    crew: WantedCrew,
     wanted: Wanted,
 ) -> PyResult<Bound<'py, PyDict>> {
     let node = source.node(py)?;
-    let options = wanted.options(py)?;
-    let crew = Crew { workers: crew.0, size: crew.1 };
+    let (options, site, crew) = (wanted.options(py)?, OwnSite::from(site), Crew::from(crew));
     let found = stoppable(py, move |asking| {
         let options = CopyOptions { progress: Some(asking), ..options };
-        outline(&node, directory.as_deref(), crew, &options)
+        outline(&node, site.site(), crew, &options)
     })?;
     outline_facts(py, &found)
 }
 
-/// Returns the outline of a copy into a region of an array. `directory`: the array, if on a local
-/// disk.
+/// Returns the outline of a copy into a region of an array. `site`: the place of the array.
 #[pyfunction]
 pub(crate) fn outline_copy_into<'py>(
     py: Python<'py>,
     source: PyRef<'py, ArrayHandle>,
     target: PyRef<'py, ArrayHandle>,
     region: WantedRegion,
-    directory: Option<PathBuf>,
-    crew: (u64, u64),
+    site: Option<WantedSite<'py>>,
+    crew: WantedCrew,
     wanted: Wanted,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (source, target) = ((*source.slot.get(py)?).clone(), (*target.slot.get(py)?).clone());
     let (region, options) = (Region::from(region), wanted.options(py)?);
-    let crew = Crew { workers: crew.0, size: crew.1 };
+    let (site, crew) = (OwnSite::from(site), Crew::from(crew));
     let found = stoppable(py, move |asking| {
         let options = CopyOptions { progress: Some(asking), ..options };
-        outline_into(&source, &target, &region, directory.as_deref(), crew, &options)
+        outline_into(&source, &target, &region, site.site(), crew, &options)
     })?;
     outline_facts(py, &found)
 }
 
+/// Equal passes and reasons are returned once: arrays refer to them by number.
 fn outline_facts<'py>(py: Python<'py>, found: &Outline) -> PyResult<Bound<'py, PyDict>> {
-    let arrays = found.arrays.iter().map(|array| array_facts(py, array)).collect::<PyResult<Vec<_>>>()?;
-    dict!(py, found { groups, documents, notes, skipped, differs }, "arrays": arrays,)
+    let (mut passes, mut reasons) = (Numbered::default(), Numbered::default());
+    let arrays = PyList::empty(py);
+    for array in &found.arrays {
+        let plan = &array.plan;
+        let mut number = |pass: &Pass, units: &Units| {
+            passes.number(format!("{pass:?} {units:?}"), || pass_facts(py, pass, units))
+        };
+        let of_passes = plan
+            .passes
+            .iter()
+            .zip(&array.units)
+            .map(|(pass, units)| number(pass, units))
+            .collect::<PyResult<Vec<_>>>()?;
+        let compare = number(&array.compare.0, &array.compare.1)?;
+        let mut reason = |text: &str| reasons.number(text.to_owned(), || Ok(text.to_owned()));
+        let (why, advice) = (reason(&plan.why)?, reason(array.advice.as_deref().unwrap_or_default())?);
+        let facts: PyResult<Bound<'_, PyDict>> = dict!(
+            py, array { path, from_start, to_start, shape }, "bytes": plan.bytes, "why": why, "advice": advice,
+            "passes": of_passes, "compare": compare,
+        );
+        arrays.append(facts?)?;
+    }
+    dict!(
+        py, found { groups, documents, notes, skipped, differs }, "arrays": arrays, "passes": passes.values,
+        "reasons": reasons.values,
+    )
 }
 
-fn array_facts<'py>(py: Python<'py>, array: &OutlinedArray) -> PyResult<Bound<'py, PyDict>> {
-    let plan = &array.plan;
-    let passes = PyList::empty(py);
-    for (pass, units) in plan.passes.iter().zip(&array.units) {
-        passes.append(pass_facts(py, pass, units)?)?;
+/// Values with numbers. Values with the same key have one number.
+struct Numbered<T> {
+    numbers: HashMap<String, usize>,
+    values: Vec<T>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered { numbers: HashMap::new(), values: Vec::new() }
     }
-    let compare = pass_facts(py, &array.compare.0, &array.compare.1)?;
-    dict!(
-        py, array { path, from_start, to_start, shape }, "bytes": plan.bytes, "why": &plan.why, "passes": passes,
-        "compare": compare,
-    )
+}
+
+impl<T> Numbered<T> {
+    fn number(&mut self, key: String, make: impl FnOnce() -> PyResult<T>) -> PyResult<usize> {
+        if let Some(number) = self.numbers.get(&key) {
+            return Ok(*number);
+        }
+        self.values.push(make()?);
+        self.numbers.insert(key, self.values.len() - 1);
+        Ok(self.values.len() - 1)
+    }
 }
 
 fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Bound<'py, PyDict>> {
@@ -149,6 +234,9 @@ fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Boun
             threads,
             requests,
             seconds,
+            gets,
+            puts,
+            dollars,
         },
     );
     let facts = facts?;
@@ -244,6 +332,18 @@ pub(crate) fn stamp_part(
 ) -> PyResult<(u64, u64, u64)> {
     let (array, store, listings) = ((*source.slot.get(py)?).clone(), store.store.clone(), listings.0.clone());
     stoppable(py, move |_| stamp(&array, &store, &part.into(), &listings, contents)).map(numbers)
+}
+
+/// Returns the keys of all objects that a part owns, stored or not.
+#[pyfunction]
+pub(crate) fn part_keys(
+    py: Python<'_>,
+    source: PyRef<'_, ArrayHandle>,
+    store: PyRef<'_, StoreHandle>,
+    part: WantedPart,
+) -> PyResult<Vec<String>> {
+    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
+    stoppable(py, move |_| keys(&array, &store, &part.into()))
 }
 
 /// Compares a part of a copy with its source.

@@ -28,11 +28,14 @@ pub(crate) struct Reach {
     pub(super) create: f64,
     /// Largest gap in bytes between two ranges that is cheaper to read than to skip.
     pub(super) gap: u64,
+    /// `true`: on a server, where requests have a price.
+    pub(super) far: bool,
 }
 
 impl Reach {
     /// A directory. Half of the reads come from the cache; all written bytes must reach the disk.
-    pub(crate) const NEAR: Reach = Reach { read: 0.3, write: 1.0, open: 2e4, create: 1e5, gap: 4096 };
+    pub(crate) const NEAR: Reach =
+        Reach { read: 0.3, write: 1.0, open: 2e4, create: 1e5, gap: 4096, far: false };
 
     /// One byte from or to a server, if all connections share 1 Gbit/s.
     const FAR: f64 = 8.0;
@@ -44,6 +47,6 @@ impl Reach {
         }
         // Requests run in parallel.
         let open = cost.request as f64 * Self::FAR / cost.at_once as f64;
-        Reach { read: Self::FAR, write: Self::FAR, open, create: 2.0 * open, gap: cost.range }
+        Reach { read: Self::FAR, write: Self::FAR, open, create: 2.0 * open, gap: cost.range, far: true }
     }
 }

@@ -14,7 +14,7 @@
 //!    a copy.)
 //! 3. If source chunks are still decoded several times, consider plans that go through temporary
 //!    arrays ([`intermediate`]): they have more passes, but no repeated decoding.
-//! 4. Take the cheapest plan by [`costs`].
+//! 4. Take the cheapest plan by [`costs`] and [`prices`].
 //!
 //! A plan describes blocks and does not list them. It needs no I/O, and its memory and time do not
 //! grow with the array.
@@ -22,19 +22,27 @@
 mod axis;
 mod costs;
 mod intermediate;
+mod prices;
 mod search;
 mod text;
 
 use crate::Dims;
 use axis::{Axis, divisor_below, pieces};
 pub(crate) use costs::Reach;
+pub use prices::Prices;
 
 /// Largest useful block in bytes. A larger block is no faster: it only leaves the cache.
 pub(crate) const ENOUGH: u64 = 32 << 20;
 
-/// A plan with temporary arrays must take less than this share of a direct copy's time.
-/// Temporary arrays need room on the disk, so they have to be worth it.
+/// A plan with temporary arrays must take less than this share of a direct copy's time or price.
+/// Temporary arrays need room, so they have to be worth it.
 const WORTH_IT: f64 = 0.8;
+
+/// A plan is dear if another one costs this many times less.
+const DEAR: f64 = 10.0;
+
+/// Savings below this many dollars are not worth advice.
+const LITTLE: f64 = 1.0;
 
 /// How one side of a pass is stored.
 #[derive(Clone, Debug)]
@@ -56,6 +64,7 @@ pub(crate) struct Side {
     /// Stored bytes, if known.
     pub(crate) stored: Option<u64>,
     pub(crate) reach: Reach,
+    pub(crate) is_temporary: bool,
 }
 
 /// The properties of a copy that matter for its plan.
@@ -79,6 +88,9 @@ pub(crate) struct Geometry {
     pub(crate) enough: u64,
     /// The costs and the maximum bytes of temporary arrays; `None`: there is no place for them.
     pub(crate) temporary: Option<(Reach, u64)>,
+    pub(crate) prices: Prices,
+    /// Number of tasks that run at once.
+    pub(crate) workers: u64,
 }
 
 /// The plan for copying an array.
@@ -128,6 +140,12 @@ pub struct Pass {
     pub requests: usize,
     /// Estimated duration, by the costs that choose plans.
     pub seconds: f64,
+    /// Estimated number of requests that read from a server.
+    pub gets: u64,
+    /// Estimated number of requests that write to a server.
+    pub puts: u64,
+    /// Estimated price of the requests, and of temporary arrays while the pass runs, in dollars.
+    pub dollars: f64,
     /// Bytes of the blocks that are in memory at once.
     pub(crate) buffer: u64,
     /// The smallest blocks that cut source chunks no more often: for arrays with little stored.
@@ -151,34 +169,73 @@ impl Geometry {
         if room < bytes {
             return plan(direct, format!("{again}: there is no room on the disk for a temporary array"));
         }
-        let through = |chunks: Vec<Dims>| {
+        let through = |of: &Geometry, chunks: Vec<Dims>| {
             let arrays: Vec<Side> =
                 chunks.into_iter().map(|chunk| Side::temporary_side(chunk, reach)).collect();
             let (first, last) = (std::slice::from_ref(&self.source), std::slice::from_ref(&self.target));
             let sides = [first, &arrays, last].concat();
-            sides.windows(2).map(|pair| self.pass(&pair[0], &pair[1])).collect::<Vec<Pass>>()
+            sides.windows(2).map(|pair| of.pass(&pair[0], &pair[1])).collect::<Vec<Pass>>()
         };
         let most = self.memory.max(direct[0].memory);
-        let others = intermediate::chunks(self).into_iter().map(through);
+        // Threads have chunks at hand. Between servers that memory may be worth more in blocks.
+        let alone = reach.far.then(|| Geometry { threads: 1, ..self.clone() });
+        let crews = [Some(self), alone.as_ref()].into_iter().flatten();
+        let others =
+            crews.flat_map(|of| intermediate::chunks(of).into_iter().map(|chunks| through(of, chunks)));
         let others = others.filter(|passes| {
             temporary_bytes(bytes, passes) <= room && passes.iter().all(|pass| pass.memory <= most)
         });
-        let best = others.min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
-        let (alone, best) = (seconds(&direct), best.unwrap_or_default());
-        let less = |than: &str, with: f64, without: f64| {
-            format!("about {} {than} {}", text::duration(with), text::duration(without))
-        };
-        if best.is_empty() || seconds(&best) >= alone * WORTH_IT {
+        let best = others.min_by(|a, b| self.expense(a).total_cmp(&self.expense(b)));
+        let best = best.unwrap_or_default();
+        let less = |than: &str| format!("about {} {than} {}", text::effort(&best), text::effort(&direct));
+        if best.is_empty() || self.expense(&best) >= self.expense(&direct) * WORTH_IT {
             let why = match best.is_empty() {
                 true => format!("{again}: memory is too small for a temporary array"),
-                false => {
-                    format!("{again}: {}", less("through a temporary array, directly", seconds(&best), alone))
-                }
+                false => format!("{again}: {}", less("through a temporary array, directly")),
             };
             return plan(direct, why);
         }
-        let why = format!("directly, {again}: {}", less("through it, directly", seconds(&best), alone));
+        let why = format!("directly, {again}: {}", less("through it, directly"));
         plan(best, why)
+    }
+
+    /// What a plan costs, in dollars. Between disks this is proportional to its time.
+    fn expense(&self, passes: &[Pass]) -> f64 {
+        dollars(passes) + self.prices.work(seconds(passes))
+    }
+
+    /// Advice for a plan that is ten times dearer than another one. `None`: there is no such plan,
+    /// or it would save less than a dollar.
+    pub(crate) fn advice(&self, plan: &CopyPlan) -> Option<String> {
+        let dear = self.expense(&plan.passes);
+        if dear < LITTLE {
+            return None;
+        }
+        let is_cheap = |other: &CopyPlan| {
+            let cheap = self.expense(&other.passes);
+            cheap * DEAR <= dear && dear - cheap >= LITTLE
+        };
+        let with = |memory: u64, temporary| Geometry { memory, temporary, ..self.clone() }.plan();
+        let say = |other: &CopyPlan, how: String| {
+            format!(
+                "this plan costs about {}; {how} it would cost about {}",
+                text::money(dear),
+                text::money(self.expense(&other.passes))
+            )
+        };
+        let anywhere = Some((self.target.reach, u64::MAX));
+        // Values of variable length go through several blocks, and not through temporary arrays.
+        if self.blocks == 1 && self.temporary.is_none_or(|(_, room)| room < u64::MAX) {
+            let other = with(self.memory, anywhere);
+            if is_cheap(&other) {
+                return Some(say(&other, "with room for temporary arrays".into()));
+            }
+        }
+        [4, 16, 64].into_iter().find_map(|times| {
+            let memory = self.memory.saturating_mul(times);
+            let other = with(memory, self.temporary);
+            is_cheap(&other).then(|| say(&other, format!("with max_memory={memory}")))
+        })
     }
 
     /// The best plan with one pass.
@@ -301,6 +358,9 @@ impl Geometry {
             threads,
             requests,
             seconds: 0.0,
+            gets: 0,
+            puts: 0,
+            dollars: 0.0,
             buffer: self.bytes(&block).saturating_mul(self.blocks),
             small: small.to_vec(),
             block: block.to_vec(),
@@ -334,6 +394,14 @@ impl Geometry {
                 + written * target.reach.write
                 + opened as f64 * source.reach.open
                 + pass.objects as f64 * target.reach.create);
+        let stored = |side: &Side, len: &Dims| self.bytes(len) as f64 * ratio(side);
+        let object = stored(source, &source.object);
+        let visits = if source.coded { pass.decoded } else { self.rows(pass, source) };
+        pass.gets = prices::gets(source, (opened, object), (visits, stored(source, &source.chunk)));
+        let compressed = if target.coded { ratio(&self.source) } else { 1.0 };
+        let object = self.bytes(&target.object) as f64 * compressed;
+        pass.puts = prices::puts(target, pass.objects, object);
+        pass.dollars = self.prices.pass(pass, (source, target), self.workers, bytes);
     }
 
     /// Bytes read from chunks without codecs.
@@ -344,6 +412,20 @@ impl Geometry {
         if !source.chunked || pass.decoded == pass.chunks {
             return bytes;
         }
+        let all = self.bytes(&source.chunk) as f64 * pass.decoded as f64;
+        (bytes + bytes / self.row(pass, source) as f64 * source.reach.gap as f64).min(all)
+    }
+
+    /// Number of ranges that are read from chunks without codecs: rows, or chunks whose rows are
+    /// read together with the gaps.
+    fn rows(&self, pass: &Pass, source: &Side) -> u64 {
+        let bytes = self.bytes(&self.shape);
+        let together = self.read_uncoded(pass, source) >= bytes as f64 * pass.times();
+        if together { pass.decoded } else { (bytes / self.row(pass, source)).max(pass.decoded) }
+    }
+
+    /// Bytes that a block reads from a chunk of the source without a gap.
+    fn row(&self, pass: &Pass, source: &Side) -> u64 {
         let mut row = self.element.max(1);
         for k in (0..self.shape.len()).rev() {
             let chunk = source.chunk[k].min(self.shape[k]);
@@ -352,8 +434,7 @@ impl Geometry {
                 break;
             }
         }
-        let all = self.bytes(&source.chunk) as f64 * pass.decoded as f64;
-        (bytes + bytes / row as f64 * source.reach.gap as f64).min(all)
+        row
     }
 
     /// Lengthens blocks as long as this makes the copy faster. `object`: lengths must divide this.
@@ -396,12 +477,17 @@ impl Side {
             coded: false,
             stored: None,
             reach,
+            is_temporary: true,
         }
     }
 }
 
 fn seconds(passes: &[Pass]) -> f64 {
     passes.iter().map(|pass| pass.seconds).sum()
+}
+
+fn dollars(passes: &[Pass]) -> f64 {
+    passes.iter().map(|pass| pass.dollars).sum()
 }
 
 impl Pass {
@@ -420,6 +506,11 @@ impl CopyPlan {
     /// Estimated duration, by the costs that choose plans.
     pub fn seconds(&self) -> f64 {
         seconds(&self.passes)
+    }
+
+    /// Estimated price of requests and of temporary arrays, in dollars.
+    pub fn dollars(&self) -> f64 {
+        dollars(&self.passes)
     }
 
     /// Maximum bytes in memory.

@@ -1,6 +1,7 @@
 //! Tests of plans; nothing is read or written.
 
 use super::*;
+use hyperslab_store::Cost;
 use proptest::prelude::*;
 
 pub(super) fn side(chunk: &[u64], shard: Option<&[u64]>) -> Side {
@@ -14,6 +15,7 @@ pub(super) fn side(chunk: &[u64], shard: Option<&[u64]>) -> Side {
         coded: true,
         stored: None,
         reach: Reach::NEAR,
+        is_temporary: false,
     }
 }
 
@@ -30,6 +32,8 @@ pub(super) fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -
         in_flight: 8,
         enough: ENOUGH,
         temporary: Some((Reach::NEAR, u64::MAX)),
+        prices: Prices::default(),
+        workers: 1,
     }
 }
 
@@ -156,6 +160,46 @@ fn a_petabyte_is_planned_at_once() {
         // Takes a few milliseconds in an optimised build.
         assert!(took.as_secs() < 5, "{took:?}");
         println!("{took:?}: {plan}");
+    }
+}
+
+/// A server 30 ms away.
+fn far() -> Reach {
+    Reach::of(Cost { request: 1 << 20, range: 1 << 20, at_once: 64, frugal: false })
+}
+
+/// The same plan as [`a_petabyte_is_planned_at_once`], from server to server.
+fn far_petabyte(shape: &[u64], map: &[u64], series: &[u64]) -> Geometry {
+    let [source, target] = [map, series].map(|chunk| Side { reach: far(), ..side(chunk, None) });
+    Geometry {
+        requests: 64,
+        temporary: Some((far(), u64::MAX)),
+        workers: 1000,
+        ..geometry(shape, source, target, 2048 * MIB)
+    }
+}
+
+/// Each map is read once, and each temporary chunk about once. (These are a little smaller.) Without
+/// temporary arrays, 10¹² requests would cost $400 000.
+#[test]
+fn a_petabyte_on_servers_goes_through_two_temporary_arrays() {
+    for (shape, map, series) in [
+        ([1 << 20, 1 << 14, 1 << 14], [1, 2048, 2048], [1 << 20, 8, 8]),
+        ([1_000_000, 16_000, 16_000], [1, 2000, 2000], [1_000_000, 8, 8]),
+        ([100_000_000, 1600, 1600], [1, 1600, 1600], [100_000, 32, 32]),
+    ] {
+        let geometry = far_petabyte(&shape, &map, &series);
+        let plan = geometry.plan();
+        println!("{plan}");
+        let chunks = plan.passes[0].chunks;
+        let gets: u64 = plan.passes.iter().map(|pass| pass.gets).sum();
+        assert!(plan.memory() <= geometry.memory && plan.passes.len() >= 2, "{plan}");
+        assert!(gets < 4 * chunks, "{} GET for each chunk: {plan}", gets as f64 / chunks as f64);
+        assert!(plan.dollars() <= 1500.0, "{plan}");
+        assert_eq!(geometry.advice(&plan), None);
+        let direct = Geometry { temporary: None, ..geometry };
+        let advice = direct.advice(&direct.plan()).unwrap();
+        assert!(advice.contains("with room for temporary arrays it would cost about $"), "{advice}");
     }
 }
 

@@ -30,6 +30,12 @@ impl Display for CopyPlan {
         }
         writeln!(f, "  memory   {}", bytes(self.memory()))?;
         writeln!(f, "  time     about {} by the costs assumed", duration(self.seconds()))?;
+        let (gets, puts) = self.passes.iter().fold((0u64, 0u64), |(gets, puts), pass| {
+            (gets.saturating_add(pass.gets), puts.saturating_add(pass.puts))
+        });
+        if gets > 0 || puts > 0 {
+            writeln!(f, "  requests {gets} reads and {puts} writes, about {}", money(self.dollars()))?;
+        }
         write!(f, "  why      {}", self.why)
     }
 }
@@ -70,6 +76,16 @@ impl Display for Pass {
 pub(super) fn format_decimal(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// Formats what passes take: time, and money if there is a server.
+pub(super) fn effort(passes: &[Pass]) -> String {
+    let (time, price) = (duration(super::seconds(passes)), super::dollars(passes));
+    if price > 0.0 { format!("{time} and {}", money(price)) } else { time }
+}
+
+pub(super) fn money(dollars: f64) -> String {
+    if dollars < 10.0 { format!("${dollars:.2}") } else { format!("${dollars:.0}") }
 }
 
 pub(super) fn duration(seconds: f64) -> String {
