@@ -32,6 +32,7 @@
 mod array;
 mod base64;
 mod change;
+mod attributes;
 mod chunk_grid;
 mod chunks;
 mod concurrency;
@@ -49,6 +50,7 @@ mod in_turn;
 pub mod json;
 mod key_encoding;
 mod keys;
+mod kinds;
 mod message_pack;
 mod metadata;
 mod metadata_cache;
