@@ -86,9 +86,10 @@ def test_one_of_many_chunks(tmp_path: Path, kind: str, monkeypatch: pytest.Monke
     # Few more for others. Each node is near others of its level.
     some = bytes_read(tmp_path / "some", READS, str(path), repr(many_places(shape)))
     assert some <= 24 * (64 << 10)
-    # Whole reads load the index once. An element of the index has 8 to 40 bytes.
+    # Whole reads load the index once. An element of the index has 8 to 40 bytes, and chunks may lie
+    # between its nodes.
     everything = bytes_read(tmp_path / "all", READS, str(path), "[()]")
-    assert 8 * CHUNKS <= everything <= os.path.getsize(path) + (1 << 20)
+    assert 8 * CHUNKS <= everything <= 1.5 * os.path.getsize(path)
 
 
 @pytest.mark.parametrize("kind", INDEXES)
