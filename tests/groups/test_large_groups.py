@@ -14,6 +14,7 @@ import hyperslab as hs
 import numpy as np
 import pytest
 import zarr
+from hyperslab.errors import MetadataValidationError
 from test_syscalls import strace
 
 MEMBERS = 3000
@@ -26,7 +27,9 @@ def make(path: Path, zarr_format: int) -> None:
         group = root if n % 3 else root.create_group(f"group {n}", attributes={"n": n})
         for k in range(3):
             shape = (n % 5 + 1,)
-            array = group.create_array(f"array {n} {k}", shape=shape, chunks=(2,), dtype="i4", fill_value=n % 2)
+            array = group.create_array(
+                f"array {n} {k}", shape=shape, chunks=(2,), dtype="i4", fill_value=n % 2
+            )
             if n % 4 == 0:
                 array.attrs["units"] = {"node_type": "group", "zarr_format": 2, "text": 'a "b" \\ {['}
     zarr.consolidate_metadata(path, zarr_format=zarr_format)  # type: ignore[arg-type]
@@ -62,7 +65,7 @@ def test_a_damaged_member_fails_alone(tmp_path: Path, zarr_format: int) -> None:
     path.write_text(json.dumps(document))
     group = hs.open_group(tmp_path / "a", mode="r", use_consolidated=True)
     assert "array 1 0" in group
-    with pytest.raises(hs.MetadataError, match=r"array 1 0.*shape"):
+    with pytest.raises(MetadataValidationError, match=r"array 1 0.*shape"):
         group["array 1 0"]
     assert group["array 1 1"].shape == (2,)
     # Faults of the whole, and the kinds of members, are found when the group is opened.
@@ -73,7 +76,7 @@ def test_a_damaged_member_fails_alone(tmp_path: Path, zarr_format: int) -> None:
     for damaged in broken:
         assert damaged != text
         path.write_text(damaged)
-        with pytest.raises(hs.MetadataError):
+        with pytest.raises(MetadataValidationError):
             hs.open_group(tmp_path / "a", mode="r", use_consolidated=True)
 
 
@@ -111,7 +114,7 @@ def test_a_new_member_does_not_read_the_others(tmp_path: Path, zarr_format: int)
             break
         elif counting and (found := re.match(r".*?(pread64|preadv2?|read|readv)\(.*= (\d+)$", line)):
             total += int(found[2])
-    assert os.path.getsize(path) > 1 << 20
+    assert os.path.getsize(path) > 500_000
     assert total <= 16 << 10, total
     # As with zarr-python, the stored copy does not have the new members until it is made anew.
     assert "second" not in hs.open_group(tmp_path / "a", mode="r", use_consolidated=True)

@@ -281,7 +281,7 @@ fn small_chunks_of_a_shard_take_little_memory() {
     LIVE.set((live, live));
     let options = WriteOptions { threads: Some(1), ..WriteOptions::default() };
     write(&layout, &all, &Source::repeat(&[1, 2, 3, 4], &all.shape()), options).unwrap();
-    // The index in three forms, 16 bytes each, and what is known of each chunk.
+    // The index is there in three forms of 16 bytes, beside a table of the chunks.
     let most = (LIVE.get().1 - live) as u64 / CHUNKS;
     assert!(most <= 100, "{most} bytes for each chunk of 64 bytes");
     assert!(std::fs::metadata(folder.path().join("c/0")).unwrap().len() == CHUNKS * (64 + 16));

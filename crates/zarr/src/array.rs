@@ -186,8 +186,15 @@ impl Array {
         let key = join(&path, if format == Format::V2 { ZARRAY } else { ZARR_JSON });
         let document = node::parse_document(&store, &key, document)?;
         let kind = NodeKind::Array;
-        let stored =
-            StoredNode { format, kind, key, document: document.into(), attributes: None, consolidated: None, apart: None };
+        let stored = StoredNode {
+            format,
+            kind,
+            key,
+            document: document.into(),
+            attributes: None,
+            consolidated: None,
+            apart: None,
+        };
         let metadata = Arc::new(stored.array(&store)?);
         let layout = Arc::new(metadata.layout(&store, &path, &stored.key)?);
         Ok(Array { store, path, metadata, layout, consolidated: false, copy: None })

@@ -50,7 +50,8 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) 
                 None => read_text(store, &key)?,
             };
             let Some(text) = text else { return Ok(None) };
-            let (document, apart) = parse(&text, Format::V2).map_err(|error| node::not_json(store, &key, &error))?;
+            let (document, apart) =
+                parse(&text, Format::V2).map_err(|error| node::not_json(store, &key, &error))?;
             drop(text);
             let parsed = Nodes::from_v2(document, apart, &key).map(Some);
             (key, parsed)
@@ -343,7 +344,7 @@ mod tests {
     use crate::error::Problem;
     use crate::testing::cases;
 
-    /// The nodes, or why there are none.
+    /// The nodes, or an error message.
     type Listed<T> = Result<T, String>;
 
     fn v2(text: &str) -> Listed<Vec<(String, NodeKind)>> {

@@ -4,10 +4,10 @@
 //! create a node, only the kinds of the groups above are needed. The kind of a long document is kept
 //! with the stamp of the object, so that the next look costs one query to the system, not a read.
 
+use crate::Result;
 use crate::documents::{MAX_DOCUMENT, ZARR_JSON, read_text};
 use crate::node::{self, NodeKind};
 use crate::path::join;
-use crate::Result;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Key, Stamp, Store};
 use std::sync::Arc;

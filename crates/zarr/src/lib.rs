@@ -30,9 +30,9 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod array;
+mod attributes;
 mod base64;
 mod change;
-mod attributes;
 mod chunk_grid;
 mod chunks;
 mod concurrency;

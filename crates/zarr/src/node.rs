@@ -233,7 +233,8 @@ impl StoredNode {
         path: &str,
         change: impl FnOnce(&mut Json) -> R,
     ) -> Result<(bool, R)> {
-        let old = self.stored_attributes().checked().map_err(|problem| problem.at(&store.url(), &self.key))?;
+        let old =
+            self.stored_attributes().checked().map_err(|problem| problem.at(&store.url(), &self.key))?;
         let mut new = old.json().clone();
         let result = change(&mut new);
         check_attributes(path, &new)?;

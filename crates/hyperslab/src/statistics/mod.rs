@@ -27,7 +27,7 @@ pub use histogram::Bins;
 pub use partial::{Double, PartialStatistics};
 
 /// In a near store, objects are listed if the array has at least this many, and unless more than this
-/// part of them exists (1 in 4). Such a listing has cost a small part of the time of opening them.
+/// part of them exists (1 in 4). A listing takes a small part of the time of opening them.
 const LISTED_FROM: u64 = 1000;
 const LISTED_SHARE: u64 = 4;
 
@@ -184,7 +184,7 @@ fn run<T: Number + Sync>(
     let job = Job {
         array,
         stored: list_far(array, &blocks, &numbers, &cancelled)?,
-        blocks_with_objects: list_near(array, &blocks, &cancelled)?,
+        near: list_near(array, &blocks, &cancelled)?,
         blocks,
         seen: NumberRules { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
@@ -235,10 +235,17 @@ fn run<T: Number + Sync>(
     failed.map_or(Ok(all), Err)
 }
 
-/// Finds the blocks that have stored objects, in a near store. `None`: any may have some.
+/// The stored objects of an array in a near store.
+struct NearObjects {
+    keys: HashSet<String>,
+    /// The blocks that have some of their elements.
+    blocks: HashSet<u64>,
+}
+
+/// Lists the stored objects of an array in a near store. `None`: any may be stored.
 ///
 /// A listing is given up if it has more than a few of the objects.
-fn list_near(array: &Array, blocks: &Blocks, ask: &dyn Fn() -> bool) -> Result<Option<HashSet<u64>>> {
+fn list_near(array: &Array, blocks: &Blocks, ask: &dyn Fn() -> bool) -> Result<Option<NearObjects>> {
     let counts = array.layout().object_grid().counts(array.shape());
     let all = counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
     if is_listed_far(array) || all < LISTED_FROM {
@@ -246,7 +253,14 @@ fn list_near(array: &Array, blocks: &Blocks, ask: &dyn Fn() -> bool) -> Result<O
     }
     let most = usize::try_from(all / LISTED_SHARE).unwrap_or(usize::MAX);
     let places = array.as_zarr().map(|array| array.stored_places_at_most(most, Some(ask))).transpose()?;
-    Ok(places.flatten().map(|places| blocks.of_objects(array, &places)))
+    let Some(places) = places.flatten() else { return Ok(None) };
+    let mut keys = HashSet::with_capacity(places.len());
+    for place in &places {
+        let mut key = String::new();
+        array.layout().locate(place, &mut key)?;
+        keys.insert(key);
+    }
+    Ok(Some(NearObjects { keys, blocks: blocks.of_objects(array, &places) }))
 }
 
 /// Lists the stored objects of an array on a server, if its blocks have more chunks than a round has
@@ -272,8 +286,8 @@ struct Job<'a, T> {
     array: &'a Array,
     /// The stored objects; `None`: any may be stored.
     stored: StoredObjects,
-    /// The blocks that have stored objects; `None`: any may have some.
-    blocks_with_objects: Option<HashSet<u64>>,
+    /// The same in a near store.
+    near: Option<NearObjects>,
     blocks: Blocks,
     seen: NumberRules<'a, T>,
     /// Number of threads that read a block.
@@ -311,8 +325,8 @@ impl<T: Number> Job<'_, T> {
 
     /// Reads a block and adds its statistics.
     ///
-    /// `blank` keeps those of the last block without stored objects: its bytes, and the statistics of
-    /// so many elements of fill value.
+    /// `blank` keeps the bytes and the statistics of the last block without stored objects. Other
+    /// such blocks of the same size have equal statistics.
     fn block(
         &self,
         number: u64,
@@ -324,8 +338,9 @@ impl<T: Number> Job<'_, T> {
         let (selection, shape) = self.blocks.block(self.array, number)?;
         let size = self.array.dtype().size();
         let bytes = element_count(&shape).and_then(|n| n.checked_mul(size as u64)).unwrap_or(u64::MAX);
-        let present = self.stored.as_ref().and_then(|stored| stored.keys.as_ref());
-        if self.blocks_with_objects.as_ref().is_none_or(|some| some.contains(&number)) {
+        let near = self.near.as_ref().map(|near| &near.keys);
+        let present = self.stored.as_ref().and_then(|stored| stored.keys.as_ref()).or(near);
+        if self.near.as_ref().is_none_or(|near| near.blocks.contains(&number)) {
             self.read(&selection, &shape, bytes, present, memory, all, stop)?;
         } else {
             if blank.as_ref().is_none_or(|(kept, _)| *kept != bytes) {

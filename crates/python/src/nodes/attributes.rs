@@ -65,9 +65,7 @@ impl StoredAttributes {
 /// the change starts again.
 fn values<'t>(py: Python<'_>, text: &'t str) -> PyResult<impl FnMut() -> Json + Send + use<'t>> {
     let mut parsed = Some(create::json(py, "attributes", text)?);
-    Ok(move || {
-        parsed.take().or_else(|| Json::parse(text.as_bytes()).ok()).unwrap_or_else(Json::object)
-    })
+    Ok(move || parsed.take().or_else(|| Json::parse(text.as_bytes()).ok()).unwrap_or_else(Json::object))
 }
 
 #[pymethods]

@@ -16,7 +16,7 @@ pub(crate) struct Apart {
     pub(super) kinds: Vec<Kind>,
 }
 
-/// What a text says about the kind of its node.
+/// The kind of node that a text describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Known(NodeKind),

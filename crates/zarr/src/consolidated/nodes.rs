@@ -86,8 +86,9 @@ impl Nodes {
             check_path(&path)?;
             let kind = match kinds.get(document) {
                 Some(Kind::Known(kind)) => *kind,
-                _ => v3_kind(texts.get(document).map_or("", |text| text))
-                    .map_err(|problem| Problem::Invalid(format!("consolidated metadata: {path}: {}", problem.text())))?,
+                _ => v3_kind(texts.get(document).map_or("", |text| text)).map_err(|problem| {
+                    Problem::Invalid(format!("consolidated metadata: {path}: {}", problem.text()))
+                })?,
             };
             entries.push(Entry { path: path.into(), kind, document, attributes: None });
         }

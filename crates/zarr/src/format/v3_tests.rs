@@ -147,7 +147,8 @@ fn documents_that_are_refused() {
 
 #[test]
 fn groups() {
-    let group = |text: &str| parse_group(&json(text).into()).map(|found| found.json().clone()).map_err(Problem::text);
+    let group =
+        |text: &str| parse_group(&json(text).into()).map(|found| found.json().clone()).map_err(Problem::text);
     let attributes = group(r#"{"attributes": {"t": 1}, "zarr_format": 3, "node_type": "group"}"#).unwrap();
     assert_eq!(attributes.to_text(None), r#"{"t": 1}"#);
     assert!(group(r#"{"zarr_format": 3, "consolidated_metadata": null, "node_type": "group"}"#).is_ok());

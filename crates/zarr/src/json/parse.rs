@@ -286,7 +286,10 @@ impl<'a> Parser<'a> {
     }
 
     /// Calls `member` at the name of each member of an object. Its brace has been read.
-    fn members(&mut self, mut member: impl FnMut(&mut Self) -> Result<(), JsonError>) -> Result<(), JsonError> {
+    fn members(
+        &mut self,
+        mut member: impl FnMut(&mut Self) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
         self.space();
         if self.eat("}") {
             return Ok(());
@@ -536,9 +539,10 @@ mod tests {
         let place = path.iter().try_fold(&mut json, |json, name| json.get_mut(name));
         if let Some(Json::Object(members)) = place {
             assert!(members.is_empty());
-            let values = listed.names.into_iter().map(|(name, number)| {
-                (name, Json::parse(listed.texts[number].as_bytes()).unwrap())
-            });
+            let values = listed
+                .names
+                .into_iter()
+                .map(|(name, number)| (name, Json::parse(listed.texts[number].as_bytes()).unwrap()));
             *members = unique(values.collect());
         }
         Ok(json)
@@ -587,7 +591,8 @@ mod tests {
         for at in 0..good.len() {
             for with in [&b""[..], b"\"", b"{", b"]", b"\\", b",", b"0", b"\x01", b"\xff", b" "] {
                 let text = [&good.as_bytes()[..at], with, &good.as_bytes()[at + 1..]].concat();
-                let (whole, parts) = (Json::parse(&text), Json::parse_apart(&text, &["a", "b"], &mut Listed::default()));
+                let (whole, parts) =
+                    (Json::parse(&text), Json::parse_apart(&text, &["a", "b"], &mut Listed::default()));
                 assert_eq!(parts.map(drop), whole.map(drop), "{}", String::from_utf8_lossy(&text));
             }
             let text = &good.as_bytes()[..at];
