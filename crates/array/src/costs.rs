@@ -32,6 +32,14 @@ pub(crate) const SPARSE_FROM: u64 = 4 << 20;
 /// more. With 64 requests at a time this is one in fifty.
 pub(crate) const SPARSE_CHUNKS: usize = 3000;
 
+/// Writes of at least this many chunks list the objects of a near store before they delete chunks.
+/// Row: `sparse`.
+pub(crate) const LISTED_FROM: usize = 1000;
+
+/// A listing of a near store is given up if it has more than this part of the objects (1 in 4). It
+/// has then cost a small part of the time of looking at each.
+pub(crate) const LISTED_SHARE: usize = 4;
+
 /// Chunks far away with at least this many bytes in all are decoded by several threads.
 pub(crate) const SPREAD_FROM: u64 = 8 << 20;
 

@@ -260,3 +260,29 @@ fn cached_chunks_allocate_nothing() {
     assert_eq!(many, few, "allocations for reading 64 and 16 chunks");
     assert_eq!(cache.hits_and_misses(), (16 + 16 + 64, 64));
 }
+
+/// A shard of many small chunks takes little more memory than its bytes.
+#[test]
+fn small_chunks_of_a_shard_take_little_memory() {
+    const CHUNKS: u64 = 1 << 17;
+    let folder = tempfile::tempdir().unwrap();
+    let dtype: DataType = "<f4".parse().unwrap();
+    let (shape, chunk) = (Dims::from_slice(&[16 * CHUNKS]), Dims::from_slice(&[16]));
+    let encoding = ChunkEncoding::new(&chunk, dtype, ByteOrder::Little, &[], vec![]).unwrap();
+    let grid = ChunkGrid::regular(chunk.clone()).unwrap();
+    let store = Arc::new(LocalStore::open(folder.path(), LocalOptions::default()).unwrap());
+    let fill = FillValue::zero(4);
+    let index = IndexEncoding::new(&[CHUNKS], &[], ByteOrder::Little, vec![]).unwrap();
+    let level = ShardLevel::new(&shape, &chunk, &[], index, false, vec![]).unwrap();
+    let layout = ArrayLayout::new("t", shape, dtype, grid, encoding, fill, Arc::new(Keys), store).unwrap();
+    let layout = layout.with_sharding(Sharding::new(vec![level]).unwrap()).unwrap();
+    let all = Selection::all(layout.shape());
+    let (live, _) = LIVE.get();
+    LIVE.set((live, live));
+    let options = WriteOptions { threads: Some(1), ..WriteOptions::default() };
+    write(&layout, &all, &Source::repeat(&[1, 2, 3, 4], &all.shape()), options).unwrap();
+    // The index is there in three forms of 16 bytes, beside a table of the chunks.
+    let most = (LIVE.get().1 - live) as u64 / CHUNKS;
+    assert!(most <= 100, "{most} bytes for each chunk of 64 bytes");
+    assert!(std::fs::metadata(folder.path().join("c/0")).unwrap().len() == CHUNKS * (64 + 16));
+}

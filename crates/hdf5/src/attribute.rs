@@ -1,8 +1,10 @@
 //! Attributes: small values attached to objects.
 //!
 //! Attributes are messages in the object's header. If there are many, or if they are large, they
-//! are in a fractal heap instead, and a version 2 B-tree indexes their names.
+//! are in a fractal heap instead, and a version 2 B-tree indexes the hashes of their names. One
+//! attribute is found by its name's hash, without the others.
 
+use crate::checksum::lookup3;
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::element::Element;
@@ -119,8 +121,7 @@ pub(crate) fn read_attributes(file: &File, header: &ObjectHeader) -> Result<Vec<
     for message in messages() {
         found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
     }
-    let info = file.message(header, messages::attribute::INFO_KIND, AttributeInfo::parse)?;
-    if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
+    if let Some((heap, names)) = dense_storage(file, header)? {
         dense(file, heap, names, &mut found)?;
     }
     // Some writers give all attributes the same creation order. The stable sort then keeps the
@@ -130,6 +131,72 @@ pub(crate) fn read_attributes(file: &File, header: &ObjectHeader) -> Result<Vec<
         false => found.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name)),
     }
     Ok(found.into_iter().map(|(_, attribute)| attribute).collect())
+}
+
+/// Returns the attribute with this name.
+pub(crate) fn read_attribute(file: &File, header: &ObjectHeader, name: &str) -> Result<Option<Attribute>> {
+    let message = find_message(file, header, name)?;
+    message.map(|message| Attribute::of(file, &message)).transpose()
+}
+
+/// Returns `true` if there is an attribute with this name, even if its value cannot be read.
+pub(crate) fn has_attribute(file: &File, header: &ObjectHeader, name: &str) -> Result<bool> {
+    find_message(file, header, name).map(|message| message.is_some())
+}
+
+fn find_message(file: &File, header: &ObjectHeader, name: &str) -> Result<Option<Message>> {
+    for message in header.messages(messages::attribute::KIND) {
+        let message = file.unshare(message)?;
+        if has_name(file, &message, name)? {
+            return Ok(Some(message));
+        }
+    }
+    let Some((heap, names)) = dense_storage(file, header)? else { return Ok(None) };
+    let source = file.source();
+    // The stored name may not be UTF-8. Then the hash of `name` is not the hash of its bytes.
+    let hash = (!name.contains("\\x")).then(|| lookup3(name.as_bytes()));
+    let find = || {
+        let mut records = Vec::new();
+        let mut compare = |record: &mut Cursor<'_>| Ok(NameRecord::hash(record)?.cmp(&hash.unwrap_or(0)));
+        let mut keep = |record: &mut Cursor<'_>| NameRecord::parse(record).map(|record| records.push(record));
+        match hash {
+            Some(_) => btree2::find(source, names, NameRecord::KIND, &mut compare, &mut keep)?,
+            None => btree2::records(source, names, NameRecord::KIND, &mut keep)?,
+        }
+        Ok::<_, Hdf5Error>(records)
+    };
+    for record in find()? {
+        source.go_on()?;
+        let message = dense_message(file, heap, &record)?;
+        if has_name(file, &message, name)? {
+            return Ok(Some(message));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns `true` if a message has the attribute with this name.
+fn has_name(file: &File, message: &Message, name: &str) -> Result<bool> {
+    let mut cursor = file.source().cursor(&message.data, message.address);
+    let parts = AttributeParts::parse(&mut cursor)
+        .map_err(|why| file.source().structure_error("attribute message", message.address, why))?;
+    Ok(parts.name == name)
+}
+
+/// Returns the addresses of the fractal heap and of the B-tree of names, if the object has them.
+fn dense_storage(file: &File, header: &ObjectHeader) -> Result<Option<(u64, u64)>> {
+    let info = file.message(header, messages::attribute::INFO_KIND, AttributeInfo::parse)?;
+    Ok(info.and_then(|info| info.heap.zip(info.names)))
+}
+
+/// Reads the message of an attribute in the fractal heap at `heap`.
+fn dense_message(file: &File, heap: u64, record: &NameRecord) -> Result<Message> {
+    let kind = messages::attribute::KIND;
+    if record.shared {
+        return file.read_shared_message(kind, &Shared::Heap(record.id.to_vec()));
+    }
+    let data = file.heap(heap)?.get(file.source(), &record.id)?;
+    Ok(Message { kind, flags: 0, creation: None, address: heap, data })
 }
 
 /// Adds the attributes in the fractal heap at `heap`, with their creation orders.
@@ -148,17 +215,8 @@ fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) 
         drop(file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
         drop(read_names());
     })?;
-    let at = heap;
-    let (records, heap) = (read_names()?, file.heap(heap)?);
-    let read = |record: &NameRecord| {
-        let message = if record.shared {
-            file.read_shared_message(messages::attribute::KIND, &Shared::Heap(record.id.to_vec()))?
-        } else {
-            let data = heap.get(source, &record.id)?;
-            Message { kind: messages::attribute::KIND, flags: 0, creation: None, address: at, data }
-        };
-        Attribute::of(file, &message)
-    };
+    let records = read_names()?;
+    let read = |record: &NameRecord| Attribute::of(file, &dense_message(file, heap, record)?);
     source.foresee(|| records.iter().for_each(|record| drop(read(record))))?;
     for record in &records {
         found.push((record.creation, read(record)?));

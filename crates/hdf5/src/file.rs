@@ -13,6 +13,7 @@
 //! A structure may change while it is read from a file that is being written. Its checksum shows
 //! this. The pages are dropped and the structure is read again, a few times.
 
+use crate::attribute::{self, Attribute};
 use crate::cache_image;
 use crate::dataset::Dataset;
 use crate::foresight::Levels;
@@ -226,8 +227,33 @@ impl File {
                 format!("the object at address {address} is neither a group nor a dataset nor a datatype");
             return Err(self.source().invalid(why));
         };
-        let attributes = crate::attribute::read_attributes(self, &header)?;
+        let attributes = attribute::read_attributes(self, &header)?;
         Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
+    }
+
+    /// Returns the attributes of the object at an address, sorted by creation order if the object
+    /// keeps it, else by name.
+    pub(crate) fn attributes(&self, address: u64) -> Result<Vec<Attribute>> {
+        self.retry_if_written(|| {
+            self.foresee_attributes(address)?;
+            attribute::read_attributes(self, &*self.header(address)?)
+        })
+    }
+
+    /// Returns one attribute of the object at an address.
+    pub(crate) fn attribute(&self, address: u64, name: &str) -> Result<Option<Attribute>> {
+        self.retry_if_written(|| {
+            self.foresee_attribute(address, name)?;
+            attribute::read_attribute(self, &*self.header(address)?, name)
+        })
+    }
+
+    /// Returns `true` if the object at an address has this attribute.
+    pub(crate) fn has_attribute(&self, address: u64, name: &str) -> Result<bool> {
+        self.retry_if_written(|| {
+            self.foresee_attribute(address, name)?;
+            attribute::has_attribute(self, &*self.header(address)?, name)
+        })
     }
 
     /// Returns the global heap collection at an address.
@@ -293,6 +319,11 @@ impl File {
         let size = size_of::<crate::index::ChunkRecord>() as u64;
         let weigh = |index: &ChunkIndex| (index.records.len() as u64).saturating_mul(size);
         self.inner.indexes.get(dataset, || self.retry_if_written(|| read().map(Arc::new)), weigh)
+    }
+
+    /// Returns `true` if the chunk index of the dataset at an address is cached.
+    pub(crate) fn has_chunk_index(&self, dataset: u64) -> bool {
+        self.inner.indexes.find(dataset).is_some()
     }
 
     pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>> {

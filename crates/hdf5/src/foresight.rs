@@ -82,6 +82,14 @@ impl File {
         })
     }
 
+    /// Prefetches metadata. Call before one attribute of an object is read.
+    pub(crate) fn foresee_attribute(&self, address: u64, name: &str) -> Result<()> {
+        self.foresee(address, |address| {
+            let found = self.header(address).and_then(|it| attribute::read_attribute(self, &it, name));
+            found.into_iter().flatten().for_each(|attribute| drop(read_referenced_heaps(&attribute)));
+        })
+    }
+
     /// Prefetches metadata. Call before the links of a group are read.
     pub(crate) fn foresee_links(&self, address: u64) -> Result<()> {
         self.foresee(address, |address| drop(self.hard_link_targets(address)))

@@ -264,11 +264,17 @@ impl Group {
 
     /// Returns the attributes, sorted by creation order if the object keeps it, else by name.
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
-        let attributes = || {
-            self.file.foresee_attributes(self.address)?;
-            crate::attribute::read_attributes(&self.file, &*self.file.header(self.address)?)
-        };
-        self.file.retry_if_written(attributes).map_err(|error| self.with_object_path(error))
+        self.file.attributes(self.address).map_err(|error| self.with_object_path(error))
+    }
+
+    /// Returns the attribute with this name. Reads no other attributes.
+    pub fn attribute(&self, name: &str) -> Result<Option<Attribute>> {
+        self.file.attribute(self.address, name).map_err(|error| self.with_object_path(error))
+    }
+
+    /// Returns `true` if there is an attribute with this name, even if its value cannot be read.
+    pub fn has_attribute(&self, name: &str) -> Result<bool> {
+        self.file.has_attribute(self.address, name).map_err(|error| self.with_object_path(error))
     }
 
     fn with_object_path(&self, error: Hdf5Error) -> Hdf5Error {

@@ -116,7 +116,7 @@ impl Array {
             Problem::Invalid(why) => invalid(why),
             Problem::Unsupported(_) => problem.at(&store.url(), &join(&path, file)),
         })?;
-        let stored_attributes = (spec.format == Format::V2).then(|| attributes.clone());
+        let stored_attributes = (spec.format == Format::V2).then(|| Arc::new(attributes.clone()));
         let stored = StoredNode {
             format: spec.format,
             kind: NodeKind::Array,
@@ -124,6 +124,7 @@ impl Array {
             document: document.into(),
             attributes: stored_attributes,
             consolidated: None,
+            apart: None,
         };
         // Parse it as a reader would: a document that cannot be opened must not be stored.
         let array =
@@ -185,8 +186,15 @@ impl Array {
         let key = join(&path, if format == Format::V2 { ZARRAY } else { ZARR_JSON });
         let document = node::parse_document(&store, &key, document)?;
         let kind = NodeKind::Array;
-        let stored =
-            StoredNode { format, kind, key, document: document.into(), attributes: None, consolidated: None };
+        let stored = StoredNode {
+            format,
+            kind,
+            key,
+            document: document.into(),
+            attributes: None,
+            consolidated: None,
+            apart: None,
+        };
         let metadata = Arc::new(stored.array(&store)?);
         let layout = Arc::new(metadata.layout(&store, &path, &stored.key)?);
         Ok(Array { store, path, metadata, layout, consolidated: false, copy: None })
@@ -223,7 +231,7 @@ impl Array {
 
     /// The user's attributes, as an object.
     pub fn attributes(&self) -> &Json {
-        &self.metadata.attributes
+        self.metadata.attributes.json()
     }
 
     /// Names of the axes: v3's `dimension_names`, or xarray's attribute `_ARRAY_DIMENSIONS` in v2.

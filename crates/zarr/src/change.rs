@@ -3,6 +3,7 @@
 //! Each change takes the node's lock, reads the metadata again, changes it, and writes it back. No
 //! change of another handle, thread, process or machine is lost.
 
+use crate::attributes::Attributes;
 use crate::document_state::DocumentState;
 use crate::json::Json;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
@@ -75,16 +76,9 @@ impl Array {
         let name = if self.format() == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
             let (mut stored, state) = self.read_as(&lock, &store, name, ask)?;
-            let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
-            match stored.format {
-                Format::V2 => stored.attributes = Some(attributes.clone()),
-                Format::V3 if changed => {
-                    Arc::make_mut(&mut stored.document).set("attributes", attributes.clone())
-                }
-                Format::V3 => {}
-            }
+            let (changed, result) = stored.change_attributes(&store, &path, &mut change)?;
             let now = self.of_stored(&stored)?;
-            let document = if stored.format == Format::V2 { &attributes } else { &stored.document };
+            let document = if stored.format == Format::V2 { now.attributes() } else { &stored.document };
             if !changed || state.replace(document, ask)? {
                 self.become_stored(&stored, now);
                 return Ok(result);
@@ -300,8 +294,12 @@ impl Array {
             kind: NodeKind::Array,
             key: join(self.path(), self.document_name()),
             document: metadata.document,
-            attributes: Some(metadata.attributes),
+            attributes: match metadata.attributes {
+                Attributes::Alone(attributes) => attributes,
+                Attributes::Within(_) => None,
+            },
             consolidated: None,
+            apart: None,
         };
         let changed = self.of_stored(&stored)?;
         if shape != old {

@@ -13,23 +13,25 @@
 //! reached from the group. Changes by these nodes also change the copy in memory; other changes are
 //! not seen.
 
-use crate::error::{Problem, Result, ZarrError, invalid, unexpected_value};
-use crate::format::v3;
+mod apart;
+mod nodes;
+
+pub(crate) use apart::{Apart, outline, parse};
+
+use crate::documents::read_text;
+use crate::error::{Result, ZarrError};
 use crate::json::Json;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::node_lock::{self, NodeLock};
-use crate::path::{join, normalize_path};
+use crate::path::join;
 use crate::{Format, Group, walk};
 use hyperslab_store::fork::RwLock;
 use hyperslab_store::{Ask, Store};
-use std::collections::BTreeMap;
+use nodes::Nodes;
 use std::sync::{Arc, Weak};
 
 /// The member of a v3 group's document.
 pub(crate) const MEMBER: &str = "consolidated_metadata";
-
-/// The metadata of all nodes below a group, by path relative to the group.
-pub(crate) type Nodes = BTreeMap<String, StoredNode>;
 
 /// Reads the consolidated metadata of a group; removes v3's from the document.
 ///
@@ -38,12 +40,20 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) 
     let (key, parsed) = match stored.format {
         Format::V3 => {
             let member = Arc::make_mut(&mut stored.document).remove(MEMBER).unwrap_or(Json::Null);
-            (stored.key.clone(), from_v3(member, &stored.key))
+            let apart = stored.apart.take().unwrap_or_default();
+            (stored.key.clone(), Nodes::from_v3(member, apart, &stored.key))
         }
         Format::V2 => {
             let key = join(path, ZMETADATA);
-            let Some(document) = read_v2(store, &key, stored.consolidated.take())? else { return Ok(None) };
-            let parsed = from_v2(document, &key).map(Some);
+            let text = match stored.consolidated.take() {
+                Some(text) => text,
+                None => read_text(store, &key)?,
+            };
+            let Some(text) = text else { return Ok(None) };
+            let (document, apart) =
+                parse(&text, Format::V2).map_err(|error| node::not_json(store, &key, &error))?;
+            drop(text);
+            let parsed = Nodes::from_v2(document, apart, &key).map(Some);
             (key, parsed)
         }
     };
@@ -56,13 +66,6 @@ fn read_v2(store: &Arc<dyn Store>, key: &str, known: Option<Option<Vec<u8>>>) ->
         Some(text) => text.map(|text| node::parse_document(store, key, &text)).transpose(),
         None => node::read_document(store, key),
     }
-}
-
-/// All nodes below `base` (`""`: all nodes), sorted by path, with paths relative to `base`.
-fn nodes_below(nodes: &Nodes, base: &str) -> Vec<(String, NodeKind)> {
-    let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
-    let from = nodes.range(prefix.clone()..);
-    from.map_while(|(path, stored)| Some((path.strip_prefix(&prefix)?.to_owned(), stored.kind))).collect()
 }
 
 /// A group's consolidated metadata, shared by the group and the nodes reached from it.
@@ -92,7 +95,7 @@ pub(crate) struct Copied {
 impl Copied {
     pub(crate) fn put(&self, stored: StoredNode) {
         if let Some(all) = self.all.upgrade() {
-            all.nodes.write().insert(self.path.clone(), stored);
+            all.nodes.write().put(self.path.clone(), stored);
         }
     }
 }
@@ -110,9 +113,7 @@ impl View {
         if !self.base.is_empty() || !new.base.is_empty() || self.all.owner != new.all.owner {
             return new;
         }
-        let nodes = std::mem::take(&mut *new.all.nodes.write());
-        let old = std::mem::replace(&mut *self.all.nodes.write(), nodes);
-        drop(old);
+        std::mem::swap(&mut *self.all.nodes.write(), &mut *new.all.nodes.write());
         self
     }
 
@@ -131,17 +132,20 @@ impl View {
         View { all: self.all.clone(), base: self.place(relative) }
     }
 
-    pub(crate) fn get(&self, relative: &str) -> Option<StoredNode> {
-        self.all.nodes.read().get(&self.place(relative)).cloned()
+    /// The metadata of a node below. `url` is the store's.
+    pub(crate) fn get(&self, relative: &str, url: &str) -> Result<Option<StoredNode>> {
+        let place = self.place(relative);
+        let found = self.all.nodes.read().get(&place);
+        found.map(|found| found.parse(&place, url)).transpose()
     }
 
     pub(crate) fn kind(&self, relative: &str) -> Option<NodeKind> {
-        self.all.nodes.read().get(&self.place(relative)).map(|stored| stored.kind)
+        self.all.nodes.read().kind(&self.place(relative))
     }
 
     /// Paths of all nodes below, relative to this view's group.
     pub(crate) fn nodes_below(&self) -> Vec<(String, NodeKind)> {
-        nodes_below(&self.all.nodes.read(), &self.base)
+        self.all.nodes.read().below(&self.base)
     }
 
     /// The copy of an array below.
@@ -158,119 +162,19 @@ impl View {
         if stored.kind == NodeKind::Group && stored.format == Format::V3 {
             Arc::make_mut(&mut stored.document).remove(MEMBER);
         }
-        self.all.nodes.write().insert(place, stored);
+        self.all.nodes.write().put(place, stored);
     }
 
     /// Forgets a node below, and all nodes below that node.
     pub(crate) fn forget(&self, relative: &str) {
         let place = self.place(relative);
-        self.all.nodes.write().retain(|other, _| !is_within(other, &place));
+        self.all.nodes.write().forget(&place);
     }
 }
 
 /// Returns `true` if `path` is `other` or below it.
 fn is_within(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn members(json: Json) -> Result<Vec<(String, Json)>, Problem> {
-    match json {
-        Json::Object(members) => Ok(members),
-        other => {
-            invalid!("consolidated metadata: metadata: expected an object, found {}", other.brief())
-        }
-    }
-}
-
-/// Checks that a path is plain: keys come from outside.
-fn check_path(path: &str) -> Result<(), Problem> {
-    match normalize_path(path) {
-        Ok(plain) if plain == path => Ok(()),
-        _ => {
-            invalid!("consolidated metadata: expected the path of a node, found {}", Json::from(path).brief())
-        }
-    }
-}
-
-fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
-    if member.get("kind").and_then(Json::as_str) != Some("inline") {
-        return Ok(None);
-    }
-    let mut nodes = BTreeMap::new();
-    for (path, document) in members(member.remove("metadata").unwrap_or(Json::Null))? {
-        check_path(&path)?;
-        let kind = match v3::is_array(&document) {
-            Ok(true) => NodeKind::Array,
-            Ok(false) => NodeKind::Group,
-            Err(problem) => return invalid!("consolidated metadata: {path}: {}", problem.text()),
-        };
-        // Errors about this document name its place in the object.
-        let key = format!("{key}: {path}");
-        nodes.insert(
-            path,
-            StoredNode {
-                format: Format::V3,
-                kind,
-                key,
-                document: document.into(),
-                attributes: None,
-                consolidated: None,
-            },
-        );
-    }
-    Ok(Some(nodes))
-}
-
-fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
-    match document.get("zarr_consolidated_format") {
-        Some(format) if format.as_integer() == Some(1u8) => {}
-        Some(other) => {
-            return unexpected_value("zarr_consolidated_format", "1", other);
-        }
-        None => return invalid!("zarr_consolidated_format is missing"),
-    }
-    let (mut documents, mut attributes) = (Vec::new(), BTreeMap::new());
-    for (name, document) in members(document.remove("metadata").unwrap_or(Json::Null))? {
-        let (path, file) = name.rsplit_once('/').unwrap_or(("", &name));
-        check_path(path)?;
-        match file {
-            ZARRAY => documents.push((path.to_owned(), NodeKind::Array, document)),
-            ZGROUP => documents.push((path.to_owned(), NodeKind::Group, document)),
-            ZATTRS => {
-                attributes.insert(path.to_owned(), document);
-            }
-            _ => {
-                return invalid!(
-                    "consolidated metadata: expected the path of a .zarray, .zgroup or .zattrs, found {}",
-                    Json::from(name.as_str()).brief()
-                );
-            }
-        }
-    }
-    let mut nodes = BTreeMap::new();
-    for (path, kind, document) in documents {
-        if path.is_empty() {
-            continue;
-        }
-        let key = format!("{key}: {path}");
-        let attributes = attributes.remove(&path);
-        // If an array and a group share a path, the array wins, as when objects are read
-        // separately.
-        if kind == NodeKind::Array || !nodes.contains_key(&path) {
-            nodes.insert(
-                path,
-                StoredNode {
-                    format: Format::V2,
-                    kind,
-                    key,
-                    document: document.into(),
-                    attributes,
-                    consolidated: None,
-                },
-            );
-        }
-    }
-    Ok(nodes)
 }
 
 /// The message for a store that must have consolidated metadata but does not.
@@ -341,7 +245,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
 /// The documents of a v2 node, by their keys.
 fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
     let file = if stored.kind == NodeKind::Array { ZARRAY } else { ZGROUP };
-    let attributes = stored.attributes.unwrap_or_else(Json::object);
+    let attributes = stored.attributes.map_or_else(Json::object, Arc::unwrap_or_clone);
     [(join(path, file), Arc::unwrap_or_clone(stored.document)), (join(path, ZATTRS), attributes)]
 }
 
@@ -350,14 +254,11 @@ fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
 /// An unreadable document counts as none.
 pub(crate) fn is_stored(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<bool> {
     let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
-    match node::read_document(store, &join(path, name)) {
-        Ok(Some(document)) => Ok(match format {
-            Format::V3 => document.get(MEMBER).is_some_and(|found| found.as_object().is_some()),
-            Format::V2 => document.get("metadata").is_some(),
-        }),
-        Ok(None) | Err(ZarrError::Metadata { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
+    let Some(text) = read_text(store, &join(path, name))? else { return Ok(false) };
+    Ok(outline(&text, format).is_ok_and(|document| match format {
+        Format::V3 => document.get(MEMBER).is_some_and(|found| found.as_object().is_some()),
+        Format::V2 => document.get("metadata").is_some(),
+    }))
 }
 
 /// Removes a deleted node from the consolidated metadata of the group at `owner`.
@@ -440,19 +341,25 @@ fn set_own_attributes(document: &mut Json, attributes: Json) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cases, json};
+    use crate::error::Problem;
+    use crate::testing::cases;
 
-    fn paths(nodes: Nodes) -> Vec<(String, NodeKind)> {
-        nodes_below(&nodes, "")
+    /// The nodes, or an error message.
+    type Listed<T> = Result<T, String>;
+
+    fn v2(text: &str) -> Listed<Vec<(String, NodeKind)>> {
+        let (document, apart) = parse(text.as_bytes(), Format::V2).unwrap();
+        Nodes::from_v2(document, apart, ".zmetadata").map(|nodes| nodes.below("")).map_err(Problem::text)
     }
 
-    fn v2(text: &str) -> Result<Vec<(String, NodeKind)>, String> {
-        from_v2(json(text), ".zmetadata").map(paths).map_err(Problem::text)
+    fn v3_nodes(member: &str) -> Listed<Option<Nodes>> {
+        let text = format!(r#"{{"{MEMBER}": {member}}}"#);
+        let (mut document, apart) = parse(text.as_bytes(), Format::V3).unwrap();
+        Nodes::from_v3(document.remove(MEMBER).unwrap(), apart, "zarr.json").map_err(Problem::text)
     }
 
-    fn v3(text: &str) -> Result<Option<Vec<(String, NodeKind)>>, String> {
-        let member = json(text);
-        from_v3(member, "zarr.json").map(|nodes| nodes.map(paths)).map_err(Problem::text)
+    fn v3(member: &str) -> Listed<Option<Vec<(String, NodeKind)>>> {
+        v3_nodes(member).map(|nodes| nodes.map(|nodes| nodes.below("")))
     }
 
     #[test]
@@ -510,7 +417,7 @@ mod tests {
         let names = ["a", "a-b", "a-b/c", "a/b", "a/b/c", "a.b", "ab"];
         let members: Vec<String> = names.iter().map(|name| format!("\"{name}\": {group}")).collect();
         let text = format!(r#"{{"kind": "inline", "metadata": {{{}}}}}"#, members.join(", "));
-        let nodes = from_v3(json(&text), "k").unwrap().unwrap();
+        let nodes = v3_nodes(&text).unwrap().unwrap();
         let all = View::new("", nodes);
         let names = |base: &str| -> Vec<String> {
             all.of(base).nodes_below().into_iter().map(|(path, _)| path).collect()
@@ -519,6 +426,6 @@ mod tests {
         assert_eq!(names("").len(), 7);
         all.forget("a");
         assert_eq!(names(""), ["a-b", "a-b/c", "a.b", "ab"]);
-        assert!(all.get("a").is_none() && all.get("ab").is_some());
+        assert!(all.get("a", "").unwrap().is_none() && all.get("ab", "").unwrap().is_some());
     }
 }

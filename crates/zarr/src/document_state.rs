@@ -38,13 +38,13 @@ impl<'s> NodeLock<'s> {
         if let Some(state) = self.unchanged_document(store, path, name) {
             let (format, kind, consolidation) = (Some(format), Some(kind), Consolidation::Ignore);
             let wanted = Wanted { format, kind, consolidation, ..Wanted::default() };
-            return Ok((node::read(store, path, wanted)?, state));
+            return Ok((node::read_whole(store, path, wanted)?, state));
         }
         let consolidated = store.facts().consolidates;
         let names = Names { format: Some(format), kind: Some(kind), consolidated, ..Names::default() };
         let (mut documents, was) = Documents::read_with_state(store, path, names, &key, ask)?;
         let found = node::find_in(&mut documents, store, path, names)?;
-        let stored = found.map(|found| found.parse(store, path)).transpose()?;
+        let stored = found.map(|found| found.parse_whole(store, path)).transpose()?;
         Ok((stored, DocumentState { store, key, was: Some(was) }))
     }
 

@@ -1,5 +1,6 @@
 //! Groups: nodes that hold arrays and other groups.
 
+use crate::attributes::Attributes;
 use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
@@ -37,7 +38,7 @@ pub struct Group {
     store: Arc<dyn Store>,
     path: String,
     format: Format,
-    attributes: Json,
+    attributes: Attributes,
     consolidated: Option<View>,
 }
 
@@ -82,7 +83,7 @@ impl Group {
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
         let group = Self::plan_new(store, path, format, attributes)?;
-        let documents = create::group(format, group.attributes.clone());
+        let documents = create::group(format, group.attributes().clone());
         create::node(&group.store, &group.path, format, &documents, how, None, ask)?;
         Ok(group)
     }
@@ -100,7 +101,7 @@ impl Group {
         fill: impl FnOnce(&Group) -> Result<(), E>,
     ) -> Result<Self, E> {
         let group = Self::plan_new(store, path, format, attributes)?;
-        let documents = create::group(format, group.attributes.clone());
+        let documents = create::group(format, group.attributes().clone());
         create::replacing(&group.store, &group.path, format, &documents, ask, |new| {
             fill(&Group { store: new.clone(), path: String::new(), ..group.clone() })
         })?;
@@ -111,6 +112,7 @@ impl Group {
     fn plan_new(store: Arc<dyn Store>, path: &str, format: Format, attributes: Json) -> Result<Self> {
         let path = normalize_path(path)?;
         node::check_attributes(&path, &attributes)?;
+        let attributes = Attributes::new(attributes);
         Ok(Group { store, path, format, attributes, consolidated: None })
     }
 
@@ -172,7 +174,7 @@ impl Group {
 
     /// The user's attributes, as an object.
     pub fn attributes(&self) -> &Json {
-        &self.attributes
+        self.attributes.json()
     }
 
     /// `true` if children are listed from consolidated metadata.
@@ -203,32 +205,32 @@ impl Group {
             walk::check(ask)?;
             let (stored, seen) = lock.read(&store, &path, self.format, NodeKind::Group, name, ask)?;
             let mut stored = stored.ok_or_else(|| self.not_found())?;
-            let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
-            let put = match self.format {
-                _ if !changed => true,
-                Format::V2 => {
+            let (changed, result) = stored.change_attributes(&store, &path, &mut change)?;
+            let put = match (self.format, &stored.attributes) {
+                (Format::V2, Some(attributes)) if changed => {
                     // Fail before anything is changed.
                     let known = stored.consolidated.take();
-                    consolidated::check_own_attributes(&store, &path, &attributes, known)?;
-                    stored.attributes = Some(attributes.clone());
-                    let put = seen.replace(&attributes, ask)?;
+                    consolidated::check_own_attributes(&store, &path, attributes, known)?;
+                    let put = seen.replace(attributes, ask)?;
                     if put {
                         consolidated::put_own_attributes(&lock, &store, &path, ask)?;
                     }
                     put
                 }
-                Format::V3 => {
-                    Arc::make_mut(&mut stored.document).set("attributes", attributes.clone());
-                    seen.replace(&stored.document, ask)?
-                }
+                (Format::V3, _) if changed => seen.replace(&stored.document, ask)?,
+                _ => true,
             };
             if !put {
                 continue;
             }
+            if self.format == Format::V3 {
+                // The group's own nodes are not part of its attributes.
+                Arc::make_mut(&mut stored.document).remove(consolidated::MEMBER);
+            }
+            self.attributes = stored.stored_attributes();
             if let Some(view) = &self.consolidated {
                 view.put("", stored);
             }
-            self.attributes = attributes;
             return Ok(result);
         }
     }
@@ -285,7 +287,7 @@ impl Group {
         }
         if let Some(view) = &self.consolidated {
             let store = self.store.clone();
-            return match view.get(&relative) {
+            return match view.get(&relative, &store.url())? {
                 None => Err(ZarrError::NotFound { what: "array or group", url: store.url(), path }),
                 Some(stored) if stored.kind == NodeKind::Array => {
                     Array::from_copy(store, path, stored, view.copy(&relative)).map(Node::Array)

@@ -43,6 +43,50 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
+/// Receives the members of an object that is taken apart ([`Json::parse_apart`]).
+pub(crate) trait Members {
+    /// Starts an object. Earlier members are void: a later object has the same name as theirs.
+    fn start(&mut self);
+
+    /// Receives the next member. Names may occur more than once; the last value counts.
+    fn member(&mut self, name: String, value: Value<'_>);
+}
+
+/// The value of a member as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value<'a> {
+    /// Members with the same number have equal values. New values are counted from 0 on.
+    pub(crate) number: usize,
+    /// The text of a new value, without white space. Empty if the number has occurred before.
+    pub(crate) text: &'a str,
+    /// If the value is an object: the places of its members in `text`.
+    pub(crate) fields: &'a [Field],
+}
+
+/// A member of an object: where its name begins, and where its value begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) name: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Value<'_> {
+    /// The text of a member of an object. `None`: there is none, or its name is not certain.
+    ///
+    /// `name` is in quotes.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let name_of = |field: &Field| self.text.get(field.name..field.start - 1).unwrap_or_default();
+        // Escaped characters may spell any name.
+        if self.fields.iter().any(|field| name_of(field).contains('\\')) {
+            return None;
+        }
+        // If there are several, the last one counts.
+        let field = self.fields.iter().rev().find(|field| name_of(field) == name)?;
+        self.text.get(field.start..field.end)
+    }
+}
+
 /// Why a text is not JSON, or a value cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid JSON at byte {offset}: {why}")]
@@ -57,6 +101,17 @@ impl Json {
     /// Parses a text (UTF-8, with or without a byte order mark).
     pub fn parse(text: &[u8]) -> Result<Json, JsonError> {
         parse::parse(text)
+    }
+
+    /// Like [`Json::parse`], but gives the members of the object at `path` to `members`.
+    ///
+    /// In the result this object is empty. Values of many members thus take no memory.
+    pub(crate) fn parse_apart(
+        text: &[u8],
+        path: &[&str],
+        members: &mut dyn Members,
+    ) -> Result<Json, JsonError> {
+        parse::parse_apart(text, path, members)
     }
 
     /// The text. With `indent`, one member per line, indented by this many spaces per level.

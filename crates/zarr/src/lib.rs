@@ -30,6 +30,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod array;
+mod attributes;
 mod base64;
 mod change;
 mod chunk_grid;
@@ -49,6 +50,7 @@ mod in_turn;
 pub mod json;
 mod key_encoding;
 mod keys;
+mod kinds;
 mod message_pack;
 mod metadata;
 mod metadata_cache;

@@ -1,5 +1,6 @@
 //! The metadata of an array in either format.
 
+use crate::attributes::Attributes;
 use crate::chunk_grid::{AxisChunks, GridMetadata};
 use crate::error::{Problem, invalid, unexpected_value};
 use crate::format::sharding::Shards;
@@ -34,7 +35,7 @@ pub(crate) struct Metadata {
     pub(crate) fill: Option<Vec<u8>>,
     pub(crate) keys: Arc<KeyPattern>,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
-    pub(crate) attributes: Json,
+    pub(crate) attributes: Attributes,
     /// Codecs as in metadata: v3's before the serializer, v2's filters. If the array is only
     /// shards, the codecs inside of them.
     pub(crate) filters: Vec<Json>,
@@ -246,15 +247,6 @@ pub(crate) fn separator(field: &str, json: &Json) -> Result<char, Problem> {
     }
 }
 
-/// Reads attributes: an object. If absent or `null`, they are empty.
-pub(crate) fn attributes(json: Option<&Json>) -> Result<Json, Problem> {
-    match json {
-        None | Some(Json::Null) => Ok(Json::object()),
-        Some(object @ Json::Object(_)) => Ok(object.clone()),
-        Some(other) => unexpected_value("attributes", "an object", other),
-    }
-}
-
 /// Converts a codec's error. Metadata with an unknown codec is valid, but not supported.
 pub(crate) fn codec_problem(field: &str, error: CodecError) -> Problem {
     match error {
@@ -368,7 +360,7 @@ mod tests {
                 let by = by.map(|at| at.get(hostile.as_array().unwrap()).clone());
                 damage(&mut document, &mut which, by.as_ref());
             }
-            let parsed = if ![V2, OBJECTS, STRUCT_V2].contains(&text) { v3::parse(&document.clone().into()) } else { v2::parse(&document.clone().into(), Json::object()) };
+            let parsed = if ![V2, OBJECTS, STRUCT_V2].contains(&text) { v3::parse(&document.clone().into()) } else { v2::parse(&document.clone().into(), Attributes::Alone(None)) };
             let store = memory();
             match parsed {
                 Err(problem) => prop_assert!(!problem.text().is_empty()),
@@ -389,10 +381,10 @@ mod tests {
     #[test]
     fn undamaged_documents_are_sound() {
         let store = memory();
-        let v2 = v2::parse(&json(V2).into(), Json::object()).unwrap();
+        let v2 = v2::parse(&json(V2).into(), Attributes::Alone(None)).unwrap();
         let v3 = v3::parse(&json(V3).into()).unwrap();
         assert_eq!(
-            v2::parse(&json(STRUCT_V2).into(), Json::object()).unwrap().element.engine_type().size(),
+            v2::parse(&json(STRUCT_V2).into(), Attributes::Alone(None)).unwrap().element.engine_type().size(),
             55
         );
         assert_eq!(v3::parse(&json(STRUCT_V3).into()).unwrap().element.engine_type().size(), 13);

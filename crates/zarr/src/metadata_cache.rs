@@ -66,6 +66,7 @@ pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attributes::Attributes;
     use crate::format::v2;
     use crate::testing::{memory, spec_of};
     use crate::{Array, Json};
@@ -79,7 +80,7 @@ mod tests {
     }
 
     fn parsed(texts: &Texts) -> Arc<Metadata> {
-        Arc::new(v2::parse(&Json::parse(&texts.document).unwrap().into(), Json::object()).unwrap())
+        Arc::new(v2::parse(&Json::parse(&texts.document).unwrap().into(), Attributes::Alone(None)).unwrap())
     }
 
     /// Other tests of this process open arrays meanwhile and may evict entries.

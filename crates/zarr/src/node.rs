@@ -1,15 +1,17 @@
 //! Finds, reads and writes the metadata of nodes.
 
+use crate::attributes::Attributes;
+use crate::consolidated::{self, Apart};
 use crate::documents::{Documents, MAX_DOCUMENT, Names, read_text};
 pub(crate) use crate::documents::{ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::error::{Problem, unexpected_value};
 use crate::format::repair::{self, Repaired};
 use crate::format::{v2, v3};
-use crate::json::Json;
-use crate::metadata::{Metadata, attributes};
+use crate::json::{Json, JsonError};
+use crate::metadata::Metadata;
 use crate::metadata_cache::{self, Texts};
 use crate::path::{join, normalize_path};
-use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin, remembered};
+use crate::{Array, Consolidation, Format, Group, Result, ZarrError, kinds, origin, remembered};
 use hyperslab_codec::registry;
 use hyperslab_store::{Identity, Key, Store};
 use std::sync::Arc;
@@ -186,9 +188,11 @@ pub(crate) struct StoredNode {
     /// `zarr.json`, `.zarray` or `.zgroup`. Shared with the arrays made from it.
     pub(crate) document: Arc<Json>,
     /// v2: `.zattrs`. In v3 attributes are inside the document.
-    pub(crate) attributes: Option<Json>,
+    pub(crate) attributes: Option<Arc<Json>>,
     /// v2: `.zmetadata`, if it was read together with the rest.
     pub(crate) consolidated: Option<Option<Vec<u8>>>,
+    /// v3: the nodes of consolidated metadata, which `document` lacks. `None`: it has them.
+    pub(crate) apart: Option<Apart>,
 }
 
 impl StoredNode {
@@ -196,7 +200,7 @@ impl StoredNode {
     pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata> {
         let Repaired { document, moves_chunks } = repair::repair(self);
         let parsed = match self.format {
-            Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&document, attributes)),
+            Format::V2 => self.stored_attributes().checked().and_then(|found| v2::parse(&document, found)),
             Format::V3 => v3::parse(&document),
         };
         let parsed = parsed.map(|metadata| Metadata { moves_chunks, ..metadata });
@@ -204,43 +208,45 @@ impl StoredNode {
     }
 
     /// The attributes of a group.
-    pub(crate) fn group(&self, url: &str) -> Result<Json> {
+    pub(crate) fn group(&self, url: &str) -> Result<Attributes> {
         let parsed = match self.format {
-            Format::V2 => v2::check_format(&self.document).and_then(|()| self.v2_attributes()),
+            Format::V2 => v2::check_format(&self.document).and_then(|()| self.stored_attributes().checked()),
             Format::V3 => v3::parse_group(&self.document),
         };
         parsed.map_err(|problem| problem.at(url, &self.key))
     }
 
-    /// The attributes of a node.
-    pub(crate) fn attributes(&self, store: &Arc<dyn Store>) -> Result<Json> {
-        let found = match self.format {
-            Format::V2 => self.attributes.as_ref(),
-            Format::V3 => self.document.get("attributes"),
-        };
-        attributes(found).map_err(|problem| problem.at(&store.url(), &self.key))
+    /// The attributes as they are stored, not checked.
+    pub(crate) fn stored_attributes(&self) -> Attributes {
+        match self.format {
+            Format::V2 => Attributes::Alone(self.attributes.clone()),
+            Format::V3 => Attributes::Within(self.document.clone()),
+        }
     }
 
     /// Applies `change` to the attributes of the node at `path`. Stores nothing.
     ///
-    /// Returns the new attributes, whether they differ from the old ones, and the result of
-    /// `change`.
-    pub(crate) fn changed_attributes<R>(
-        &self,
+    /// Returns whether the attributes differ from the old ones, and the result of `change`.
+    pub(crate) fn change_attributes<R>(
+        &mut self,
         store: &Arc<dyn Store>,
         path: &str,
         change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<(Json, bool, R)> {
-        let old = self.attributes(store)?;
-        let mut attributes = old.clone();
-        let result = change(&mut attributes);
-        check_attributes(path, &attributes)?;
-        let changed = attributes != old;
-        Ok((attributes, changed, result))
-    }
-
-    fn v2_attributes(&self) -> Result<Json, Problem> {
-        attributes(self.attributes.as_ref())
+    ) -> Result<(bool, R)> {
+        let old =
+            self.stored_attributes().checked().map_err(|problem| problem.at(&store.url(), &self.key))?;
+        let mut new = old.json().clone();
+        let result = change(&mut new);
+        check_attributes(path, &new)?;
+        let changed = new != *old.json();
+        // Attributes may be large: the document is changed, not a copy of it.
+        drop(old);
+        match self.format {
+            _ if !changed => {}
+            Format::V2 => self.attributes = Some(Arc::new(new)),
+            Format::V3 => Arc::make_mut(&mut self.document).set("attributes", new),
+        }
+        Ok((changed, result))
     }
 }
 
@@ -257,15 +263,36 @@ pub(crate) struct FoundNode {
 }
 
 impl FoundNode {
+    /// The node's metadata. Nodes of consolidated metadata stay text.
     pub(crate) fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode> {
+        if self.texts.format == Format::V2 {
+            return self.parse_whole(store, path);
+        }
+        let parsed = consolidated::parse(&self.texts.document, Format::V3);
+        let (document, apart) = parsed.map_err(|error| not_json(store, &self.key, &error))?;
+        self.stored(store, path, document, Some(apart))
+    }
+
+    /// Like [`FoundNode::parse`], for a caller who writes the document again.
+    pub(crate) fn parse_whole(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode> {
         let document = parse_document(store, &self.key, &self.texts.document)?;
+        self.stored(store, path, document, None)
+    }
+
+    fn stored(
+        &self,
+        store: &Arc<dyn Store>,
+        path: &str,
+        document: Json,
+        apart: Option<Apart>,
+    ) -> Result<StoredNode> {
         let kind = self.kind_of(store, &document)?;
         let attributes = match &self.texts.attributes {
-            Some(text) => Some(parse_document(store, &join(path, ZATTRS), text)?),
+            Some(text) => Some(parse_document(store, &join(path, ZATTRS), text)?.into()),
             None => None,
         };
         let (format, key, consolidated) = (self.texts.format, self.key.clone(), self.consolidated.clone());
-        Ok(StoredNode { format, kind, key, document: document.into(), attributes, consolidated })
+        Ok(StoredNode { format, kind, key, document: document.into(), attributes, consolidated, apart })
     }
 
     /// Bytes of the node's metadata.
@@ -277,19 +304,28 @@ impl FoundNode {
     pub(crate) fn kind(&self, store: &Arc<dyn Store>) -> Result<NodeKind> {
         match self.kind {
             Some(kind) => Ok(kind),
-            None => self.kind_of(store, &parse_document(store, &self.key, &self.texts.document)?),
+            None => v3_kind(store, &self.key, &self.texts.document),
         }
     }
 
     fn kind_of(&self, store: &Arc<dyn Store>, document: &Json) -> Result<NodeKind> {
         match self.kind {
             Some(kind) => Ok(kind),
-            None if v3::is_array(document).map_err(|problem| problem.at(&store.url(), &self.key))? => {
-                Ok(NodeKind::Array)
-            }
-            None => Ok(NodeKind::Group),
+            None => kind_of_v3(store, &self.key, document),
         }
     }
+}
+
+/// The kind of the node with this v3 document.
+fn kind_of_v3(store: &Arc<dyn Store>, key: &str, document: &Json) -> Result<NodeKind> {
+    let is_array = v3::is_array(document).map_err(|problem| problem.at(&store.url(), key))?;
+    Ok(if is_array { NodeKind::Array } else { NodeKind::Group })
+}
+
+/// Like [`kind_of_v3`], for the document's text.
+pub(crate) fn v3_kind(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<NodeKind> {
+    let outline = consolidated::outline(text, Format::V3).map_err(|error| not_json(store, key, &error))?;
+    kind_of_v3(store, key, &outline)
 }
 
 /// Finds the metadata at a path.
@@ -346,10 +382,15 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, wanted: Wanted) -> Result
     find(store, path, wanted)?.map(|found| found.parse(store, path)).transpose()
 }
 
+/// Like [`read`], for a caller who writes the document again.
+pub(crate) fn read_whole(store: &Arc<dyn Store>, path: &str, wanted: Wanted) -> Result<Option<StoredNode>> {
+    find(store, path, wanted)?.map(|found| found.parse_whole(store, path)).transpose()
+}
+
 /// The kind of node of this format at a path. Reads no more than necessary.
 pub(crate) fn kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Option<NodeKind>> {
     match format {
-        Format::V3 => kind_in(&mut Documents::default(), store, path, format),
+        Format::V3 => kinds::kind(store, path),
         Format::V2 => {
             for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
                 if store.exists(Key::new(&join(path, name))?)? {
@@ -381,11 +422,12 @@ pub(crate) fn kind_in(
 }
 
 pub(crate) fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json> {
-    Json::parse(text).map_err(|error| ZarrError::Metadata {
-        url: store.url(),
-        key: key.to_owned(),
-        why: error.to_string(),
-    })
+    Json::parse(text).map_err(|error| not_json(store, key, &error))
+}
+
+/// The error for an object that is not JSON.
+pub(crate) fn not_json(store: &Arc<dyn Store>, key: &str, error: &JsonError) -> ZarrError {
+    ZarrError::Metadata { url: store.url(), key: key.to_owned(), why: error.to_string() }
 }
 
 /// Reads and parses a metadata object. Returns `None` if it does not exist.

@@ -18,6 +18,19 @@ __all__ = ["FileAttributes"]
 
 class _Node(Protocol):
     def _file_attributes(self) -> list[_native.AttributeHandle]: ...
+    def _file_attribute(self, name: str) -> _native.AttributeHandle | None: ...
+    def _has_file_attribute(self, name: str) -> bool: ...
+
+
+class _Read(dict[str, _native.AttributeHandle]):
+    """The attributes of a node that have been read."""
+
+    is_complete = False
+
+
+def _is_text(name: str) -> bool:
+    # Bytes that are not UTF-8 become lone surrogates, which no stored name has.
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 class FileAttributes(Mapping[str, Any]):
@@ -35,10 +48,22 @@ class FileAttributes(Mapping[str, Any]):
 
     def _all(self) -> dict[str, _native.AttributeHandle]:
         self._file.check_open()
-        found: dict[str, _native.AttributeHandle] | None = self._kept.get("_read_attributes")
-        if found is None:
-            found = {attribute.name: attribute for attribute in self._node._file_attributes()}
+        found: _Read = self._kept.get("_read_attributes", _Read())
+        if not found.is_complete:
+            found = _Read({attribute.name: attribute for attribute in self._node._file_attributes()})
+            found.is_complete = True
             self._kept["_read_attributes"] = found
+        return found
+
+    def _one(self, name: str) -> _native.AttributeHandle | None:
+        # An object may have many attributes. One is looked up without the others.
+        self._file.check_open()
+        read = self._kept.setdefault("_read_attributes", _Read())
+        found: _native.AttributeHandle | None = read.get(name)
+        if found is None and not read.is_complete and _is_text(name):
+            found = self._node._file_attribute(name)
+            if found is not None:
+                read[name] = found
         return found
 
     def _found(self, name: str | bytes) -> _native.AttributeHandle:
@@ -46,10 +71,10 @@ class FileAttributes(Mapping[str, Any]):
             name = name.decode("utf-8", "surrogateescape")
         elif not isinstance(name, str):
             raise TypeError(f"A name should be string or bytes, not {type(name)}")
-        try:
-            return self._all()[name]
-        except KeyError:
-            raise KeyError(f"Unable to open attribute (can't locate attribute: {name!r})") from None
+        found = self._one(name)
+        if found is None:
+            raise KeyError(f"Unable to open attribute (can't locate attribute: {name!r})")
+        return found
 
     def __getitem__(self, name: str | bytes) -> Any:
         return attribute_value(self._found(name))
@@ -91,7 +116,11 @@ class FileAttributes(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         if isinstance(name, bytes):
             name = name.decode("utf-8", "surrogateescape")
-        return name in self._all()
+        self._file.check_open()
+        read = self._kept.setdefault("_read_attributes", _Read())
+        if read.is_complete or name in read or not isinstance(name, str) or not _is_text(name):
+            return name in read
+        return self._node._has_file_attribute(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")

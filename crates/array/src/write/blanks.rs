@@ -1,6 +1,9 @@
-//! Chunks and shards that come to hold only fill value, in a store far away.
+//! Chunks and shards that come to hold only fill value.
 //!
-//! Their objects must be deleted, if there are any. Mostly none exists, and each look or deletion
+//! In a near store, each object is deleted at once, unless a listing shows that it does not exist
+//! ([`LateListing`]).
+//!
+//! In a store far away, their objects must be deleted, if there are any. Mostly none exists, and each look or deletion
 //! would be a request. A write therefore only collects them, and deletes them together at its end:
 //! a listing tells which ones exist, and a server deletes many objects with one request.
 //!
@@ -8,6 +11,7 @@
 //! Their order is free: an object that the listing does not show was absent during the write, and
 //! one that comes later belongs to a later writer.
 
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks::{self, Interrupt, store_error};
@@ -16,7 +20,7 @@ use crate::plan::task::Task;
 use crate::read::list_present_objects;
 use hyperslab_store::Key;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Objects that are deleted together.
 const DELETED_AT_ONCE: usize = 1000;
@@ -30,6 +34,8 @@ pub(crate) enum Presence<'a> {
     New,
     /// No others are stored than the listed ones.
     Listed(&'a HashSet<String>),
+    /// As `Listed`, from the first blank on.
+    Late(&'a LateListing<'a>),
 }
 
 impl Presence<'_> {
@@ -39,12 +45,41 @@ impl Presence<'_> {
             Presence::Unknown => false,
             Presence::New => true,
             Presence::Listed(keys) => !keys.contains(key),
+            Presence::Late(listing) => listing.is_absent(key),
         }
     }
 
     /// Returns whether a listing showed an object.
     pub(crate) fn is_present(self, key: &str) -> bool {
         matches!(self, Presence::Listed(keys) if keys.contains(key))
+    }
+}
+
+/// The stored objects of an array in a near store, listed when a write meets its first blank.
+///
+/// Deleting an object that does not exist is a system call. A listing of few objects replaces
+/// millions of them. An object that comes after the listing belongs to a writer at the same time.
+pub(crate) struct LateListing<'a> {
+    layout: &'a ArrayLayout,
+    /// The most objects that may be listed.
+    most: usize,
+    /// Local: only threads of this write use it. `None`: unknown, or too many.
+    listed: OnceLock<Option<HashSet<String>>>,
+}
+
+impl<'a> LateListing<'a> {
+    /// A listing for a write with `count` tasks, if it may save anything.
+    pub(crate) fn of_write(layout: &'a ArrayLayout, count: usize, known: Presence<'_>) -> Option<Self> {
+        let saves = matches!(known, Presence::Unknown) && count >= costs::LISTED_FROM;
+        let near = !layout.store().cost().prefers_rounds();
+        let most = count / costs::LISTED_SHARE;
+        (saves && near).then(|| LateListing { layout, most, listed: OnceLock::new() })
+    }
+
+    /// Returns whether a blank is known to be absent.
+    fn is_absent(&self, key: &str) -> bool {
+        let listed = self.listed.get_or_init(|| list_present_objects(self.layout, self.most));
+        listed.as_ref().is_some_and(|listed| !listed.contains(key))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::plan::task::Task;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
-use crate::write::blanks::{Blanks, Presence};
+use crate::write::blanks::{Blanks, LateListing, Presence};
 use crate::write::chunk::ChunkWriter;
 use hyperslab_store::Ask;
 use smallvec::SmallVec;
@@ -91,7 +91,9 @@ pub fn write(
     let limits = if tasks::is_inside() { (1, 1) } else { tasks::write_limits(layout, options) };
     let gate = tasks::gate(layout, limits.1, options.threads);
     let gate = gate.as_ref();
-    let presence = if options.is_new { Presence::New } else { Presence::Unknown };
+    let known = if options.is_new { Presence::New } else { Presence::Unknown };
+    let listing = LateListing::of_write(layout, plan.len(), known);
+    let presence = listing.as_ref().map_or(known, Presence::Late);
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
         let request = shard::WriteRequest {
@@ -133,7 +135,7 @@ pub fn write(
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
         writer(own, &places, scratch)
     };
-    let blanks = Blanks::of_write(layout, plan.len(), presence);
+    let blanks = Blanks::of_write(layout, plan.len(), known);
     let work = tasks::write_work(layout, plan.len(), bytes);
     tasks::run_tasks(layout, plan.len(), work, limits, options.interrupt, &|number, scratch, ask| {
         execute(number, scratch, ask, blanks.as_ref(), presence)

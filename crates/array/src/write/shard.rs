@@ -73,13 +73,14 @@ pub(crate) enum Workers<'w> {
 /// Takes the bytes of an inner chunk; `None` if it holds nothing.
 type Give<'g> = &'g mut dyn FnMut(Option<&[u8]>) -> Result<(), ArrayError>;
 
-/// One inner chunk of a shard, and the chunks in it that are written.
-///
-/// That is one chunk, unless the inner chunk is a shard itself.
+/// One inner chunk of a shard that is written. A shard may have millions of them.
 pub(crate) struct Unit {
     /// Its number in the index.
     pub(crate) n: usize,
-    touched: Vec<Touched>,
+    /// The number of its task in the plan of chunks. If it is a shard itself: of its first chunk.
+    number: usize,
+    /// If it is a shard itself: the chunks in it that are written.
+    inside: Box<[Touched]>,
 }
 
 /// Abandons an output when it is dropped, unless it was emptied after success.
@@ -359,8 +360,19 @@ impl WriteRequest<'_> {
 
     /// The inner chunks that are written in a shard of `level`, in the order of the index.
     pub(crate) fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
-        let groups = level.group(self.layout.grid().chunk_shape(), touched);
-        groups.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
+        let chunk = self.layout.grid().chunk_shape();
+        if level.inner() == chunk {
+            let unit = |Touched { number, at }| Unit { n: level.number(&at), number, inside: Box::default() };
+            let mut units: Vec<Unit> = touched.map(unit).collect();
+            units.sort_unstable_by_key(|unit| unit.n);
+            return units;
+        }
+        let groups = level.group(chunk, touched).into_iter();
+        let unit = |(n, inside): (usize, Vec<Touched>)| {
+            let number = inside.first()?.number;
+            Some(Unit { n, number, inside: inside.into() })
+        };
+        groups.filter_map(unit).collect()
     }
 
     /// Offsets and lengths of the inner chunks that are written in part. Empty for shards within
@@ -368,10 +380,12 @@ impl WriteRequest<'_> {
     fn modified_ranges(&self, former: &Former<'_>, units: &[Unit]) -> Vec<(u64, u64)> {
         let mut task = Task::default();
         let place = |unit: &Unit| {
-            let number = unit.touched.first().filter(|_| self.sharding.levels().len() == 1)?.number;
-            self.plan.task(self.layout, number, &mut task);
+            self.plan.task(self.layout, unit.number, &mut task);
             former.index.get(unit.n).ok()?.filter(|_| !task.whole)
         };
+        if self.sharding.levels().len() > 1 {
+            return Vec::new();
+        }
         units.iter().filter_map(place).collect()
     }
 
@@ -394,12 +408,11 @@ impl WriteRequest<'_> {
         });
         match self.sharding.levels().get(depth + 1) {
             None => {
-                let Some(Touched { number, .. }) = unit.touched.first() else { return Ok(()) };
-                self.plan.task(self.layout, *number, &mut scratch.task);
+                self.plan.task(self.layout, unit.number, &mut scratch.task);
                 let stored = match range {
                     Some((opened, range)) if !scratch.task.whole => {
                         let most = self.layout.encoding().chain().max_encoded() as u64;
-                        let checked = shard.check_len(Some(*number), range.1, most);
+                        let checked = shard.check_len(Some(unit.number), range.1, most);
                         match checked.and_then(|()| shard.bytes(opened, range)) {
                             // Damaged bytes cannot be kept.
                             Err(error) if error.is_damage() && self.covers(&scratch.task) => None,
@@ -440,11 +453,10 @@ impl WriteRequest<'_> {
         scratch: &mut Scratch,
         give: Give<'_>,
     ) -> Result<(), ArrayError> {
-        let number = unit.touched.first().map(|touched| touched.number);
         let mut inner = None;
         let decoded: Option<InMemory>;
         if let Some((opened, range)) = range {
-            decoded = shard.read_decoded(depth, opened, range, number)?;
+            decoded = shard.read_decoded(depth, opened, range, Some(unit.number))?;
             inner = Some(match &decoded {
                 Some(bytes) => read_old_shard(shard, depth, bytes, None, (0, bytes.size()))?,
                 None => read_old_shard(shard, depth, opened, None, range)?,
@@ -452,11 +464,9 @@ impl WriteRequest<'_> {
         }
         // Errors name it by the first chunk in it.
         let (key, mut task) = (scratch.key.clone(), Task::default());
-        if let Some(number) = number {
-            self.plan.task(self.layout, number, &mut task);
-        }
+        self.plan.task(self.layout, unit.number, &mut task);
         let fail = |source: StoreError| store_error(self.layout, &task, source);
-        let units = self.units(level, unit.touched.iter().cloned());
+        let units = self.units(level, unit.inside.iter().cloned());
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let mut sink = Sink::Memory(Vec::new());
         let coded = |source| codec_error(self.layout, &task, &key, source);

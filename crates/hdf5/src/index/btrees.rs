@@ -8,100 +8,170 @@ use crate::cursor::address as address_of;
 use crate::cursor::number;
 use crate::trees::btree1::Tree;
 use crate::trees::btree2;
-use crate::{ParseError, Result};
+use crate::{Cursor, ParseError, Parsed, Result};
 
-/// Reads the chunks of a version 1 B-tree.
+/// Adds the wanted chunks of a version 1 B-tree.
 ///
 /// A key has the size, filter mask and first element of a chunk, with a pseudo-axis for the bytes
 /// of an element. The numbers of the first element have 8 bytes in every file.
 pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
-    let chunk = &request.layout.chunk;
-    let places = 8 * (chunk.len() + 1);
-    let tree = Tree { kind: 1, key: 8 + places };
-    let width = tree.entry(request.source.sizes());
-    tree.walk(request.source, address, &mut |entries| {
-        let mut at = entries.address();
-        for entry in entries.take_rest().chunks_exact(width) {
-            let corrupt = |why: String| ParseError::Corrupt { at, why };
-            let parts = entry.split_at_checked(8).and_then(|(head, rest)| {
-                let (size, mask) = head.split_at_checked(4)?;
-                let (places, child) = rest.split_at_checked(places)?;
-                let mask = u32::try_from(number(mask)?).ok()?;
-                Some((number(size)?, mask, places.as_chunks().0, address_of(child)??))
-            });
-            let Some((size, skipped, places, child)) = parts else {
-                return Err(corrupt(
-                    "the address of a chunk is undefined, or does not fit into 64 bits".into(),
-                ));
-            };
-            let axes = chunk.iter().zip(&records.grid.counts).zip(&records.grid.strides);
-            let mut found = Some(0);
-            for (place, ((chunk, count), stride)) in places.iter().zip(axes) {
-                let place = u64::from_le_bytes(*place);
-                if place % chunk != 0 {
-                    return Err(corrupt(format!(
-                        "expected a chunk offset that is a multiple of {chunk}, found {place}"
-                    )));
-                }
-                found = found.filter(|_| place / chunk < *count).map(|found| found + place / chunk * stride);
-            }
-            if places.last() != Some(&[0; 8]) {
-                return Err(corrupt(
-                    "expected offset 0 within the first element of a chunk, found another offset".into(),
-                ));
-            }
-            if let Some(found) = found {
-                records.add(at, found, child, size, skipped)?;
-            }
-            at = at.saturating_add(width as u64);
-        }
-        Ok(())
-    })
+    let tree = Tree { kind: 1, key: 8 + 8 * (request.layout.chunk.len() + 1) };
+    match records.only {
+        None => tree.walk(request.source, address, &mut |entries| add_leaf(request, tree, entries, records)),
+        Some(number) => descend(request, tree, address, number, records),
+    }
 }
 
-/// Reads the chunks of a version 2 B-tree.
+/// Adds the chunks of a leaf of a version 1 B-tree.
+fn add_leaf(
+    request: &IndexRequest<'_>,
+    tree: Tree,
+    entries: &mut Cursor<'_>,
+    records: &mut Records,
+) -> Parsed<()> {
+    let chunk = &request.layout.chunk;
+    let width = tree.entry(request.source.sizes());
+    let mut at = entries.address();
+    for entry in entries.take_rest().chunks_exact(width) {
+        let corrupt = |why: String| ParseError::Corrupt { at, why };
+        let parts = entry.split_at_checked(8).and_then(|(head, _)| {
+            let (size, mask) = head.split_at_checked(4)?;
+            let (places, child) = places(tree, entry)?;
+            let mask = u32::try_from(number(mask)?).ok()?;
+            Some((number(size)?, mask, places, address_of(child)??))
+        });
+        let Some((size, skipped, places, child)) = parts else {
+            return Err(corrupt("the address of a chunk is undefined, or does not fit into 64 bits".into()));
+        };
+        let axes = chunk.iter().zip(&records.grid.counts).zip(&records.grid.strides);
+        let mut found = Some(0);
+        for (place, ((chunk, count), stride)) in places.iter().zip(axes) {
+            let place = u64::from_le_bytes(*place);
+            if place % chunk != 0 {
+                return Err(corrupt(format!(
+                    "expected a chunk offset that is a multiple of {chunk}, found {place}"
+                )));
+            }
+            found = found.filter(|_| place / chunk < *count).map(|found| found + place / chunk * stride);
+        }
+        if places.last() != Some(&[0; 8]) {
+            return Err(corrupt(
+                "expected offset 0 within the first element of a chunk, found another offset".into(),
+            ));
+        }
+        if let Some(found) = found {
+            records.add(at, found, child, size, skipped)?;
+        }
+        at = at.saturating_add(width as u64);
+    }
+    Ok(())
+}
+
+/// Splits an entry of a version 1 B-tree: the first element of a chunk, and the child's address.
+fn places(tree: Tree, entry: &[u8]) -> Option<(&[[u8; 8]], &[u8])> {
+    let (key, child) = entry.split_at_checked(tree.key)?;
+    Some((key.get(8..)?.as_chunks().0, child))
+}
+
+/// Adds the chunk with this number, and reads only the nodes that lead to it.
+///
+/// These trees have no checksums. If the keys on the way are not in order, the chunk may be
+/// anywhere.
+fn descend(
+    request: &IndexRequest<'_>,
+    tree: Tree,
+    address: u64,
+    wanted: u64,
+    records: &mut Records,
+) -> Result<()> {
+    let width = tree.entry(request.source.sizes());
+    // Keys count elements. This cannot overflow: the grid has the chunk.
+    let axes = records.grid.place(wanted).into_iter().zip(&request.layout.chunk);
+    let wanted: Vec<u64> = axes.map(|(place, chunk)| place.saturating_mul(*chunk)).collect();
+    // The keys before and after the child, in the nodes above.
+    let (mut after, mut before): (Option<Vec<u64>>, Option<Vec<u64>>) = (None, None);
+    tree.descend(request.source, address, &mut |node| {
+        let mut entries = node.entries.clone();
+        let keys = entries.take_rest().chunks_exact(width).map(|entry| {
+            let places = places(tree, entry).unwrap_or_default().0;
+            places.iter().take(wanted.len()).map(|place| u64::from_le_bytes(*place)).collect::<Vec<u64>>()
+        });
+        let keys: Vec<Vec<u64>> = keys.collect();
+        let inside = keys.first() >= after.as_ref()
+            && before.as_ref().is_none_or(|before| keys.last().is_none_or(|last| last < before));
+        if !keys.is_empty() && (!inside || !keys.is_sorted_by(|a, b| a < b)) {
+            records.unsorted = true;
+            return Ok(None);
+        }
+        if node.level == 0 {
+            add_leaf(request, tree, &mut node.entries.clone(), records)?;
+            return Ok(None);
+        }
+        let next = keys.partition_point(|key| *key <= wanted);
+        let Some(chosen) = next.checked_sub(1) else { return Ok(None) };
+        after = keys.get(chosen).cloned();
+        before = keys.get(next).cloned().or(before.take());
+        Ok(Some(chosen))
+    })?;
+    Ok(())
+}
+
+/// Adds the wanted chunks of a version 2 B-tree.
 ///
 /// A record has the address, with filters also the stored size and filter mask, and the place in
 /// the grid.
 pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let kind = if request.filtered { 11 } else { 10 };
+    let source = request.source;
+    let Some(wanted) = records.only else {
+        return btree2::records(source, address, kind, &mut |record| add_record(request, record, records));
+    };
+    let wanted = records.grid.place(wanted);
+    let compare = &mut |record: &mut Cursor<'_>| {
+        let bytes = record.take_rest();
+        let places = bytes.len().checked_sub(8 * wanted.len()).and_then(|at| bytes.get(at..));
+        let places = places.unwrap_or_default().as_chunks().0.iter();
+        Ok(places.map(|place| u64::from_le_bytes(*place)).cmp(wanted.iter().copied()))
+    };
+    btree2::find(source, address, kind, compare, &mut |record| add_record(request, record, records))
+}
+
+/// Adds the chunk of a record of a version 2 B-tree.
+fn add_record(request: &IndexRequest<'_>, record: &mut Cursor<'_>, records: &mut Records) -> Parsed<()> {
     let places_len = 8 * request.layout.chunk.len();
     let offset_len = usize::from(request.source.sizes().offset);
-    btree2::records(request.source, address, kind, &mut |record| {
-        let at = record.address();
-        let corrupt = |why: &str| ParseError::Corrupt { at, why: why.into() };
-        let bytes = record.take_rest();
-        let parts = bytes.split_at_checked(offset_len).and_then(|(child, rest)| {
-            let (filtered, places) = rest.split_at_checked(rest.len().checked_sub(places_len)?)?;
-            Some((child, filtered, places.as_chunks().0))
-        });
-        let (child, filtered, places) = parts.ok_or_else(|| {
-            corrupt("a record is too short for the chunk offsets of all axes of the dataset")
-        })?;
-        let (size, skipped) = match request.filtered {
-            true => split_size_and_mask(filtered).ok_or_else(|| {
-                corrupt("expected a chunk size of 1 to 8 bytes that fits into 64 bits, found none")
-            })?,
-            false if filtered.is_empty() => (records.chunk_bytes, 0),
-            false => {
-                return Err(corrupt("a record is too long for the chunk offsets of all axes of the dataset"));
-            }
-        };
-        // A removed chunk may leave a record without an address.
-        let child =
-            address_of(child).ok_or_else(|| corrupt("the address of a chunk does not fit into 64 bits"))?;
-        let Some(child) = child else { return Ok(()) };
-        let axes = records.grid.counts.iter().zip(&records.grid.strides);
-        let mut found = 0;
-        for (place, (count, stride)) in places.iter().zip(axes) {
-            let place = u64::from_le_bytes(*place);
-            if place >= *count {
-                return Ok(());
-            }
-            found += place * stride;
+    let at = record.address();
+    let corrupt = |why: &str| ParseError::Corrupt { at, why: why.into() };
+    let bytes = record.take_rest();
+    let parts = bytes.split_at_checked(offset_len).and_then(|(child, rest)| {
+        let (filtered, places) = rest.split_at_checked(rest.len().checked_sub(places_len)?)?;
+        Some((child, filtered, places.as_chunks().0))
+    });
+    let (child, filtered, places) = parts
+        .ok_or_else(|| corrupt("a record is too short for the chunk offsets of all axes of the dataset"))?;
+    let (size, skipped) = match request.filtered {
+        true => split_size_and_mask(filtered).ok_or_else(|| {
+            corrupt("expected a chunk size of 1 to 8 bytes that fits into 64 bits, found none")
+        })?,
+        false if filtered.is_empty() => (records.chunk_bytes, 0),
+        false => {
+            return Err(corrupt("a record is too long for the chunk offsets of all axes of the dataset"));
         }
-        records.add(at, found, child, size, skipped)
-    })
+    };
+    // A removed chunk may leave a record without an address.
+    let child =
+        address_of(child).ok_or_else(|| corrupt("the address of a chunk does not fit into 64 bits"))?;
+    let Some(child) = child else { return Ok(()) };
+    let axes = records.grid.counts.iter().zip(&records.grid.strides);
+    let mut found = 0;
+    for (place, (count, stride)) in places.iter().zip(axes) {
+        let place = u64::from_le_bytes(*place);
+        if place >= *count {
+            return Ok(());
+        }
+        found += place * stride;
+    }
+    records.add(at, found, child, size, skipped)
 }
 
 /// Splits a stored size and filter mask. `None`: there are too few or too many bytes.
@@ -115,6 +185,7 @@ pub(super) fn split_size_and_mask(bytes: &[u8]) -> Option<(u64, u32)> {
 #[cfg(test)]
 mod tests {
     use crate::data_layout::ChunkIndexKind;
+    use crate::index::Lookup;
     use crate::index::testing::{Dataset, StoredChunk};
     use crate::testing::{fails, mutations, says, source, structure};
     use crate::trees::{btree1, btree2};
@@ -187,8 +258,10 @@ mod tests {
     fn every_chunk() {
         for shape in [&[19][..], &[9, 14], &[4, 3, 6], &[0, 5]] {
             for (dataset, bytes) in datasets(shape) {
-                let index = dataset.read(&source(&bytes)).unwrap();
+                let source = source(&bytes);
+                let index = dataset.read(&source).unwrap();
                 assert_eq!(index.records, dataset.expected(), "{shape:?} {:?}", dataset.layout.index);
+                assert_eq!(dataset.find_each(&source), dataset.expected(), "{shape:?}");
             }
         }
     }
@@ -221,6 +294,19 @@ mod tests {
             bytes.swap(child(0) + at, child(2) + at);
         }
         assert_eq!(dataset.read(&source(&bytes)).unwrap().records, dataset.expected());
+        // A lookup does not take a chunk in the wrong place for an absent one.
+        for (first, unsorted) in [(0, true), (1, false), (2, true)] {
+            let place = dataset.all_stored(&[6, 8])[7 * first].0.clone();
+            let found = dataset.find(&source(&bytes), &place).unwrap();
+            assert_eq!(found == Lookup::Unsorted, unsorted, "{place:?}: {found:?}");
+        }
+        // Keys within a node.
+        let (dataset, mut bytes) = datasets(&[9, 14]).swap_remove(0);
+        let (one, two) = (1024 + 24, 1024 + 24 + 40);
+        for at in 8..24 {
+            bytes.swap(one + at, two + at);
+        }
+        assert_eq!(dataset.find(&source(&bytes), &[0, 1]).unwrap(), Lookup::Unsorted);
     }
 
     #[test]
@@ -239,7 +325,10 @@ mod tests {
     #[test]
     fn any_bytes() {
         for (dataset, bytes) in datasets(&[9, 5]) {
-            mutations(&bytes, |source| drop(dataset.read(source)));
+            mutations(&bytes, |source| {
+                drop(dataset.read(source));
+                drop(dataset.find(source, &[2, 1]));
+            });
         }
     }
 }

@@ -71,6 +71,17 @@ impl Slots {
         }
         Some(number)
     }
+
+    /// Returns the slot of the chunk with this number in the current extent.
+    pub fn slot(&self, number: u64) -> u64 {
+        if self.same {
+            return number;
+        }
+        let place = |count: &u64, stride: &u64| (number / (*stride).max(1)) % (*count).max(1);
+        self.axes.iter().fold(0u64, |slot, (between, count, stride)| {
+            slot.saturating_add(place(count, stride).saturating_mul(*between))
+        })
+    }
 }
 
 /// Parses array elements and adds their chunks to the records.
@@ -79,6 +90,8 @@ pub(super) struct Elements<'a> {
     pub slots: Slots,
     pub records: &'a mut Records,
     pub width: usize,
+    /// The slot of the only wanted chunk. `None`: all chunks are wanted.
+    only: Option<u64>,
     filtered: bool,
     array: Option<u64>,
     offset_len: usize,
@@ -116,7 +129,8 @@ impl<'a> Elements<'a> {
                 }
             ));
         }
-        Ok(Elements { slots, records, width, filtered, array: request.layout.address, offset_len })
+        let only = records.only.map(|number| slots.slot(number));
+        Ok(Elements { slots, records, width, only, filtered, array: request.layout.address, offset_len })
     }
 
     /// Checks the first fields of each block of the array.
@@ -141,8 +155,22 @@ impl<'a> Elements<'a> {
         count.saturating_mul(self.width as u64)
     }
 
+    /// Returns `true` if some of `count` slots from `first` on are wanted.
+    pub fn are_wanted(&self, first: u64, count: u64) -> bool {
+        self.only.is_none_or(|slot| slot.checked_sub(first).is_some_and(|after| after < count))
+    }
+
     /// Parses elements. The first one belongs to slot `first`.
-    pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Parsed<()> {
+    pub fn decode(&mut self, mut elements: Cursor<'_>, mut first: u64) -> Parsed<()> {
+        if let Some(slot) = self.only {
+            let (all, width) = (elements.remaining_len(), self.width);
+            let skip = slot.checked_sub(first).and_then(|after| usize::try_from(after).ok());
+            let skip = skip.and_then(|after| after.checked_mul(width));
+            let Some(skip) = skip.filter(|skip| *skip < all) else { return Ok(()) };
+            elements.skip(skip)?;
+            elements = elements.part(width)?;
+            first = slot;
+        }
         let mut at = elements.address();
         for (bytes, slot) in elements.take_rest().chunks_exact(self.width).zip(first..) {
             let corrupt = || ParseError::Corrupt {

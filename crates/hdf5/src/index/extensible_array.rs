@@ -144,7 +144,9 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
             found.add(block, &mut blocks, &[], &elements, head_len)?;
         }
         for block in later {
-            if let Some(at) = pointers.offset()? {
+            if let Some(at) = pointers.offset()?
+                && elements.are_wanted(block.first, block.blocks.saturating_mul(block.elements))
+            {
                 let bitmap = block.blocks.saturating_mul(block.pages.div_ceil(8));
                 let pointers = block.blocks.saturating_mul(sizes.offset.into());
                 let len = head_len.saturating_add(bitmap).saturating_add(pointers).saturating_add(4);
@@ -203,6 +205,9 @@ impl Pending {
             let Some(address) = pointers.offset()? else { continue };
             let before = number.saturating_mul(block.elements);
             let first = block.first.saturating_add(before);
+            if !elements.are_wanted(first, block.elements) {
+                continue;
+            }
             let count = if block.pages > 0 { 0 } else { block.elements };
             let len = head_len.saturating_add(elements.len(count)).saturating_add(4);
             self.visited.meet(address, len)?;
@@ -211,10 +216,11 @@ impl Pending {
             let page_count = block.elements.checked_div(block.pages).unwrap_or_default();
             let page_len = elements.len(page_count).saturating_add(4);
             for page in 0..block.pages {
-                if is_written(bitmap, number.saturating_mul(block.pages).saturating_add(page)) {
+                let first = first.saturating_add(page.saturating_mul(page_count));
+                let bit = number.saturating_mul(block.pages).saturating_add(page);
+                if elements.are_wanted(first, page_count) && is_written(bitmap, bit) {
                     let at = address.saturating_add(len).saturating_add(page.saturating_mul(page_len));
                     self.visited.meet(at, page_len)?;
-                    let first = first.saturating_add(page.saturating_mul(page_count));
                     self.pages.push(Page { address: at, first, count: page_count });
                 }
             }
@@ -330,8 +336,10 @@ mod tests {
                 (&[0, 4], &[None, Some(4)], 3),
             ] {
                 let dataset = dataset(shape, max, filtered);
-                let index = dataset.read(&source(&array(&dataset, len))).unwrap();
+                let source = source(&array(&dataset, len));
+                let index = dataset.read(&source).unwrap();
                 assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+                assert_eq!(dataset.find_each(&source), dataset.expected(), "{shape:?} {max:?}");
             }
         }
     }
@@ -391,7 +399,10 @@ mod tests {
     fn any_bytes() {
         for filtered in [false, true] {
             let dataset = dataset(&[10, 24], &[Some(16), None], filtered);
-            mutations(&array(&dataset, 12), |source| drop(dataset.read(source)));
+            mutations(&array(&dataset, 12), |source| {
+                drop(dataset.read(source));
+                drop(dataset.find(source, &[4, 9]));
+            });
         }
     }
 }

@@ -68,6 +68,9 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     let mut written = Vec::new();
     for number in (0..pages).filter(|page| is_written(&bitmap, *page)) {
         let first = number.saturating_mul(page);
+        if !elements.are_wanted(first, page) {
+            continue;
+        }
         let before = number.saturating_mul(elements.len(page).saturating_add(4));
         let address = block.saturating_add(head).saturating_add(before);
         // Fail at the first page beyond the end of the file, since there may be very many.
@@ -129,8 +132,10 @@ mod tests {
                 (&[30, 14], &[44, 20], 0),
             ] {
                 let dataset = dataset(shape, max, filtered);
-                let index = dataset.read(&source(&array(&dataset, page_bits))).unwrap();
+                let source = source(&array(&dataset, page_bits));
+                let index = dataset.read(&source).unwrap();
                 assert_eq!(index.records, dataset.expected(), "{shape:?} {max:?}");
+                assert_eq!(dataset.find_each(&source), dataset.expected(), "{shape:?} {max:?}");
             }
         }
     }
@@ -161,7 +166,10 @@ mod tests {
         for filtered in [false, true] {
             for page_bits in [0, 10] {
                 let dataset = dataset(&[9, 14], &[9, 14], filtered);
-                mutations(&array(&dataset, page_bits), |source| drop(dataset.read(source)));
+                mutations(&array(&dataset, page_bits), |source| {
+                    drop(dataset.read(source));
+                    drop(dataset.find(source, &[2, 1]));
+                });
             }
         }
     }

@@ -1,14 +1,28 @@
 //! Locates chunks for the engine.
+//!
+//! The whole index is one table in memory, and is read when it pays off. As long as few of many
+//! chunks have been asked for, each chunk is looked up in the file.
 
-use super::{ChunkIndex, IndexRequest};
+use super::{ChunkIndex, ChunkRecord, IndexRequest, Lookup};
 use crate::data_layout::ChunkedLayout;
 use crate::{File, Hdf5Error, Result, interrupt};
 use hyperslab_array::{ChunkList, ChunkLocator, Found, LocateError, Location};
 use hyperslab_store::fork::Lazy;
 use hyperslab_store::turns::{self, Refused};
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The chunks of a dataset. Their index is read when the first chunk is located.
+/// One lookup in a file takes as long as reading the index of this many chunks.
+const LOOKUP: u64 = 4096;
+
+/// Most lookups of a dataset in the file.
+const MOST_LOOKUPS: u64 = 1024;
+
+/// On a server, a call that looks up chunks takes as long as this many lookups, or longer.
+const FAR_CALL: u64 = 32;
+
+/// The chunks of a dataset. Their index is read when it pays off.
 #[derive(Debug)]
 pub struct Chunks {
     file: File,
@@ -21,6 +35,8 @@ pub struct Chunks {
     filters: u32,
     shift: u32,
     index: Lazy<Arc<ChunkIndex>>,
+    /// How many chunks have been looked up without the index.
+    lookups: AtomicU64,
     /// Turn of the thread that reads the index. Other threads wait for it.
     reading: u64,
 }
@@ -35,7 +51,8 @@ impl Chunks {
         (filters, shift): (u32, u32),
     ) -> Self {
         let (index, reading) = (Lazy::new(), turns::number());
-        Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
+        let lookups = AtomicU64::new(0);
+        Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, lookups, reading }
     }
 
     /// Returns the index of all chunks, read once per open file. After a failure the next call
@@ -59,16 +76,66 @@ impl Chunks {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let request = IndexRequest {
+        let request = self.request();
+        let read = || ChunkIndex::read(&request);
+        let index = self.file.chunk_index(self.dataset, read)?;
+        Ok(self.index.put(index))
+    }
+
+    fn request(&self) -> IndexRequest<'_> {
+        IndexRequest {
             source: self.file.source(),
             layout: &self.layout,
             shape: &self.shape,
             max_shape: &self.max_shape,
             filtered: self.filters > 0,
-        };
-        let read = || ChunkIndex::read(&request);
-        let index = self.file.chunk_index(self.dataset, read)?;
-        Ok(self.index.put(index))
+        }
+    }
+
+    /// Returns the index of all chunks if it is in memory or worth reading. Otherwise returns an
+    /// index of the wanted chunks.
+    fn index_of(&self, wanted: ChunkList<'_>) -> Result<Cow<'_, ChunkIndex>> {
+        if self.index.get().is_none()
+            && !self.file.has_chunk_index(self.dataset)
+            && self.takes_lookups(wanted.len() as u64)
+            && let Some(found) = self.look_up(wanted)?
+        {
+            return Ok(Cow::Owned(found));
+        }
+        self.loaded_index().map(|index| Cow::Borrowed(&**index))
+    }
+
+    /// Returns `true` if looking up this many more chunks is cheaper than reading the index.
+    ///
+    /// A file that is being written is not read bit by bit: chunks would be found in different
+    /// states of the file.
+    fn takes_lookups(&self, count: u64) -> bool {
+        if self.file.is_being_written() {
+            return false;
+        }
+        let count = if self.file.source().prefers_rounds() { count.max(FAR_CALL) } else { count };
+        let axes = self.shape.iter().zip(&self.layout.chunk);
+        let chunks = axes.fold(1u64, |all, (n, chunk)| all.saturating_mul(n.div_ceil((*chunk).max(1))));
+        let lookups = self.lookups.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        lookups <= (chunks / LOOKUP).min(MOST_LOOKUPS)
+    }
+
+    /// Looks up chunks in the file. `None`: this needs the whole index.
+    fn look_up(&self, wanted: ChunkList<'_>) -> Result<Option<ChunkIndex>> {
+        let request = self.request();
+        request.source.foresee(|| wanted.iter().for_each(|chunk| drop(ChunkIndex::find(&request, chunk))))?;
+        let mut records: Vec<ChunkRecord> = Vec::new();
+        for chunk in wanted.iter() {
+            match ChunkIndex::find(&request, chunk)? {
+                Lookup::Stored(record) => records.push(record),
+                Lookup::Absent => {}
+                Lookup::Unsorted => return Ok(None),
+            }
+        }
+        records.sort_unstable_by_key(|record| record.number);
+        let axes = self.shape.iter().zip(&self.layout.chunk);
+        let counts = axes.map(|(n, chunk)| n.div_ceil((*chunk).max(1))).collect();
+        Ok(Some(ChunkIndex { counts, records }))
     }
 
     /// Returns `true` if a chunk reaches past the extent.
@@ -89,7 +156,7 @@ impl Chunks {
 
 impl ChunkLocator for Chunks {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
-        let index = self.loaded_index().map_err(|error| match error {
+        let index = self.index_of(wanted).map_err(|error| match error {
             // Keep store errors: the engine handles these.
             Hdf5Error::Store(error) => LocateError::from(error),
             error => error.into(),
@@ -207,6 +274,55 @@ mod tests {
             let found = broken.locate(ChunkList::one(&[1]), &mut Found::default());
             fails(found, "version 1 B-tree node at address 48");
         }
+    }
+
+    /// A fixed array in pages of 1024 elements. The chunks have one byte each.
+    fn many_chunks(count: u64) -> Chunks {
+        let elements: Vec<u64> = (0..count).map(|number| 60 + number).collect();
+        let page = |page: &[u64]| append_checksum(page.iter().flat_map(|at| at.to_le_bytes()).collect());
+        let pages: Vec<_> = elements.chunks(1024).map(page).collect();
+        let bitmap = vec![0xff; pages.len().div_ceil(8)];
+        let array = append_checksum(structure!(b"FADB\0\0", 60u64, bitmap));
+        let mut body = structure!([0; 12], append_checksum(structure!(b"FAHD\0\0\x08\x0a", count, 100u64)));
+        body.resize(52, 0);
+        body.extend(structure!(array, pages.concat()));
+        let layout = ChunkedLayout {
+            chunk: vec![1],
+            element_size: 1,
+            index: ChunkIndexKind::FixedArray { page_bits: 10 },
+            address: Some(60),
+            edges_unfiltered: false,
+        };
+        Chunks::new(file(&body), 9, layout, (vec![count], vec![Some(count)]), (0, 0))
+    }
+
+    #[test]
+    fn few_of_many_chunks_are_looked_up() {
+        let chunks = many_chunks(4 * LOOKUP);
+        let source = chunks.file.source();
+        let locate = |wanted: &[u64]| {
+            let mut found = Found::default();
+            for chunk in wanted {
+                chunks.locate(ChunkList::one(&[*chunk]), &mut found).unwrap();
+            }
+            let place = |number| match found.get(number) {
+                Some((_, Location::Range { offset, len: 1, skipped: 0 })) => offset - 60,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((0..wanted.len()).map(place).collect::<Vec<_>>(), wanted);
+        };
+        source.take_ranges();
+        locate(&[9000, 16_000, 9001]);
+        let lens: Vec<usize> = source.take_ranges().into_iter().map(|(_, len)| len).collect();
+        // The first pages of the file have been read. A lookup takes a page of the array.
+        assert_eq!(lens, [8196; 3]);
+        assert!(chunks.index.get().is_none());
+        locate(&[1, 2]);
+        assert!(chunks.index.get().is_some(), "the index pays off");
+        let total: usize = source.take_ranges().into_iter().map(|(_, len)| len).sum();
+        assert!(total >= 4 * 4096 * 8, "{total}");
+        locate(&[5, 16_383, 0]);
+        assert!(source.take_ranges().is_empty());
     }
 
     #[test]

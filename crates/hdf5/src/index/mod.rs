@@ -1,6 +1,7 @@
 //! Chunk indexes: the places of a dataset's chunks (specification VII).
 //!
-//! Every kind of index becomes one flat sorted table in memory.
+//! Every kind of index becomes one flat sorted table in memory. If only few of many chunks are
+//! wanted, each is looked up alone, without the rest of the index.
 
 mod btrees;
 mod elements;
@@ -55,25 +56,36 @@ pub struct IndexRequest<'a> {
     pub filtered: bool,
 }
 
+/// The result of looking up one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The chunk is stored.
+    Stored(ChunkRecord),
+    /// The chunk is not stored.
+    Absent,
+    /// The index is not sorted. Only the whole index tells whether the chunk is stored.
+    Unsorted,
+}
+
 impl ChunkIndex {
     /// Reads the whole index. Skips chunks beyond the shape: a dataset may keep them when it
     /// shrinks.
     pub fn read(request: &IndexRequest<'_>) -> Result<ChunkIndex> {
-        let mut records = Records::new(request)?;
-        let Some(address) = request.layout.address else { return records.finish(request.source) };
-        match &request.layout.index {
-            ChunkIndexKind::BTree1 => btrees::version1(request, address, &mut records)?,
-            ChunkIndexKind::BTree2 { .. } => btrees::version2(request, address, &mut records)?,
-            ChunkIndexKind::Single { filtered } => {
-                add_single_chunk(request, address, *filtered, &mut records)?
-            }
-            ChunkIndexKind::Implicit => add_implicit_chunks(request, address, &mut records)?,
-            ChunkIndexKind::FixedArray { .. } => fixed_array::read(request, address, &mut records)?,
-            ChunkIndexKind::ExtensibleArray { .. } => {
-                extensible_array::read(request, address, &mut records)?;
-            }
-        }
+        let mut records = Records::new(request, None)?;
+        fill(request, &mut records)?;
         records.finish(request.source)
+    }
+
+    /// Looks up the chunk at a place in the grid. Reads only the parts of the index that lead to
+    /// it.
+    pub fn find(request: &IndexRequest<'_>, place: &[u64]) -> Result<Lookup> {
+        let mut records = Records::new(request, Some(place))?;
+        fill(request, &mut records)?;
+        if records.unsorted {
+            return Ok(Lookup::Unsorted);
+        }
+        let found = records.finish(request.source)?.records.first().copied();
+        Ok(found.map_or(Lookup::Absent, Lookup::Stored))
     }
 
     /// Returns the record of a chunk. `None`: the chunk is not stored.
@@ -87,6 +99,19 @@ impl ChunkIndex {
                 self.records.get(at)
             }
         }
+    }
+}
+
+/// Adds the wanted chunks.
+fn fill(request: &IndexRequest<'_>, records: &mut Records) -> Result<()> {
+    let Some(address) = request.layout.address else { return Ok(()) };
+    match &request.layout.index {
+        ChunkIndexKind::BTree1 => btrees::version1(request, address, records),
+        ChunkIndexKind::BTree2 { .. } => btrees::version2(request, address, records),
+        ChunkIndexKind::Single { filtered } => add_single_chunk(request, address, *filtered, records),
+        ChunkIndexKind::Implicit => add_implicit_chunks(request, address, records),
+        ChunkIndexKind::FixedArray { .. } => fixed_array::read(request, address, records),
+        ChunkIndexKind::ExtensibleArray { .. } => extensible_array::read(request, address, records),
     }
 }
 
@@ -134,7 +159,9 @@ fn add_implicit_chunks(request: &IndexRequest<'_>, address: u64, records: &mut R
             "its chunks from address {address} on end after the end of the file, which has {end} bytes"
         )));
     }
-    for slot in 0..slots.total.unwrap_or_default() {
+    let all = 0..slots.total.unwrap_or_default();
+    let wanted = records.only.map(|number| slots.slot(number));
+    for slot in wanted.map_or(all, |slot| slot..slot.saturating_add(1)) {
         if slot & 0xffff == 0 {
             source.go_on()?;
         }
@@ -162,6 +189,8 @@ mod tests {
         let record = ChunkRecord { number: 0, address: 80, size: 16, skipped: 0 };
         let index = dataset.read(&source).unwrap();
         assert_eq!((index.counts, index.records), (vec![1, 1], vec![record]));
+        assert_eq!(dataset.find(&source, &[0, 0]).unwrap(), Lookup::Stored(record));
+        fails(dataset.find(&source, &[1, 0]), "outside the chunk grid of shape [1, 1]");
         dataset.layout.index = single(Some((7, 2)));
         assert_eq!(dataset.read(&source).unwrap().records, [ChunkRecord { size: 7, skipped: 2, ..record }]);
         for (size, why) in
@@ -186,6 +215,7 @@ mod tests {
         let found: Vec<_> = index.records.iter().map(|record| (record.number, record.address)).collect();
         assert_eq!(found, [(0, 8), (1, 24), (2, 40), (3, 88), (4, 104), (5, 120)]);
         assert!(index.records.iter().all(|record| record.size == 16 && record.skipped == 0));
+        assert_eq!(dataset.find_each(&source(&[0; 168])), index.records);
         fails(dataset.read(&source(&[0; 167])), "the end of the file, which has 167 bytes");
         dataset.max_shape[0] = Some(u64::MAX);
         assert!(dataset.read(&source(&[0; 168])).is_err());

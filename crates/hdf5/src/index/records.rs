@@ -13,6 +13,19 @@ pub(super) struct Grid {
 }
 
 impl Grid {
+    /// The number of the chunk at a place. `None`: there is no such place.
+    fn number(&self, place: &[u64]) -> Option<u64> {
+        let axes = || place.iter().zip(&self.counts);
+        let inside = place.len() == self.counts.len() && axes().all(|(place, count)| place < count);
+        inside.then(|| place.iter().zip(&self.strides).map(|(place, stride)| place * stride).sum())
+    }
+
+    /// The place of the chunk with this number.
+    pub fn place(&self, number: u64) -> Vec<u64> {
+        let axes = self.counts.iter().zip(&self.strides);
+        axes.map(|(count, stride)| (number / (*stride).max(1)) % (*count).max(1)).collect()
+    }
+
     /// `None`: there are more than 2⁶⁴ chunks.
     fn new(shape: &[u64], chunk: &[u64]) -> Option<Grid> {
         let counts: Vec<u64> = shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
@@ -40,6 +53,10 @@ pub(super) struct Records {
     pub grid: Grid,
     /// Bytes of a chunk without filters.
     pub chunk_bytes: u64,
+    /// The number of the only wanted chunk. `None`: all chunks are wanted.
+    pub only: Option<u64>,
+    /// `true` if the wanted chunk may be anywhere in the index.
+    pub unsorted: bool,
     end: u64,
     records: Vec<ChunkRecord>,
     /// `true` if the records are already sorted by number.
@@ -47,7 +64,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    pub fn new(request: &IndexRequest<'_>) -> Result<Records> {
+    /// `only` is the place of the only wanted chunk.
+    pub fn new(request: &IndexRequest<'_>, only: Option<&[u64]>) -> Result<Records> {
         let (chunk, shape) = (&request.layout.chunk, request.shape);
         let source = request.source;
         let invalid = || {
@@ -64,12 +82,23 @@ impl Records {
         let (Some(grid), Some(chunk_bytes)) = (grid, bytes.filter(|bytes| *bytes > 0)) else {
             return Err(invalid());
         };
-        Ok(Records { grid, chunk_bytes, end: source.end(), records: Vec::new(), ascending: true })
+        let outside = |place: &[u64]| {
+            let counts = &grid.counts;
+            source.invalid(format!("chunk {place:?} is outside the chunk grid of shape {counts:?}"))
+        };
+        let number = |place| grid.number(place).ok_or_else(|| outside(place));
+        let only = only.map(number).transpose()?;
+        let (end, records) = (source.end(), Vec::new());
+        Ok(Records { grid, chunk_bytes, only, unsorted: false, end, records, ascending: true })
     }
 
-    /// Adds a chunk. `at` is the address of its index entry, for error messages.
+    /// Adds a chunk, unless only another one is wanted. `at` is the address of its index entry, for
+    /// error messages.
     #[inline]
     pub fn add(&mut self, at: u64, number: u64, address: u64, size: u64, skipped: u32) -> Parsed<()> {
+        if self.only.is_some_and(|only| only != number) {
+            return Ok(());
+        }
         if size == 0 || address.checked_add(size).is_none_or(|end| end > self.end) {
             let end = self.end;
             let why = format!(

@@ -1,6 +1,6 @@
 //! Shared test code of the chunk indexes: expected chunks, and array elements for them.
 
-use super::{ChunkIndex, ChunkRecord, IndexRequest};
+use super::{ChunkIndex, ChunkRecord, IndexRequest, Lookup};
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
 use crate::testing::structure;
 use crate::{Result, Source};
@@ -24,9 +24,33 @@ impl Dataset {
         Dataset { shape: shape.into(), max_shape: max_shape.into(), layout, filtered }
     }
 
-    pub fn read(&self, source: &Source) -> Result<ChunkIndex> {
+    fn request<'a>(&'a self, source: &'a Source) -> IndexRequest<'a> {
         let Dataset { shape, max_shape, layout, filtered } = self;
-        ChunkIndex::read(&IndexRequest { source, layout, shape, max_shape, filtered: *filtered })
+        IndexRequest { source, layout, shape, max_shape, filtered: *filtered }
+    }
+
+    pub fn read(&self, source: &Source) -> Result<ChunkIndex> {
+        ChunkIndex::read(&self.request(source))
+    }
+
+    pub fn find(&self, source: &Source, place: &[u64]) -> Result<Lookup> {
+        ChunkIndex::find(&self.request(source), place)
+    }
+
+    /// Looks up every chunk of the grid. Returns the stored chunks.
+    pub fn find_each(&self, source: &Source) -> Vec<ChunkRecord> {
+        let counts = self.counts();
+        let numbers = 0..counts.iter().product();
+        let found = numbers.filter_map(|number| match self.find(source, &places(number, &counts)).unwrap() {
+            Lookup::Stored(record) => Some(record),
+            Lookup::Absent => None,
+            Lookup::Unsorted => panic!("chunk {number}: the index is not sorted"),
+        });
+        found.collect()
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        self.shape.iter().map(|n| n.div_ceil(2)).collect()
     }
 
     fn chunk_bytes(&self) -> u64 {
@@ -43,7 +67,7 @@ impl Dataset {
     }
 
     pub fn expected(&self) -> Vec<ChunkRecord> {
-        let counts: Vec<u64> = self.shape.iter().map(|n| n.div_ceil(2)).collect();
+        let counts = self.counts();
         let numbers = 0..counts.iter().product();
         let records = numbers.filter_map(|number| {
             let (address, size, skipped) = self.stored(&places(number, &counts))?;

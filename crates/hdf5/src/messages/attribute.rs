@@ -84,6 +84,13 @@ impl NameRecord {
     /// The record type.
     pub const KIND: u8 = 8;
 
+    /// The hash of the attribute's name, by which records are sorted.
+    pub fn hash(record: &mut Cursor<'_>) -> Parsed<u32> {
+        // Id, flags and creation order.
+        record.skip(8 + 1 + 4)?;
+        record.u32()
+    }
+
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<NameRecord> {
         let id = cursor.u64()?.to_le_bytes();
         let record = NameRecord { id, shared: cursor.u8()? & 2 != 0, creation: cursor.u32()? };

@@ -4,6 +4,7 @@
 //! the same order on every machine.
 
 use crate::{Array, Dims, Index, Selection};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Bytes of a block of small chunks.
@@ -45,6 +46,22 @@ impl Cuts {
             Cuts::Listed(cuts) => {
                 let cut = |n: u64| usize::try_from(n).ok().and_then(|n| cuts.get(n)).copied().unwrap_or(0);
                 cut(n)..cut(n + 1)
+            }
+        }
+    }
+
+    /// The blocks that have some of these elements.
+    fn of(&self, elements: &Range<u64>) -> Range<u64> {
+        match self {
+            Cuts::Even { region, step } => {
+                let (start, end) = (elements.start.max(region.start), elements.end.min(region.end));
+                let number = |element: u64| element / step - region.start / step;
+                if start < end { number(start)..number(end - 1) + 1 } else { 0..0 }
+            }
+            Cuts::Listed(cuts) => {
+                let first = cuts.partition_point(|cut| *cut <= elements.start).saturating_sub(1);
+                let last = cuts.partition_point(|cut| *cut < elements.end);
+                first as u64..(last as u64).min(self.count())
             }
         }
     }
@@ -99,6 +116,23 @@ impl Blocks {
     /// Number of blocks.
     pub(super) fn count(&self) -> u64 {
         self.cuts.iter().fold(1, |count, cuts| count.saturating_mul(cuts.count()))
+    }
+
+    /// The blocks that have elements of the objects at these places.
+    pub(super) fn of_objects(&self, array: &Array, places: &[Dims]) -> HashSet<u64> {
+        let grid = array.layout().object_grid();
+        let mut found = HashSet::new();
+        for place in places {
+            let mut numbers = vec![0];
+            for (axis, (cuts, at)) in self.cuts.iter().zip(place).enumerate() {
+                let elements = grid.start(axis, *at)..grid.start(axis, at.saturating_add(1));
+                let along = cuts.of(&elements);
+                let of = |number: u64| along.clone().map(move |at| number * cuts.count() + at);
+                numbers = numbers.into_iter().flat_map(of).collect();
+            }
+            found.extend(numbers);
+        }
+        found
     }
 
     /// The selection of a block, and its elements per axis. Blocks are numbered in C order.

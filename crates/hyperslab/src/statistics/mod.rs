@@ -14,16 +14,22 @@ mod partial;
 use crate::copy::{Progress, StoredObjects, is_listed_far, list_few};
 use crate::meaning::Packing;
 use crate::nodes::element::swap_bytes;
-use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, settings};
+use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, Selection, settings};
 use blocks::Blocks;
 use half::f16;
 use hyperslab_array::{ArrayError, Target, element_count};
 use kernel::{Number, NumberRules, Time};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub use histogram::Bins;
 pub use partial::{Double, PartialStatistics};
+
+/// In a near store, objects are listed if the array has at least this many, and unless more than this
+/// part of them exists (1 in 4). A listing takes a small part of the time of opening them.
+const LISTED_FROM: u64 = 1000;
+const LISTED_SHARE: u64 = 4;
 
 /// Options of [`statistics`].
 #[derive(Clone, Default)]
@@ -177,7 +183,8 @@ fn run<T: Number + Sync>(
     let cancelled = || progress.is_some_and(Progress::cancelled);
     let job = Job {
         array,
-        stored: list_stored(array, &blocks, &numbers, &cancelled)?,
+        stored: list_far(array, &blocks, &numbers, &cancelled)?,
+        near: list_near(array, &blocks, &cancelled)?,
         blocks,
         seen: NumberRules { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
@@ -228,9 +235,37 @@ fn run<T: Number + Sync>(
     failed.map_or(Ok(all), Err)
 }
 
+/// The stored objects of an array in a near store.
+struct NearObjects {
+    keys: HashSet<String>,
+    /// The blocks that have some of their elements.
+    blocks: HashSet<u64>,
+}
+
+/// Lists the stored objects of an array in a near store. `None`: any may be stored.
+///
+/// A listing is given up if it has more than a few of the objects.
+fn list_near(array: &Array, blocks: &Blocks, ask: &dyn Fn() -> bool) -> Result<Option<NearObjects>> {
+    let counts = array.layout().object_grid().counts(array.shape());
+    let all = counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
+    if is_listed_far(array) || all < LISTED_FROM {
+        return Ok(None);
+    }
+    let most = usize::try_from(all / LISTED_SHARE).unwrap_or(usize::MAX);
+    let places = array.as_zarr().map(|array| array.stored_places_at_most(most, Some(ask))).transpose()?;
+    let Some(places) = places.flatten() else { return Ok(None) };
+    let mut keys = HashSet::with_capacity(places.len());
+    for place in &places {
+        let mut key = String::new();
+        array.layout().locate(place, &mut key)?;
+        keys.insert(key);
+    }
+    Ok(Some(NearObjects { keys, blocks: blocks.of_objects(array, &places) }))
+}
+
 /// Lists the stored objects of an array on a server, if its blocks have more chunks than a round has
 /// requests. `None`: any may be stored.
-fn list_stored(
+fn list_far(
     array: &Array,
     blocks: &Blocks,
     numbers: &Range<u64>,
@@ -251,6 +286,8 @@ struct Job<'a, T> {
     array: &'a Array,
     /// The stored objects; `None`: any may be stored.
     stored: StoredObjects,
+    /// The same in a near store.
+    near: Option<NearObjects>,
     blocks: Blocks,
     seen: NumberRules<'a, T>,
     /// Number of threads that read a block.
@@ -268,6 +305,7 @@ impl<T: Number> Job<'_, T> {
     fn work(&self, stop: &dyn Fn() -> bool, tell: &dyn Fn()) -> Result<PartialStatistics> {
         let mut all = PartialStatistics::default();
         let mut memory = Vec::new();
+        let mut blank = None;
         loop {
             if stop() {
                 return Err(Error::Interrupted);
@@ -276,7 +314,7 @@ impl<T: Number> Job<'_, T> {
             if number >= self.end {
                 return Ok(all);
             }
-            let outcome = self.block(number, &mut memory, &mut all, stop);
+            let outcome = self.block(number, &mut memory, &mut blank, &mut all, stop);
             tell();
             if let Err(error) = outcome {
                 self.stopped.store(true, Relaxed);
@@ -286,17 +324,52 @@ impl<T: Number> Job<'_, T> {
     }
 
     /// Reads a block and adds its statistics.
-    /// `memory` holds 64-bit words, so that all numbers in it are aligned.
+    ///
+    /// `blank` keeps the bytes and the statistics of the last block without stored objects. Other
+    /// such blocks of the same size have equal statistics.
     fn block(
         &self,
         number: u64,
         memory: &mut Vec<u64>,
+        blank: &mut Option<(u64, PartialStatistics)>,
         all: &mut PartialStatistics,
         stop: &dyn Fn() -> bool,
     ) -> Result<()> {
         let (selection, shape) = self.blocks.block(self.array, number)?;
         let size = self.array.dtype().size();
         let bytes = element_count(&shape).and_then(|n| n.checked_mul(size as u64)).unwrap_or(u64::MAX);
+        let near = self.near.as_ref().map(|near| &near.keys);
+        let present = self.stored.as_ref().and_then(|stored| stored.keys.as_ref()).or(near);
+        if self.near.as_ref().is_none_or(|near| near.blocks.contains(&number)) {
+            self.read(&selection, &shape, bytes, present, memory, all, stop)?;
+        } else {
+            if blank.as_ref().is_none_or(|(kept, _)| *kept != bytes) {
+                let mut found = PartialStatistics::default();
+                self.read(&selection, &shape, bytes, Some(&HashSet::new()), memory, &mut found, stop)?;
+                *blank = Some((bytes, found));
+            }
+            if let Some((_, found)) = blank {
+                all.join(found);
+            }
+        }
+        self.done.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Reads elements and adds their statistics. `memory` holds 64-bit words, so that all numbers in
+    /// it are aligned.
+    #[allow(clippy::too_many_arguments)]
+    fn read(
+        &self,
+        selection: &Selection,
+        shape: &[u64],
+        bytes: u64,
+        present: Option<&HashSet<String>>,
+        memory: &mut Vec<u64>,
+        all: &mut PartialStatistics,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let size = self.array.dtype().size();
         let none =
             || ArrayError::Memory { array: self.array.layout().name().to_owned(), what: "a block", bytes };
         let len = usize::try_from(bytes).map_err(|_| none())?;
@@ -309,11 +382,10 @@ impl<T: Number> Job<'_, T> {
         let Some(elements) = bytemuck::cast_slice_mut::<u64, u8>(memory).get_mut(..len) else {
             return Err(none().into());
         };
-        let mut target = Target::dense(elements, &shape, size).ok_or_else(none)?;
+        let mut target = Target::dense(elements, shape, size).ok_or_else(none)?;
         let (threads, interrupt) = (self.threads, Some(stop));
-        let present = self.stored.as_ref().and_then(|stored| stored.keys.as_ref());
         let options = ReadOptions { threads, interrupt, present, ..ReadOptions::default() };
-        self.array.read_into(&selection, &mut target, options)?;
+        self.array.read_into(selection, &mut target, options)?;
         if self.array.optional().is_some() {
             self.add_optional(elements, size, all);
         } else {
@@ -322,7 +394,6 @@ impl<T: Number> Job<'_, T> {
             }
             kernel::add(bytemuck::cast_slice(elements), &self.seen, all);
         }
-        self.done.fetch_add(bytes, Relaxed);
         Ok(())
     }
 

@@ -268,6 +268,66 @@ fn attributes(
     Ok(found.into_iter().flatten().map(InFile::Hdf5).map(AttributeHandle).collect())
 }
 
+/// Returns one attribute of an array in a file.
+pub(crate) fn attribute_of_array(
+    py: Python<'_>,
+    array: &Array,
+    name: &str,
+) -> PyResult<Option<AttributeHandle>> {
+    let classic = array.as_netcdf3().map(|variable| variable.attributes());
+    attribute(py, classic, name, || array.as_hdf5().map(|dataset| dataset.attribute(name)))
+}
+
+/// Returns one attribute of a group in a file.
+pub(crate) fn attribute_of_group(
+    py: Python<'_>,
+    group: &Group,
+    name: &str,
+) -> PyResult<Option<AttributeHandle>> {
+    let classic = group.as_netcdf3().map(|file| file.attributes());
+    attribute(py, classic, name, || group.as_hdf5().map(|group| group.attribute(name)))
+}
+
+/// Returns `true` if an array in a file has an attribute.
+pub(crate) fn array_has_attribute(py: Python<'_>, array: &Array, name: &str) -> PyResult<bool> {
+    let classic = array.as_netcdf3().map(|variable| variable.attributes());
+    has_attribute(py, classic, name, || array.as_hdf5().map(|dataset| dataset.has_attribute(name)))
+}
+
+/// Returns `true` if a group in a file has an attribute.
+pub(crate) fn group_has_attribute(py: Python<'_>, group: &Group, name: &str) -> PyResult<bool> {
+    let classic = group.as_netcdf3().map(|file| file.attributes());
+    has_attribute(py, classic, name, || group.as_hdf5().map(|group| group.has_attribute(name)))
+}
+
+/// Finds a name in the attributes of a NetCDF-3 node, or else the attribute from `read`.
+fn attribute(
+    py: Python<'_>,
+    classic: Option<&[netcdf::Attribute]>,
+    name: &str,
+    read: impl FnOnce() -> Option<Result<Option<Attribute>, Hdf5Error>> + Send,
+) -> PyResult<Option<AttributeHandle>> {
+    if let Some(all) = classic {
+        let found = all.iter().find(|attribute| attribute.name == name);
+        return Ok(found.map(|found| AttributeHandle(InFile::NetCdf3(found.clone()))));
+    }
+    let found = py.detach(read).transpose().or_raise(py)?.flatten();
+    Ok(found.map(|found| AttributeHandle(InFile::Hdf5(found))))
+}
+
+/// Looks for a name in the attributes of a NetCDF-3 node, or else asks `read`.
+fn has_attribute(
+    py: Python<'_>,
+    classic: Option<&[netcdf::Attribute]>,
+    name: &str,
+    read: impl FnOnce() -> Option<Result<bool, Hdf5Error>> + Send,
+) -> PyResult<bool> {
+    match classic {
+        Some(all) => Ok(all.iter().any(|attribute| attribute.name == name)),
+        None => Ok(py.detach(read).transpose().or_raise(py)?.unwrap_or_default()),
+    }
+}
+
 #[pymethods]
 impl AttributeHandle {
     #[getter]
@@ -373,6 +433,15 @@ impl DatatypeHandle {
 
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         attributes(py, None, || Some(Ok(self.datatype.attributes.clone())))
+    }
+
+    fn _file_attribute(&self, name: &str) -> Option<AttributeHandle> {
+        let found = self.datatype.attributes.iter().find(|attribute| attribute.name == name);
+        found.map(|found| AttributeHandle(InFile::Hdf5(found.clone())))
+    }
+
+    fn _has_file_attribute(&self, name: &str) -> bool {
+        self.datatype.attributes.iter().any(|attribute| attribute.name == name)
     }
 }
 

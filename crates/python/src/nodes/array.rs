@@ -293,6 +293,16 @@ impl ArrayBase {
         file::attributes_of_array(py, &*self.array(py)?)
     }
 
+    /// One attribute if it is in a file.
+    fn _file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<Option<AttributeHandle>> {
+        file::attribute_of_array(py, &*self.array(py)?, name)
+    }
+
+    /// Returns `true` if the attribute is in a file.
+    fn _has_file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        file::array_has_attribute(py, &*self.array(py)?, name)
+    }
+
     /// The chunks of a dataset: number, offset, bytes, skipped filters.
     fn _chunk_columns<'py>(&self, py: Python<'py>) -> PyResult<Option<file::ChunkColumns<'py>>> {
         file::chunk_columns(py, &*self.array(py)?)

@@ -59,6 +59,15 @@ impl StoredAttributes {
     }
 }
 
+/// Parses attributes. Each call of the result returns them.
+///
+/// They may be large, so no copy is kept. They are parsed again if another writer was faster, and
+/// the change starts again.
+fn values<'t>(py: Python<'_>, text: &'t str) -> PyResult<impl FnMut() -> Json + Send + use<'t>> {
+    let mut parsed = Some(create::json(py, "attributes", text)?);
+    Ok(move || parsed.take().or_else(|| Json::parse(text.as_bytes()).ok()).unwrap_or_else(Json::object))
+}
+
 #[pymethods]
 impl StoredAttributes {
     /// All attributes as JSON text.
@@ -79,9 +88,9 @@ impl StoredAttributes {
 
     /// Replaces all attributes by the attributes in a JSON text.
     fn set(&self, py: Python<'_>, text: &str) -> PyResult<()> {
-        let new = create::json(py, "attributes", text)?;
+        let mut next = values(py, text)?;
         let set = move |all: &mut Json| {
-            *all = new.clone();
+            *all = next();
             true
         };
         self.node.change(py, self.read_only, Box::new(set)).map(|_| ())
@@ -91,11 +100,12 @@ impl StoredAttributes {
     /// keep their stored form.
     #[pyo3(signature = (text, keep=false))]
     fn update(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
-        let new = create::json(py, "attributes", text)?;
+        let mut next = values(py, text)?;
         let update = move |all: &mut Json| {
-            for (name, value) in new.as_object().unwrap_or_default() {
-                if !keep || all.get(name).is_none() {
-                    all.set(name, value.clone());
+            let Json::Object(members) = next() else { return true };
+            for (name, value) in members {
+                if !keep || all.get(&name).is_none() {
+                    all.set(&name, value);
                 }
             }
             true

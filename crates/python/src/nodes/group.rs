@@ -166,6 +166,16 @@ impl GroupBase {
         file::attributes_of_group(py, &*self.slot.get(py)?)
     }
 
+    /// One attribute if it is in a file.
+    fn _file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<Option<AttributeHandle>> {
+        file::attribute_of_group(py, &*self.slot.get(py)?, name)
+    }
+
+    /// Returns `true` if the attribute is in a file.
+    fn _has_file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        file::group_has_attribute(py, &*self.slot.get(py)?, name)
+    }
+
     /// The links of a group in a file: names and targets.
     fn _file_links(&self, py: Python<'_>) -> PyResult<Vec<(String, Link)>> {
         let links = self.ask(py, Group::links)?;

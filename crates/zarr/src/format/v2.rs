@@ -9,6 +9,7 @@
 //! and `dimension_separator` may be absent.
 
 use super::codecs;
+use crate::attributes::Attributes;
 use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::json::Json;
 use crate::keys::KeyPattern;
@@ -37,7 +38,7 @@ pub(crate) fn check_format(document: &Json) -> Result<(), Problem> {
 }
 
 /// Parses `.zarray`. The attributes come from `.zattrs`.
-pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, Problem> {
+pub(crate) fn parse(document: &Arc<Json>, attributes: Attributes) -> Result<Metadata, Problem> {
     check_format(document)?;
     let shape = sizes("shape", require(document, "shape")?)?;
     let chunk = chunk_sizes("chunks", require(document, "chunks")?, &shape)?;
@@ -98,8 +99,8 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
         codecs,
         fill,
         keys: Arc::new(KeyPattern::new(KeyEncoding::V2 { separator }, rank)?),
-        dimension_names: dimension_names(&attributes, rank)
-            .or_else(|| nczarr_names(document, &attributes, rank)),
+        dimension_names: dimension_names(attributes.json(), rank)
+            .or_else(|| nczarr_names(document, attributes.json(), rank)),
         shape,
         attributes,
         filters,
@@ -311,7 +312,7 @@ mod tests {
     use crate::testing::{cases, json};
 
     fn parse_text(text: &str) -> Result<Metadata, String> {
-        parse(&json(text).into(), Json::object()).map_err(Problem::text)
+        parse(&json(text).into(), Attributes::Alone(None)).map_err(Problem::text)
     }
 
     const PLAIN: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": ">f4", "fill_value": "NaN", "order": "F", "filters": null, "dimension_separator": "/", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}"#;
@@ -350,7 +351,7 @@ mod tests {
     #[test]
     fn xarray_names_of_axes() {
         let document = json(PLAIN).into();
-        let names = |text: &str| parse(&document, json(text)).unwrap().dimension_names;
+        let names = |text: &str| parse(&document, Attributes::new(json(text))).unwrap().dimension_names;
         let both = Some(vec![Some("y".into()), Some("x".into())]);
         assert_eq!(names(r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#), both);
         for other in [r#"["y"]"#, r#"["y", 1]"#, r#""yx""#] {

@@ -14,11 +14,12 @@
 use super::codecs::normalize;
 use super::extension::Extension;
 use super::sharding::{self, Codecs};
+use crate::attributes::Attributes;
 use crate::chunk_grid::GridMetadata;
 use crate::error::{Problem, invalid, unexpected_value, unsupported};
 use crate::json::Json;
 use crate::keys::KeyPattern;
-use crate::metadata::{Metadata, Rectilinear, attributes, require, sizes};
+use crate::metadata::{Metadata, Rectilinear, require, sizes};
 use crate::spec::{ArraySpec, Choice};
 use crate::structure::{self, Structure};
 use crate::vlen::{self, Element};
@@ -62,12 +63,12 @@ pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
 }
 
 /// Checks the `zarr.json` of a group and returns the group's attributes.
-pub(crate) fn parse_group(document: &Json) -> Result<Json, Problem> {
+pub(crate) fn parse_group(document: &Arc<Json>) -> Result<Attributes, Problem> {
     if is_array(document)? {
         return invalid!("node_type: expected \"group\", found \"array\"");
     }
     known_fields(document, &GROUP_FIELDS)?;
-    attributes(document.get("attributes"))
+    Attributes::Within(document.clone()).checked()
 }
 
 fn known_fields(document: &Json, known: &[&str]) -> Result<(), Problem> {
@@ -136,7 +137,7 @@ pub(crate) fn parse(document: &Arc<Json>) -> Result<Metadata, Problem> {
         codecs: codecs.codecs,
         fill: Some(fill),
         keys,
-        attributes: attributes(document.get("attributes"))?,
+        attributes: Attributes::Within(document.clone()).checked()?,
         filters: codecs.filters,
         serializer: codecs.serializer,
         compressors: codecs.compressors,

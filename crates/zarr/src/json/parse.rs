@@ -1,10 +1,24 @@
 //! Parses text. The grammar is RFC 8259's plus `NaN`, `Infinity` and `-Infinity`.
 
-use super::{Json, JsonError, MAX_DEPTH, MAX_VALUES};
+use super::{Field, Json, JsonError, MAX_DEPTH, MAX_VALUES, Members, Value};
 use std::collections::HashMap;
 
 /// Parses a whole text.
 pub(super) fn parse(text: &[u8]) -> Result<Json, JsonError> {
+    whole(text, |parser| parser.value())
+}
+
+/// Parses a whole text, and gives the members of the object at `path` to `members`.
+///
+/// In the result this object is empty.
+pub(super) fn parse_apart(text: &[u8], path: &[&str], members: &mut dyn Members) -> Result<Json, JsonError> {
+    whole(text, |parser| parser.value_apart(path, members))
+}
+
+fn whole(
+    text: &[u8],
+    value: impl FnOnce(&mut Parser<'_>) -> Result<Json, JsonError>,
+) -> Result<Json, JsonError> {
     let (skipped, text) = match text.strip_prefix(b"\xef\xbb\xbf") {
         Some(rest) => (3, rest),
         None => (0, text),
@@ -16,8 +30,21 @@ pub(super) fn parse(text: &[u8]) -> Result<Json, JsonError> {
         }
     };
     let mut parser = Parser { text, at: 0, depth: 0, values: 0 };
-    let parsed = parser.document();
+    let parsed = value(&mut parser).and_then(|value| parser.end().map(|()| value));
     parsed.map_err(|error| JsonError { offset: error.offset + skipped, ..error })
+}
+
+/// How many different values are compared with the next one. Documents of arrays often are equal,
+/// or differ from their neighbours and not from others.
+const RECENT: usize = 4;
+
+/// An object that may occur again.
+#[derive(Clone, Copy, Default)]
+struct Recent<'a> {
+    text: &'a str,
+    /// How many values it has.
+    values: usize,
+    number: usize,
 }
 
 struct Parser<'a> {
@@ -27,12 +54,11 @@ struct Parser<'a> {
     values: usize,
 }
 
-impl Parser<'_> {
-    fn document(&mut self) -> Result<Json, JsonError> {
-        let value = self.value()?;
+impl<'a> Parser<'a> {
+    fn end(&mut self) -> Result<(), JsonError> {
         self.space();
         match self.peek() {
-            None => Ok(value),
+            None => Ok(()),
             Some(_) => self.fail("expected the end of the document, found more text"),
         }
     }
@@ -45,8 +71,13 @@ impl Parser<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn rest(&self) -> &str {
+    fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The text from `start` to here.
+    fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
     }
 
     fn space(&mut self) {
@@ -57,44 +88,175 @@ impl Parser<'_> {
 
     /// Skips `word` if it is next.
     fn eat(&mut self, word: &str) -> bool {
-        let found = self.rest().starts_with(word);
+        let found = self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes()));
         if found {
             self.at += word.len();
         }
         found
     }
 
-    fn value(&mut self) -> Result<Json, JsonError> {
-        self.values += 1;
+    /// Counts a value and goes to its first character.
+    fn begin(&mut self) -> Result<Option<u8>, JsonError> {
+        self.count(1)?;
+        self.space();
+        Ok(self.peek())
+    }
+
+    fn count(&mut self, values: usize) -> Result<(), JsonError> {
+        self.values += values;
         if self.values > MAX_VALUES {
             return self.fail(format!("it has more than {MAX_VALUES} values"));
         }
-        self.space();
-        match self.peek() {
-            Some(b'{') => self.nested(Self::object),
-            Some(b'[') => self.nested(Self::array),
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<Json, JsonError> {
+        match self.begin()? {
+            Some(b'{') => self.nested(|parser| {
+                let mut members = Vec::new();
+                parser.members(|parser| {
+                    members.push((parser.name()?, parser.value()?));
+                    Ok(())
+                })?;
+                Ok(Json::Object(unique(members)))
+            }),
+            Some(b'[') => self.nested(|parser| {
+                let mut items = Vec::new();
+                parser.items(|parser| {
+                    items.push(parser.value()?);
+                    Ok(())
+                })?;
+                Ok(Json::Array(items))
+            }),
             Some(b'"') => Ok(Json::String(self.string()?)),
-            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'-' | b'0'..=b'9') => Ok(Json::Number(self.number()?.into())),
             None => self.fail("expected a value, but the text ends"),
-            Some(_) => {
-                for (word, value) in [
-                    ("null", Json::Null),
-                    ("true", Json::Bool(true)),
-                    ("false", Json::Bool(false)),
-                    ("NaN", Json::Number("NaN".into())),
-                    ("Infinity", Json::Number("Infinity".into())),
-                ] {
-                    if self.eat(word) {
-                        return Ok(value);
-                    }
-                }
-                self.fail("expected a value")
+            Some(_) => match self.word()? {
+                "null" => Ok(Json::Null),
+                "true" => Ok(Json::Bool(true)),
+                "false" => Ok(Json::Bool(false)),
+                number => Ok(Json::Number(number.into())),
+            },
+        }
+    }
+
+    /// Like [`Parser::value`], but the members of the object at `path` go to `apart`.
+    fn value_apart(&mut self, path: &[&str], apart: &mut dyn Members) -> Result<Json, JsonError> {
+        let here = self.at;
+        if self.begin()? != Some(b'{') {
+            self.at = here;
+            self.values -= 1;
+            return self.value();
+        }
+        let Some((first, path)) = path.split_first() else {
+            apart.start();
+            return self.nested(|parser| parser.members_apart(apart)).map(|()| Json::object());
+        };
+        self.nested(|parser| {
+            let mut members = Vec::new();
+            parser.members(|parser| {
+                let name = parser.name()?;
+                let is_it = name == *first;
+                let value = if is_it { parser.value_apart(path, apart)? } else { parser.value()? };
+                members.push((name, value));
+                Ok(())
+            })?;
+            Ok(Json::Object(unique(members)))
+        })
+    }
+
+    /// Gives the members of an object to `apart`. Its brace has been read.
+    fn members_apart(&mut self, apart: &mut dyn Members) -> Result<(), JsonError> {
+        let (mut compact, mut fields) = (String::new(), Vec::new());
+        // The last different objects: their texts with white space, and how many values they have.
+        let mut recent: [Recent<'a>; RECENT] = Default::default();
+        let mut count = 0;
+        self.members(|parser| {
+            let name = parser.name()?;
+            parser.space();
+            // A text that begins with a whole object has no other value there.
+            if let Some(same) = recent.iter().find(|it| !it.text.is_empty() && parser.eat(it.text)) {
+                parser.count(same.values)?;
+                apart.member(name, Value { number: same.number, text: "", fields: &[] });
+                return Ok(());
             }
+            let (start, values, number) = (parser.at, parser.values, count);
+            compact.clear();
+            fields.clear();
+            parser.compact(&mut compact, Some(&mut fields))?;
+            let (text, values) = (parser.since(start), parser.values - values);
+            if let Some(oldest) = recent.get_mut(number % RECENT).filter(|_| text.starts_with('{')) {
+                *oldest = Recent { text, values, number };
+            }
+            count += 1;
+            apart.member(name, Value { number, text: &compact, fields: &fields });
+            Ok(())
+        })
+    }
+
+    /// Appends the next value to `out`, without white space. Adds the members of an object to
+    /// `fields`.
+    fn compact(&mut self, out: &mut String, mut fields: Option<&mut Vec<Field>>) -> Result<(), JsonError> {
+        let first = self.begin()?;
+        let start = self.at;
+        match first {
+            Some(b'{') => {
+                out.push('{');
+                let begun = out.len();
+                self.nested(|parser| {
+                    parser.members(|parser| {
+                        if out.len() > begun {
+                            out.push(',');
+                        }
+                        let (quote, name) = (parser.at, out.len());
+                        parser.text(|_| {})?;
+                        out.push_str(parser.since(quote));
+                        parser.colon()?;
+                        out.push(':');
+                        let start = out.len();
+                        parser.compact(out, None)?;
+                        if let Some(fields) = &mut fields {
+                            fields.push(Field { name, start, end: out.len() });
+                        }
+                        Ok(())
+                    })
+                })?;
+                out.push('}');
+                return Ok(());
+            }
+            Some(b'[') => {
+                out.push('[');
+                let begun = out.len();
+                self.nested(|parser| {
+                    parser.items(|parser| {
+                        if out.len() > begun {
+                            out.push(',');
+                        }
+                        parser.compact(out, None)
+                    })
+                })?;
+                out.push(']');
+                return Ok(());
+            }
+            Some(b'"') => self.text(|_| {})?,
+            Some(b'-' | b'0'..=b'9') => drop(self.number()?),
+            None => return self.fail("expected a value, but the text ends"),
+            Some(_) => drop(self.word()?),
+        }
+        out.push_str(self.since(start));
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<&'static str, JsonError> {
+        let words = ["null", "true", "false", "NaN", "Infinity"];
+        match words.into_iter().find(|word| self.eat(word)) {
+            Some(word) => Ok(word),
+            None => self.fail("expected a value"),
         }
     }
 
     /// Bounds the recursion: a thread's stack must survive any text.
-    fn nested(&mut self, inner: fn(&mut Self) -> Result<Json, JsonError>) -> Result<Json, JsonError> {
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, JsonError>) -> Result<T, JsonError> {
         if self.depth == MAX_DEPTH {
             return self.fail(format!("it is nested more than {MAX_DEPTH} deep"));
         }
@@ -105,17 +267,17 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    fn array(&mut self) -> Result<Json, JsonError> {
-        let mut items = Vec::new();
+    /// Calls `item` at each item of an array. Its bracket has been read.
+    fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<(), JsonError>) -> Result<(), JsonError> {
         self.space();
         if self.eat("]") {
-            return Ok(Json::Array(items));
+            return Ok(());
         }
         loop {
-            items.push(self.value()?);
+            item(self)?;
             self.space();
             if self.eat("]") {
-                return Ok(Json::Array(items));
+                return Ok(());
             }
             if !self.eat(",") {
                 return self.fail("expected ',' or ']'");
@@ -123,27 +285,24 @@ impl Parser<'_> {
         }
     }
 
-    fn object(&mut self) -> Result<Json, JsonError> {
-        let mut members = Vec::new();
+    /// Calls `member` at the name of each member of an object. Its brace has been read.
+    fn members(
+        &mut self,
+        mut member: impl FnMut(&mut Self) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
         self.space();
         if self.eat("}") {
-            return Ok(Json::Object(members));
+            return Ok(());
         }
         loop {
             self.space();
             if self.peek() != Some(b'"') {
                 return self.fail("expected a member's name in double quotes");
             }
-            let name = self.string()?;
-            self.space();
-            if !self.eat(":") {
-                return self.fail("expected ':'");
-            }
-            let value = self.value()?;
-            members.push((name, value));
+            member(self)?;
             self.space();
             if self.eat("}") {
-                return Ok(Json::Object(unique(members)));
+                return Ok(());
             }
             if !self.eat(",") {
                 return self.fail("expected ',' or '}'");
@@ -151,10 +310,22 @@ impl Parser<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Json, JsonError> {
+    /// Reads a member's name, and the colon after it.
+    fn name(&mut self) -> Result<String, JsonError> {
+        let name = self.string()?;
+        self.colon().map(|()| name)
+    }
+
+    fn colon(&mut self) -> Result<(), JsonError> {
+        self.space();
+        if self.eat(":") { Ok(()) } else { self.fail("expected ':'") }
+    }
+
+    /// Reads a number. Returns its text.
+    fn number(&mut self) -> Result<&'a str, JsonError> {
         let start = self.at;
         if self.eat("-Infinity") {
-            return Ok(Json::Number("-Infinity".into()));
+            return Ok("-Infinity");
         }
         self.eat("-");
         let leading = self.peek();
@@ -172,7 +343,7 @@ impl Parser<'_> {
                 return self.fail("expected a digit in the exponent");
             }
         }
-        Ok(Json::Number(self.text.get(start..self.at).unwrap_or_default().into()))
+        Ok(self.since(start))
     }
 
     fn digits(&mut self) -> usize {
@@ -183,21 +354,27 @@ impl Parser<'_> {
 
     /// Reads the string whose opening quote is next.
     fn string(&mut self) -> Result<String, JsonError> {
+        let mut string = String::new();
+        self.text(|part| string.push_str(part))?;
+        Ok(string)
+    }
+
+    /// Reads the string whose opening quote is next. Gives its parts to `part`.
+    fn text(&mut self, mut part: impl FnMut(&str)) -> Result<(), JsonError> {
         self.at += 1;
-        let mut text = String::new();
         loop {
             let plain = self.rest().bytes().take_while(|b| !matches!(b, b'"' | b'\\' | 0..=0x1f)).count();
             // `plain` ends before an ASCII byte or at the end, so this is a character boundary.
-            text.push_str(self.rest().get(..plain).unwrap_or_default());
+            part(self.rest().get(..plain).unwrap_or_default());
             self.at += plain;
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(text);
+                    return Ok(());
                 }
                 Some(b'\\') => {
                     let c = self.escape()?;
-                    text.push(c);
+                    part(c.encode_utf8(&mut [0; 4]));
                 }
                 Some(_) => return self.fail("a control character in a string must be escaped"),
                 None => return self.fail("the text ends within a string"),
@@ -332,5 +509,95 @@ mod tests {
         let error = Json::parse(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err();
         assert!(error.why.contains("nested"), "{error}");
         assert!(Json::parse("{\"a\":".repeat(1_000_000).as_bytes()).is_err());
+    }
+    /// Members in order. Texts of equal values are not repeated.
+    #[derive(Default)]
+    struct Listed {
+        names: Vec<(String, usize)>,
+        texts: Vec<String>,
+        fields: Vec<Option<String>>,
+    }
+
+    impl Members for Listed {
+        fn start(&mut self) {
+            *self = Listed::default();
+        }
+
+        fn member(&mut self, name: String, value: Value<'_>) {
+            if value.number == self.texts.len() {
+                self.texts.push(value.text.to_owned());
+                self.fields.push(value.field("\"k\"").map(str::to_owned));
+            }
+            self.names.push((name, value.number));
+        }
+    }
+
+    /// Parses a text, takes the object at `path` apart, and puts it together again.
+    fn apart_and_together(text: &[u8], path: &[&str]) -> Result<Json, JsonError> {
+        let mut listed = Listed::default();
+        let mut json = Json::parse_apart(text, path, &mut listed)?;
+        let place = path.iter().try_fold(&mut json, |json, name| json.get_mut(name));
+        if let Some(Json::Object(members)) = place {
+            assert!(members.is_empty());
+            let values = listed
+                .names
+                .into_iter()
+                .map(|(name, number)| (name, Json::parse(listed.texts[number].as_bytes()).unwrap()));
+            *members = unique(values.collect());
+        }
+        Ok(json)
+    }
+
+    #[test]
+    fn objects_are_taken_apart() {
+        for text in [
+            r#"{"a": {"b": {"x": {"k": 1, "l": [1, {}]}, "y": {"k": 1, "l": [1, {}]}, "z": [], "x": 3}}, "c": 1}"#,
+            r#"{"a": {"b": {}}, "a": 1}"#,
+            r#"{"a": {"b": {"x": 1}}, "a": {"b": {"y": {} , "z":{ }}, "c": 2}}"#,
+            r#"{"a": {"b": [1]}}"#,
+            r#"{"b": {"a": 1}}"#,
+            r#"{"a": {"b": {"\u0061\n": "\ud83d\ude00 \u0000", "e": -1.50e+3, "f": [NaN, null, true]}}}"#,
+            " [ 1 ] ",
+            "3",
+        ] {
+            for path in [&["a", "b"][..], &["a"], &[]] {
+                let whole = Json::parse(text.as_bytes()).unwrap();
+                let parts: Json = match apart_and_together(text.as_bytes(), path) {
+                    Ok(parts) => parts,
+                    Err(error) => panic!("{text}: {error}"),
+                };
+                assert_eq!(parts, whole, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_values_have_one_number() {
+        let text = r#"{"a": {"k": 1}, "b": {"k": 2}, "c": {"k": 1}, "d": { "k" : 2 }, "e": {"k": 2}, "f": 1,
+            "g": {"k": 1, "k": [2]}, "h": {"\u006b": 1, "k": 1}}"#;
+        let mut listed = Listed::default();
+        Json::parse_apart(text.as_bytes(), &[], &mut listed).unwrap();
+        let numbers: Vec<usize> = listed.names.iter().map(|(_, number)| *number).collect();
+        // Texts are compared as they are: "d" has other white space.
+        assert_eq!(numbers, [0, 1, 0, 2, 1, 3, 4, 5]);
+        assert_eq!(listed.texts[..4], [r#"{"k":1}"#, r#"{"k":2}"#, r#"{"k":2}"#, "1"]);
+        let fields: Vec<_> = listed.fields.iter().map(Option::as_deref).collect();
+        assert_eq!(fields, [Some("1"), Some("2"), Some("2"), None, Some("[2]"), None]);
+    }
+
+    #[test]
+    fn faults_in_objects_that_are_taken_apart() {
+        let good = r#"{"a": {"b": {"x": {"k": [1, "\u00e9"]}, "y": {"k": [1, "\u00e9"]}}}}"#;
+        for at in 0..good.len() {
+            for with in [&b""[..], b"\"", b"{", b"]", b"\\", b",", b"0", b"\x01", b"\xff", b" "] {
+                let text = [&good.as_bytes()[..at], with, &good.as_bytes()[at + 1..]].concat();
+                let (whole, parts) =
+                    (Json::parse(&text), Json::parse_apart(&text, &["a", "b"], &mut Listed::default()));
+                assert_eq!(parts.map(drop), whole.map(drop), "{}", String::from_utf8_lossy(&text));
+            }
+            let text = &good.as_bytes()[..at];
+            let parts = Json::parse_apart(text, &["a", "b"], &mut Listed::default());
+            assert_eq!(parts.unwrap_err(), Json::parse(text).unwrap_err());
+        }
     }
 }

@@ -1,0 +1,77 @@
+"""Arrays with many more chunks than objects: a listing replaces a look at each chunk."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import hyperslab as hs
+import numpy as np
+import pytest
+from test_syscalls import strace
+
+CHUNKS = 4000
+
+CHILD = """
+import os, sys
+import hyperslab as hs
+z = hs.open_array(sys.argv[1], mode="r+")
+os.path.exists("/hyperslab-mark-begin")
+if sys.argv[2] == "set":
+    z[...] = 7
+else:
+    hs.statistics(z)
+os.path.exists("/hyperslab-mark-end")
+"""
+
+
+def make(path: Path, stored: range) -> np.ndarray:
+    """Makes an array of fill value 7 with some chunks. Its directory is not touched for a while."""
+    z = hs.create_array(path, shape=(10 * CHUNKS,), chunks=(10,), dtype="i4", fill_value=7)
+    values = np.full(z.shape, 7, "i4")
+    for n in stored:
+        values[10 * n + 3] = z[10 * n + 3] = n
+    # A directory that has just changed is not believed.
+    time.sleep(2.3)
+    return values
+
+
+def calls(trace: Path, path: Path, what: str) -> int:
+    """Counts the system calls with the name of a chunk."""
+    count, counting = 0, False
+    for line in strace(trace, "file", CHILD, str(path), what):
+        if "/hyperslab-mark-begin" in line:
+            counting = True
+        elif "/hyperslab-mark-end" in line:
+            break
+        elif counting and '"c/' in line or counting and "/c/" in line:
+            count += 1
+    return count
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+def test_only_stored_chunks_are_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    make(path, range(5, 4000, 900))
+    assert calls(tmp_path / "statistics", path, "statistics") < CHUNKS / 4
+    assert calls(tmp_path / "set", path, "set") < CHUNKS / 4
+    assert not list(path.glob("c/*"))
+
+
+@pytest.mark.parametrize("stored", [range(0), range(3, 4000, 371), range(0, 4000, 2)])
+def test_results_do_not_depend_on_the_listing(tmp_path: Path, stored: range) -> None:
+    path = tmp_path / "a"
+    values = make(path, stored)
+    z = hs.open_array(path, mode="r+")
+    found = hs.statistics(z)
+    assert (found.count, found.min, found.max) == (values.size, values.min(), values.max())
+    assert found.mean == values.mean()
+    assert found.std == pytest.approx(values.std(), rel=1e-12)
+    part = hs.statistics(z[5:39_990])
+    assert (part.count, part.mean) == (39_985, values[5:39_990].mean())
+    z[15:39_985] = 7
+    values[15:39_985] = 7
+    assert np.array_equal(z[...], values)
+    # Only the edges, which were written in part, may still be stored.
+    assert {file.name for file in path.glob("c/*")} <= {"0", "1", "3998", "3999"}
