@@ -125,8 +125,8 @@ def test_codecs_in_python(program: str, tmp_path: Path, environment: dict[str, s
         assert expected.returncode == 0 and "unreadable" not in expected.stdout, expected
         assert outcome(run(program, *arguments, env=environment)) == outcome(expected)
     # Read, written, and written anew.
-    codec = json.dumps({"id": "t-flip-program"})
-    copies = [("g/a", "b", []), ("plain", "c", ["--format", "v2", "--codec", codec]), ("c", "d", ["--codec", "zstd"])]
+    codec = json.dumps({"name": "numcodecs.t-flip-program", "configuration": {}})
+    copies = [("g/a", "b", []), ("plain", "c", ["--codec", codec]), ("c", "d", ["--codec", "zstd"])]
     for source, place, more in copies:
         done = run(program, "copy", tmp_path / source, tmp_path / place, "--verify", *more, env=environment)
         assert done.returncode == 0, done
