@@ -33,6 +33,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause that a host can ask for (`Retry-After`). Requests have deadlines of a minute.
 const LONGEST_ADVICE: Duration = Duration::from_secs(30);
 
+/// After this time without a refusal, the next pause is short again.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
 /// After a pause, the number of requests doubles with each round at least up to this one. A single
 /// refusal is then soon forgotten.
 const QUICKLY: usize = 8;
@@ -108,6 +111,9 @@ impl State {
         if self.refused.is_some_and(|refused| sent < refused) {
             self.paused_until = until(advice);
             return false;
+        }
+        if self.refused.is_some_and(|refused| now.duration_since(refused) > FORGOTTEN) {
+            self.pauses = 0;
         }
         let pause = LONGEST_PAUSE.min(PAUSE.saturating_mul(1 << self.pauses.min(16)));
         self.paused_until = until(pause.mul_f64(0.5 + chance).max(advice));
@@ -338,7 +344,7 @@ mod tests {
             scene.now += 30 * MS;
             scene.answer(sent, false);
         }
-        assert_eq!(rounds[..10], [1, 2, 4, 8, 16, 32, 64, 128, 180, 225]);
+        assert_eq!(rounds[..10], [1, 2, 4, 8, 16, 32, 64, 128, 191, 239]);
         assert!(rounds.len() < 20 && scene.send(9999, None).len() == 9999, "{rounds:?}");
     }
 
@@ -347,6 +353,10 @@ mod tests {
         let mut scene = Scene::new();
         let sent = scene.send(1, None);
         scene.answer(sent, true);
+        scene.now += FORGOTTEN + MS;
+        let sent = scene.send(1, None);
+        scene.answer(sent, true);
+        assert_eq!(scene.state.next(scene.now, None), Next::WaitUntil(scene.now + PAUSE));
         scene.now += 2 * PAUSE;
         let mut rounds = 0;
         while scene.send(64, None).len() < 64 {
@@ -400,11 +410,15 @@ mod tests {
         });
         let begun = Instant::now();
         // The first of them takes the tokens that are there.
-        block(async { while tokio::time::timeout(MS / 2, host.turn(Some(MS))).await.is_ok() {} });
+        block(async {
+            for _ in 0..100 {
+                host.turn(Some(MS)).await.unwrap().succeed();
+            }
+        });
         block(futures_util::future::join_all(requests));
         let expected: Vec<i32> = (0..50).filter(|number| number % 7 != 6).collect();
         assert_eq!(*order.lock(), expected);
-        assert!(begun.elapsed() >= 43 * MS && host.state.lock().in_flight == 0);
+        assert!(begun.elapsed() >= 42 * MS && host.state.lock().in_flight == 0);
     }
 
     #[test]
