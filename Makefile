@@ -153,8 +153,9 @@ tools:
 
 $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	@scripts/check-tools.sh
-	@mkdir -p build/wheel; rm -f build/wheel/*.whl; $(with_tools) \
-	$(STEP) 'Building the wheel' "$$venv/bin/maturin" build --release --locked --quiet \
+	@mkdir -p build/wheel; rm -f build/wheel/*.whl; $(with_tools) PATH="$$PWD/$$venv/bin:$$PATH"; \
+	$(STEP) 'Building the command' python scripts/backend.py --release --locked --quiet; \
+	$(STEP) 'Building the wheel' maturin build --release --locked --quiet \
 	    --interpreter "$$venv/bin/python" --out build/wheel
 	@touch $@
 

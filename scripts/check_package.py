@@ -1,7 +1,7 @@
 """Checks the packages before publication: check_package.py WHEEL SDIST.
 
 The wheel must work on every CPython from 3.11 on and on every machine that its name promises. It
-must contain its licences, types and command, and nothing else. The sdist must contain everything
+must contain its licences, its types and the command, and nothing else. The sdist must contain everything
 that a build from source needs.
 """
 
@@ -59,8 +59,10 @@ def check_wheel(path: Path) -> None:
         names = wheel.namelist()
         info = next(name.split("/")[0] for name in names if name.endswith(".dist-info/METADATA"))
         check_metadata(wheel.read(f"{info}/METADATA").decode(), where)
-        entry_points = wheel.read(f"{info}/entry_points.txt").decode()
-    expect("hyperslab=hyperslab._cli.main:main" in entry_points.replace(" ", ""), f"{where}: no command")
+        programs = [wheel.getinfo(name) for name in names if name.endswith(".data/scripts/hyperslab")]
+    expect(len(programs) == 1, f"{where}: commands: {programs}")
+    for program in programs:
+        expect(bool(program.external_attr >> 16 & 0o111), f"{where}: the command is not executable")
     package = {
         p.relative_to("python").as_posix() for p in Path("python").rglob("*") if p.suffix in (".py", ".pyi")
     }
@@ -71,20 +73,19 @@ def check_wheel(path: Path) -> None:
     expect(len(native) == 1, f"{where}: native modules: {native}")
     if "linux" in path.stem.split("-")[-1]:
         with zipfile.ZipFile(path) as wheel:
-            for name in native:
+            for name in [*native, *(program.filename for program in programs)]:
                 check_library(path, shared_library.read(wheel.read(name)))
     size = path.stat().st_size
     expect(size <= MOST_BYTES, f"{where}: {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f} MB")
     for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
         expect(any(name.endswith(licence) for name in names), f"{where}: lacks {licence}")
-    strays = [
-        name for name in names if not name.startswith(("hyperslab/", f"{info}/")) or "__pycache__" in name
-    ]
+    places = ("hyperslab/", f"{info}/", *(program.filename for program in programs))
+    strays = [name for name in names if not name.startswith(places) or "__pycache__" in name]
     expect(not strays, f"{where}: strays: {strays}")
 
 
 def check_library(wheel: Path, library: shared_library.SharedLibrary) -> None:
-    """Checks that the native module loads on every machine that the wheel's name promises."""
+    """Checks that native code loads on every machine that the wheel's name promises."""
     where = wheel.name
     for tag in wheel.stem.split("-")[-1].split("."):
         expect(tag.endswith(f"_{library.machine}"), f"{where}: {tag}, but built for {library.machine}")
@@ -92,7 +93,7 @@ def check_library(wheel: Path, library: shared_library.SharedLibrary) -> None:
             promised = int(match[1]), int(match[2])
             needed = library.glibc()
             expect(needed <= promised, f"{where}: {tag}, but needs glibc {needed[0]}.{needed[1]}")
-    # A module with its own unwinder crashes if a thread ends with the interpreter.
+    # A module with its own unwinder crashes if a thread ends with the interpreter. (A program would not.)
     expect(UNWINDER in library.libraries, f"{where}: does not use the machine's {UNWINDER}")
     strange = [name for name in library.libraries if not re.fullmatch(EVERYWHERE, name)]
     expect(not strange, f"{where}: needs libraries that not every machine has: {strange}")
@@ -106,7 +107,7 @@ def check_sdist(path: Path) -> None:
         metadata = sdist.extractfile(f"{root}/PKG-INFO")
         assert metadata is not None
         check_metadata(metadata.read().decode(), path.name)
-    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"}
+    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "scripts/backend.py", "README.md", "LICENSE-MIT", "LICENSE-APACHE"}
     needed |= {p.as_posix() for p in Path("crates").glob("*/src/**/*.rs")}
     needed |= {p.as_posix() for p in Path("python").rglob("*") if p.suffix in (".py", ".pyi", ".typed")}
     for name in sorted(needed - names):

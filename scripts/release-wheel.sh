@@ -45,7 +45,8 @@ fi
 mkdir -p build/release
 rm -f build/release/*"_$machine.whl"
 # `maturin` expects zig as a module of this Python.
-PATH=$PWD/$venv/bin:$PATH env "CC_${target//-/_}=$cc" "$venv/bin/maturin" build --release --locked \
-    --zig --auditwheel check --target "$target" --compatibility manylinux2014 \
-    --interpreter "$venv/bin/python" --out build/release -- -C "link-arg=$unwinder"
+export PATH=$PWD/$venv/bin:$PATH "CC_${target//-/_}=$cc"
+options=(--release --locked --zig --auditwheel check --target "$target" --compatibility manylinux2014)
+python scripts/backend.py "${options[@]}" -- -C "link-arg=$unwinder"
+maturin build "${options[@]}" --interpreter "$venv/bin/python" --out build/release -- -C "link-arg=$unwinder"
 ls -l build/release/*"_$machine.whl"

@@ -7,7 +7,9 @@ processor. Tries every compressor, because each has its own C code.
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,9 @@ def main() -> None:
             pass
         else:
             sys.exit("a damaged shard was read")
+        command = Path(sysconfig.get_path("scripts"), "hyperslab")
+        tree = subprocess.run([command, "tree", folder + "/1"], check=True, capture_output=True, text=True)
+        assert "(200, 200)" in tree.stdout and "zstd" in tree.stdout, tree.stdout
     print(
         f"hyperslab {hs.__version__}: {len(COMPRESSORS)} compressors and shards on Python "
         f"{platform.python_version()}, {platform.machine()}, {' '.join(platform.libc_ver())}"

@@ -26,6 +26,7 @@ def test_defaults() -> None:
         "shard_index_bound": 64 << 20,
         "vlen_chunk_bound": 256 << 20,
         "external_files": "same-directory",
+        "requests_per_second": None,
         "fsync": False,
         "file_locks": True,
         "default_zarr_format": 3,
@@ -74,7 +75,8 @@ def test_sizes(size: Any, expected: int) -> None:
         ("recycler_bytes", "64 apples"), ("recycler_bytes", -1), ("recycler_bytes", None),
         ("verify_checksums", "perhaps"), ("verify_checksums", 2), ("fsync", None), ("external_files", "here"),
         ("order", "A"), ("order", None), ("read_missing_chunks", "perhaps"), ("default_zarr_format", 4),
-         ("default_zarr_format", True),
+         ("default_zarr_format", True), ("requests_per_second", -1), ("requests_per_second", "nan"),
+        ("requests_per_second", True), ("requests_per_second", 1e99),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_by_name_and_changes_nothing(name: str, value: Any) -> None:
@@ -163,6 +165,7 @@ def test_environment() -> None:
             "HYPERSLAB_PARTIAL_DECODE": "off",
             "HYPERSLAB_SHARD_INDEX_BOUND": "1 MiB",
             "HYPERSLAB_EXTERNAL_FILES": "refuse",
+            "HYPERSLAB_REQUESTS_PER_SECOND": "2.5",
             "HYPERSLAB_FSYNC": "TRUE",
             "HYPERSLAB_FILE_LOCKS": "no",
             "HYPERSLAB_ZARR_FORMAT": "2",
@@ -183,6 +186,7 @@ def test_environment() -> None:
             "shard_index_bound": 1 << 20,
             "vlen_chunk_bound": 256 << 20,
             "external_files": "refuse",
+            "requests_per_second": 2.5,
             "fsync": True,
             "file_locks": False,
             "default_zarr_format": 2,

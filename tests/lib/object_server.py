@@ -70,6 +70,8 @@ class Pace:
     latency: float = 0.0
     per_connection: float | None = None
     in_all: float | None = None
+    # Requests that are answered at a time. The server refuses others with 503.
+    at_once: int | None = None
 
 
 @dataclass
@@ -241,6 +243,7 @@ class ObjectServer:
         self.faults: list[Fault] = []
         self.log: list[dict[str, Any]] = []
         self.connections = 0
+        self.serving = 0
 
     async def run(self, listener: socket.socket) -> None:
         """Accepts connections forever."""
@@ -280,6 +283,10 @@ class ObjectServer:
             fault = next((each for each in self.faults if each.takes(number, method, bucket, key)), None)
             entry["fault"] = fault and fault.do
         pace = Pace() if quiet else self.pace
+        if pace.at_once is not None and self.serving >= pace.at_once and fault is None:
+            fault = Fault("status", status=503)
+            entry["fault"] = "overload"
+        self.serving += 1
         try:
             if fault and fault.do == "reset" and not fault.late:
                 connection.reset()
@@ -300,6 +307,7 @@ class ObjectServer:
             if headers.get("connection", "").lower() == "close":
                 raise Closed
         finally:
+            self.serving -= 1
             entry["end"] = entry["end"] or time.monotonic()
 
     def answer(self, request: Request, fault: Fault | None) -> Response:

@@ -5,6 +5,7 @@ use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::meter::Meter;
 use crate::planned_copy::PlannedCopy;
+use crate::python::continue_in_python;
 use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;
@@ -139,8 +140,9 @@ impl Command for CopyArgs {
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         if self.planned_copy().is_some() {
+            continue_in_python();
             return Err(Failure::Usage(
-                "--resume and --scheduler are only in the program of the Python package: pip install hyperslab".into(),
+                "--resume and --scheduler need the Python package: pip install hyperslab".into(),
             ));
         }
         let source = failure::open(&self.source)?;

@@ -1,8 +1,8 @@
 //! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`.
 //!
-//! A library, so that the Python package can run the same commands in its own process: [`run`]
-//! takes the arguments and returns the exit code. It reads no global state except the terminal and
-//! `NO_COLOR`, and restores signal handlers.
+//! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
+//! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
+//! the terminal and `NO_COLOR`, and restores signal handlers.
 
 mod advise;
 mod args;
@@ -15,6 +15,7 @@ mod index;
 mod info;
 mod meter;
 mod planned_copy;
+mod python;
 mod selection;
 mod signals;
 mod stats;
@@ -29,6 +30,25 @@ use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};
 pub use words::in_options;
+
+/// Runs the program `hyperslab` with these arguments and returns its exit code.
+///
+/// For work that only the Python package can do, the process becomes Python and does not return.
+pub fn program(args: Vec<OsString>) -> i32 {
+    python::allow(&args);
+    if python::is_configured() {
+        python::continue_in_python();
+    }
+    hyperslab::store::waiting::ask_with(signals::is_received);
+    hyperslab::remote::on_unconditional(warn);
+    hyperslab::remote::on_cache_failure(warn);
+    run(args)
+}
+
+fn warn(text: &str) {
+    // Standard error may be closed. There is no other place for the message.
+    let _ = writeln!(io::stderr(), "hyperslab: warning: {}", text::sanitize(&in_options(text)));
+}
 
 /// Runs the command in these arguments and returns its exit code.
 ///

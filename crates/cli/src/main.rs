@@ -1,5 +1,5 @@
 //! The program `hyperslab`.
 
 fn main() {
-    std::process::exit(hyperslab_cli::run(std::env::args_os()));
+    std::process::exit(hyperslab_cli::program(std::env::args_os().collect()));
 }

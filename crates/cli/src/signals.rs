@@ -16,6 +16,11 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Signals that ask to stop.
 const WATCHED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
+/// Returns whether a signal was received since the last [`Watch`] started.
+pub(crate) fn is_received() -> bool {
+    SIGNAL.load(Relaxed) != 0
+}
+
 /// Catches signals until it is dropped.
 pub(crate) struct Watch {
     old_actions: Vec<(libc::c_int, libc::sigaction)>,
@@ -40,7 +45,7 @@ impl Watch {
 
     /// Returns whether a signal was received.
     pub(crate) fn is_interrupted(&self) -> bool {
-        SIGNAL.load(Relaxed) != 0
+        is_received()
     }
 
     /// The exit code for the signal, as in shells: 130 for SIGINT, 143 for SIGTERM.

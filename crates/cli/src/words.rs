@@ -6,7 +6,7 @@
 const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads"];
 
 /// Advice from the library, and its equivalent on the command line.
-const ADVICE: [(&str, &str); 10] = [
+const ADVICE: [(&str, &str); 11] = [
     ("set overwrite to", "pass --overwrite to"),
     ("pass skip_unsupported=True", "pass --skip-unsupported"),
     ("pass storage_options={\"anon\": True}", "set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)"),
@@ -18,6 +18,7 @@ const ADVICE: [(&str, &str); 10] = [
     ("pass storage_options={\"region\": …}", "set AWS_REGION"),
     ("name a profile, or pass the credentials in storage_options", "or name a profile in AWS_PROFILE"),
     ("pass credentials in storage_options", "set the environment variables of the provider"),
+    ("; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", ""),
     ("setting external_files = ", "--external-files "),
     ("verify_checksums = false", "HYPERSLAB_VERIFY_CHECKSUMS=0"),
 ];
@@ -68,6 +69,7 @@ mod tests {
                 "'/b' is outside (setting external_files = \"same-directory\"; \"anywhere\" allows it)",
                 "'/b' is outside (--external-files \"same-directory\"; \"anywhere\" allows it)",
             ),
+            ("lost; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", "lost"),
             ("group 'chunks': damaged", "group 'chunks': damaged"),
         ] {
             assert_eq!(in_options(there), here);

@@ -78,8 +78,9 @@ mod _native {
     #[pymodule_export]
     use crate::settings::{
         recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_partial_decode,
-        set_partial_reads, set_read_missing_chunks, set_recycler_bound, set_shard_index_bound, set_threads,
-        set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
+        set_partial_reads, set_read_missing_chunks, set_recycler_bound, set_requests_per_second,
+        set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
+        set_write_empty_chunks,
     };
     #[pymodule_export]
     use crate::stores::presented::PresentedFile;

@@ -60,6 +60,13 @@ pub(crate) fn set_external_files(policy: &str) -> PyResult<()> {
     Ok(())
 }
 
+/// Sets the largest number of requests per second to each host. `None`: no limit.
+#[pyfunction]
+#[pyo3(signature = (most))]
+pub(crate) fn set_requests_per_second(most: Option<f64>) {
+    hyperslab::remote::set_requests_per_second(most);
+}
+
 /// Number of bytes that wait for reuse.
 #[pyfunction]
 pub(crate) fn recycled_bytes() -> usize {

@@ -233,10 +233,10 @@ impl Client {
         bytes: u64,
         work: impl Future<Output = object_store::Result<T>>,
     ) -> (Result<T, Failure>, usize) {
-        match tokio::time::timeout(self.settings.deadline_of(bytes), run_traced(work)).await {
-            Ok((Ok(done), trace)) => (Ok(done), trace.sent),
-            Ok((Err(error), trace)) => (Err(failure(&error, &trace, self.abilities.anonymous)), trace.sent),
-            Err(_) => {
+        match run_traced(self.settings.deadline_of(bytes), work).await {
+            (Some(Ok(done)), trace) => (Ok(done), trace.sent),
+            (Some(Err(error)), trace) => (Err(failure(&error, &trace, self.abilities.anonymous)), trace.sent),
+            (None, _) => {
                 let why = "the server did not answer in time";
                 (Err(Failure::Other(Cause::new(ErrorKind::TimedOut, why))), 0)
             }

@@ -76,6 +76,7 @@ impl RemoteStore {
             insecure: options.is("allow_invalid_certificates")?,
             redirects: location.provider == Provider::Http,
             proxy: options.get("proxy_url").map(str::to_owned),
+            interval: options.settings.interval,
         };
         let abilities = abilities(location.provider, &options)?;
         let names = Names {
@@ -231,13 +232,15 @@ fn in_pages<S: ObjectStore + PaginatedListStore>(store: S) -> Connected {
 }
 
 /// The retry configuration of `object_store`.
+///
+/// Requests have deadlines of their own, which know of the time in line for tokens.
 fn retries(settings: &Settings) -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(50),
         max_backoff: Duration::from_secs(5),
         base: 2.0,
     };
-    RetryConfig { backoff, max_retries: settings.retries, retry_timeout: settings.deadline }
+    RetryConfig { backoff, max_retries: settings.retries, retry_timeout: Duration::MAX }
 }
 
 impl Server {

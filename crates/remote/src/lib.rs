@@ -21,6 +21,7 @@
 //! | `credentials` | AWS credentials that have to be requested and that expire |
 //! | `failure` | failures, in a form for users |
 //! | `runtime` | tasks, and waiting for them |
+//! | `pace` | when requests may be sent to a host |
 //! | `meter` | costs of requests |
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
@@ -39,6 +40,7 @@ mod marks;
 mod meter;
 mod opened;
 mod options;
+mod pace;
 mod pages;
 mod profile;
 mod ranges;
@@ -57,6 +59,6 @@ mod write_while;
 pub use cache::{Check, Keep, on_cache_failure};
 pub use location::{Provider, SCHEMES, has_secret, shown, with_secret_of};
 pub use options::{OptionsError, is_secret};
-pub use settings::{Settings, Unconditional};
+pub use settings::{Settings, Unconditional, set_requests_per_second};
 pub use store::RemoteStore;
 pub use write::on_unconditional;

@@ -8,7 +8,7 @@
 use crate::cache::{Check, Keep};
 use crate::credentials::Source;
 use crate::location::Provider;
-use crate::settings::{Settings, Unconditional};
+use crate::settings::{Settings, Unconditional, interval_of};
 use object_store::ClientConfigKey;
 use object_store::aws::AmazonS3ConfigKey;
 use object_store::azure::AzureConfigKey;
@@ -73,7 +73,7 @@ const AZURE: [(&str, &str); 6] = [
 ];
 
 /// Options for every provider, besides [`OWN`].
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 15] = [
     "allow_http",
     "allow_invalid_certificates",
     "cache",
@@ -86,6 +86,7 @@ const SHARED: [&str; 14] = [
     "max_retries",
     "part_size",
     "proxy_url",
+    "requests_per_second",
     "timeout",
     "unconditional",
 ];
@@ -309,6 +310,12 @@ impl Options {
                 settings.concurrency = size(number(given, value)?).clamp(1, 1024);
                 settings.in_all = settings.concurrency;
             }
+            "requests_per_second" => {
+                let interval = value.trim().parse().ok().and_then(interval_of);
+                settings.interval = Some(interval.ok_or_else(|| {
+                    OptionsError::new(format!("storage option '{given}': expected a positive number"))
+                })?);
+            }
             "coalesce" => settings.gap = Some(number(given, value)?),
             "max_request_size" => settings.largest = number(given, value)?.max(1 << 12),
             "part_size" => settings.part = number(given, value)?.max(5 << 20),
@@ -468,6 +475,8 @@ mod tests {
         let found = options(Provider::Http, &[("headers.X-Key", "canary"), ("timeout", "2.5")]).unwrap();
         assert_eq!(found.headers, [("X-Key".to_owned(), "canary".to_owned())]);
         assert_eq!(found.settings.deadline, Duration::from_millis(2500));
+        let found = options(Provider::Http, &[("requests_per_second", "2.5")]).unwrap();
+        assert_eq!(found.settings.interval, Some(Duration::from_millis(400)));
         assert!(options(Provider::S3, &[("use_listings_cache", "False")]).unwrap().values.is_empty());
     }
 
@@ -509,6 +518,9 @@ mod tests {
             [("concurrency", "-1"), ("timeout", "0"), ("timeout", "NaN"), ("unconditional", "maybe")]
         {
             assert!(options(Provider::S3, &[(name, value)]).unwrap_err().contains(name));
+        }
+        for value in ["0", "-1", "NaN", "inf", "1e99", "1e-99", "many"] {
+            assert!(options(Provider::S3, &[("requests_per_second", value)]).is_err(), "{value}");
         }
         assert!(options(Provider::Http, &[("anon", "True")]).is_err());
         assert_eq!([distance("", "abc"), distance("abc", "abc"), distance("kitten", "sitting")], [3, 0, 3]);

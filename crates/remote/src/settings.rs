@@ -1,7 +1,30 @@
 //! Settings for requests: sizes, times, numbers.
 
 use crate::cache::{Check, Keep};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+
+/// Nanoseconds between two requests to a host. 0: no limit.
+static INTERVAL: AtomicU64 = AtomicU64::new(0);
+
+/// Limits the requests per second to each host, for stores without a limit of their own.
+///
+/// Counts at once, for all stores of the process. `None`, and numbers that are not positive: no
+/// limit.
+pub fn set_requests_per_second(most: Option<f64>) {
+    let nanos = most.and_then(interval_of).map_or(0, |interval| interval.as_nanos());
+    INTERVAL.store(u64::try_from(nanos).unwrap_or(u64::MAX), Relaxed);
+}
+
+/// The time between two requests of so many per second.
+pub(crate) fn interval_of(most: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(1.0 / most).ok().filter(|interval| !interval.is_zero())
+}
+
+/// The time between two requests to a host, of stores without a setting of their own.
+pub(crate) fn default_interval() -> Option<Duration> {
+    Some(Duration::from_nanos(INTERVAL.load(Relaxed))).filter(|interval| !interval.is_zero())
+}
 
 /// Policy for changing part of an object on a server without conditional replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -9,7 +32,7 @@ pub enum Unconditional {
     /// Make the change after checking that the object is still the same.
     ///
     /// The change of a writer on another machine may be lost. The hook of
-    /// [`on_unconditional`](crate::on_unconditional) is called once per store.
+    /// [`on_unconditional`](crate::on_unconditional) gets one warning per store.
     #[default]
     Warn,
     /// Fail.
@@ -23,6 +46,10 @@ pub struct Settings {
     pub concurrency: usize,
     /// Concurrent requests of all calls to one store.
     pub in_all: usize,
+    /// Time between two requests to a host, on average. Shared by all stores at that host.
+    ///
+    /// `None`: as [`set_requests_per_second`] says.
+    pub interval: Option<Duration>,
     /// Ranges of an object with a gap below this many bytes are one request.
     ///
     /// `None`: as many bytes as arrive in the time of one request, as measured.
@@ -60,6 +87,7 @@ impl Default for Settings {
             // Measured: 1000 concurrent reads of one small chunk each, 30 ms away, take 509 ms with
             // 64 and 175 ms with 256.
             in_all: 340,
+            interval: None,
             gap: None,
             largest: 8 << 20,
             part: 16 << 20,

@@ -4,9 +4,12 @@
 //! request or the region, and the number of attempts. The transport sees all of them, and notes
 //! them in the task of the request ([`Trace`]).
 
+use crate::pace::{Host, Refusal, Turn};
+use crate::settings::default_interval;
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
+use http::StatusCode;
 use hyperslab_store::fork::{self, Mutex};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -17,7 +20,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 /// Notes of the transport on one request of a store, including retries.
 #[derive(Clone, Debug, Default)]
@@ -36,18 +40,40 @@ pub(crate) struct Trace {
     ///
     /// That service gives cloud machines their credentials.
     pub(crate) no_metadata: bool,
+    /// Time that requests have waited for the tokens of their host.
+    in_line: Duration,
+    /// Since when a request has been waiting for a token.
+    in_line_since: Option<Instant>,
+}
+
+impl Trace {
+    /// Time that does not count towards the deadline: the user has limited the requests per second.
+    fn excused(&self) -> Duration {
+        self.in_line.saturating_add(self.in_line_since.map_or(Duration::ZERO, |since| since.elapsed()))
+    }
 }
 
 tokio::task_local! {
     static TRACE: RefCell<Trace>;
 }
 
-/// Runs a request, and returns the transport's notes.
-pub(crate) async fn run_traced<T>(work: impl Future<Output = T>) -> (T, Trace) {
+/// Runs a request for at most `limit`, and returns its result, if it has ended, and the transport's
+/// notes.
+pub(crate) async fn run_traced<T>(limit: Duration, work: impl Future<Output = T>) -> (Option<T>, Trace) {
     TRACE
         .scope(RefCell::default(), async {
-            let result = work.await;
-            (result, TRACE.with(|trace| trace.borrow().clone()))
+            let (mut work, begun) = (pin!(work), Instant::now());
+            let notes = || TRACE.with(|trace| trace.borrow().clone());
+            let mut left = limit;
+            loop {
+                if let Ok(result) = tokio::time::timeout(left, &mut work).await {
+                    return (Some(result), notes());
+                }
+                left = limit.saturating_add(notes().excused()).saturating_sub(begun.elapsed());
+                if left.is_zero() {
+                    return (None, notes());
+                }
+            }
         })
         .await
 }
@@ -94,6 +120,8 @@ pub(crate) struct Transport {
     pub(crate) redirects: bool,
     /// The proxy. Secret, because it may contain a password.
     pub(crate) proxy: Option<String>,
+    /// Time between two requests to a host. `None`: the process's setting.
+    pub(crate) interval: Option<Duration>,
 }
 
 impl fmt::Debug for Transport {
@@ -121,6 +149,7 @@ impl Transport {
             metadata: Transport { headers: Vec::new(), proxy: None, ..self.clone() }
                 .build(CONNECT_METADATA, For::Metadata)?,
             attempt: self.attempt,
+            interval: self.interval,
         };
         if self.headers.is_empty() {
             let former = SHARED.lock().replace((generation, self.clone(), service.clone()));
@@ -255,6 +284,49 @@ pub(crate) struct Service {
     uploads: reqwest::Client,
     metadata: reqwest::Client,
     attempt: Duration,
+    interval: Option<Duration>,
+}
+
+impl Service {
+    /// Waits until a request to this host may be sent.
+    async fn turn<'h>(&self, host: &'h Host) -> Result<Turn<'h>, Refusal> {
+        let interval = self.interval.or_else(default_interval);
+        if interval.is_some() && !host.is_overloaded() {
+            note(|trace| trace.in_line_since = Some(Instant::now()));
+        }
+        let turn = host.turn(interval).await;
+        note(|trace| {
+            trace.in_line = trace.excused();
+            trace.in_line_since = None;
+        });
+        turn
+    }
+}
+
+/// The name and port of the host of a request.
+fn authority(request: &HttpRequest) -> String {
+    let (host, port) = (request.uri().host().unwrap_or_default(), request.uri().port_u16());
+    match port {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// How long the server asks to wait.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The response for a request that was not sent, because the host refused another one.
+fn refused(refusal: Refusal) -> HttpResponse {
+    note(|trace| {
+        trace.status = Some(refusal.status);
+        trace.body = Some(refusal.body.clone());
+    });
+    let mut response = HttpResponse::new(refusal.body.into());
+    *response.status_mut() = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    response
 }
 
 impl fmt::Debug for Service {
@@ -273,7 +345,18 @@ impl HttpConnector for Service {
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let metadata = request.uri().host().is_some_and(is_metadata_host);
-        note(|trace| *trace = Trace { sent: trace.sent + 1, no_metadata: metadata, ..Trace::default() });
+        let host = (!metadata).then(|| Host::of(&authority(&request)));
+        let turn = match &host {
+            None => None,
+            Some(host) => match self.turn(host).await {
+                Ok(turn) => Some(turn),
+                Err(refusal) => return Ok(refused(refusal)),
+            },
+        };
+        note(|trace| {
+            let (sent, in_line) = (trace.sent + 1, trace.in_line);
+            *trace = Trace { sent, in_line, no_metadata: metadata, ..Trace::default() };
+        });
         let bytes = request.body().content_length();
         let is_read = request.method() == http::Method::GET;
         let ranged = request.headers().contains_key(RANGE);
@@ -294,6 +377,11 @@ impl HttpService for Service {
                     trace.region = safe_header(response.headers(), "x-amz-bucket-region");
                 });
                 let code = response.status();
+                let (turn, overloaded) = match code.as_u16() {
+                    429 | 503 => (None, turn),
+                    _ => (turn, None),
+                };
+                turn.into_iter().for_each(Turn::succeed);
                 if is_read && let Some(why) = contradiction(code.as_u16(), response.headers(), ranged) {
                     let cut = io::Error::new(io::ErrorKind::UnexpectedEof, why);
                     return Err(HttpError::new(HttpErrorKind::Decode, cut));
@@ -302,6 +390,10 @@ impl HttpService for Service {
                     let (parts, body) = response.into_parts();
                     let body = refusal(body).await;
                     note(|trace| trace.body = Some(body.clone()));
+                    if let Some(turn) = overloaded {
+                        let (status, advice) = (code.as_u16(), retry_after(&parts.headers));
+                        turn.refuse(Refusal { status, body: body.clone(), advice });
+                    }
                     return Ok(HttpResponse::from_parts(parts, body.into()));
                 }
                 Ok(response)

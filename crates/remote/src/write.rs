@@ -35,10 +35,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Called with the URL of a store that cannot replace objects conditionally.
+/// Called with a warning about a store that cannot replace objects conditionally.
 static UNCONDITIONAL: Lazy<fn(&str)> = Lazy::new();
 
-/// Sets the function to call before a store first replaces an object without a condition.
+/// Sets the function that gets a warning before a store first replaces an object without a
+/// condition.
 ///
 /// Without the condition, another writer may have been faster. The function is called once per
 /// store. Only the first call of `on_unconditional` counts.
@@ -278,7 +279,12 @@ impl RemoteStore {
         if !self.0.warned.swap(true, Relaxed)
             && let Some(tell) = UNCONDITIONAL.get()
         {
-            tell(&self.0.url);
+            tell(&format!(
+                "{}: the server cannot replace an object under the condition that nobody else has changed it. \
+                 Changes that other machines make to the same chunks at the same time may be lost; with \
+                 storage_options={{\"unconditional\": \"refuse\"}} such changes are errors",
+                self.0.url
+            ));
         }
         Ok(())
     }

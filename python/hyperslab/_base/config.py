@@ -28,6 +28,9 @@
     external data, or as sources of virtual datasets. Files in the same directory or below
     (``"same-directory"``, the default), any file (``"anywhere"``), or none (``"refuse"``). For
     files opened from now on.
+``requests_per_second`` (``HYPERSLAB_REQUESTS_PER_SECOND``)
+    Maximum number of requests per second to each host of remote stores, on average. ``None`` (also
+    ``0``): no limit. The storage option of the same name overrides it. Default: ``None``.
 ``fsync`` (``HYPERSLAB_FSYNC``)
     Flush every write to the disk before it returns. For local stores opened from now on. Default:
     no.
@@ -146,6 +149,17 @@ def _count(value: object) -> int:
     return count
 
 
+def _rate(value: object) -> float | None:
+    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
+        return None
+    if isinstance(value, bool):
+        raise TypeError(f"expected a number of requests, found {value!r}")
+    rate = float(cast(Any, value))
+    if rate != 0 and not 1e-6 <= rate <= 1e6:
+        raise ValueError(f"expected 0.000001 to 1000000 requests, found {value!r}")
+    return rate or None
+
+
 def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -185,6 +199,7 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "shard_index_bound": parse_size,
     "vlen_chunk_bound": parse_size,
     "external_files": _word("same-directory", "anywhere", "refuse"),
+    "requests_per_second": _rate,
     "fsync": _flag,
     "file_locks": _flag,
     "default_zarr_format": _format,
@@ -203,6 +218,7 @@ _DEFAULTS: dict[str, Any] = {
     "shard_index_bound": 64 << 20,
     "vlen_chunk_bound": 256 << 20,
     "external_files": "same-directory",
+    "requests_per_second": None,
     "fsync": False,
     "file_locks": True,
     "default_zarr_format": 3,
@@ -221,6 +237,7 @@ _ENVIRONMENT = {
     "shard_index_bound": "HYPERSLAB_SHARD_INDEX_BOUND",
     "vlen_chunk_bound": "HYPERSLAB_VLEN_CHUNK_BOUND",
     "external_files": "HYPERSLAB_EXTERNAL_FILES",
+    "requests_per_second": "HYPERSLAB_REQUESTS_PER_SECOND",
     "fsync": "HYPERSLAB_FSYNC",
     "file_locks": "HYPERSLAB_FILE_LOCKS",
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
@@ -265,6 +282,7 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "shard_index_bound": _native.set_shard_index_bound,
     "vlen_chunk_bound": _native.set_vlen_chunk_bound,
     "external_files": _native.set_external_files,
+    "requests_per_second": _native.set_requests_per_second,
     "file_locks": _native.set_file_locks,
     "read_missing_chunks": _native.set_read_missing_chunks,
 }
@@ -411,6 +429,15 @@ class Config:
     @external_files.setter
     def external_files(self, value: Literal["same-directory", "anywhere", "refuse"]) -> None:
         self._assign({"external_files": value})
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """Maximum requests per second to each host of remote stores; ``None``: no limit."""
+        return cast("float | None", self._values["requests_per_second"])
+
+    @requests_per_second.setter
+    def requests_per_second(self, value: float | None) -> None:
+        self._assign({"requests_per_second": value})
 
     @property
     def fsync(self) -> bool:

@@ -461,13 +461,7 @@ pub(crate) fn shown(location: &str) -> String {
 /// Connects callbacks of remote stores to Python: Ctrl-C while they wait, and warnings.
 pub(crate) fn prepare_remote() {
     hyperslab::store::waiting::ask_with(crate::gil::engine::ask_in_file);
-    remote::on_unconditional(|url| {
-        warn(&format!(
-            "{url}: the server cannot replace an object under the condition that nobody else has changed it. Changes \
-             that other machines make to the same chunks at the same time may be lost; with \
-             storage_options={{\"unconditional\": \"refuse\"}} such changes are errors"
-        ));
-    });
+    remote::on_unconditional(warn);
     remote::on_cache_failure(warn);
 }
 
