@@ -368,7 +368,8 @@ class Place:
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
             if not has_begun and there is None:
                 there = self.store.list(self._base)
-            if not has_begun and any(not self._is_own(key) for key in there or ()):
+            # A run may have been killed right after it claimed the journal, or while it deleted it.
+            if not has_begun and any(not _is_below(key, self._work) for key in there or ()):
                 if not plan.overwrite:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"
@@ -389,10 +390,6 @@ class Place:
             source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
             if _is_below(source, target) or _is_below(target, source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-
-    def _is_own(self, key: str) -> bool:
-        """Return True if this run has a journal and the object belongs to it."""
-        return self._seen == self._mark and _is_below(key, self._work)
 
     def is_finished(self) -> bool:
         """Return True if the copy is in place and only the journal is left to delete."""
