@@ -34,7 +34,7 @@ __all__ = ["Crew", "Machines"]
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # Works unless another test has started the server before.
-CONTEXT.set_forkserver_preload(["crew", "hyperslab", "hyperslab._copy.run", "hyperslab._copy.sessions"])
+CONTEXT.set_forkserver_preload(["plan_client", "hyperslab._copy.run", "hyperslab._codecs.zarr"])
 
 # Seconds after which a client gives up a worker for the first time. Each further time it waits longer:
 # a slow machine looks like one with stopped workers.
@@ -50,10 +50,12 @@ class Crew:
     An executor for hyperslab, by `submit` and `_max_workers`.
     """
 
-    def __init__(self, folder: Path, slots: int = 3) -> None:
+    def __init__(self, folder: Path, slots: int = 2) -> None:
         self._folder, self._max_workers = folder, slots
         self._calls: queue.SimpleQueue[tuple[Future[Any], bytes]] = queue.SimpleQueue()
         self._busy: set[str] = set()
+        # When workers did not answer. They get a call only if there are no others.
+        self._silent: dict[str, float] = {}
         self._lock = threading.Lock()
         for _ in range(slots):
             threading.Thread(target=self._serve, daemon=True).start()
@@ -73,8 +75,10 @@ class Crew:
                 worker = self._take()
                 try:
                     failed, answer = ask(self._folder / worker, call, patience)
+                    self._silent.pop(worker, None)
                     break
                 except (OSError, EOFError):
+                    self._silent[worker] = time.monotonic()
                     patience *= 1.5
                 finally:
                     self._busy.discard(worker)
@@ -84,8 +88,8 @@ class Crew:
         """Waits for a worker without a task."""
         while True:
             with self._lock:
-                if free := sorted(set(os.listdir(self._folder)) - self._busy):
-                    worker = random.choice(free)
+                if free := set(os.listdir(self._folder)) - self._busy:
+                    worker = min(free, key=lambda each: (self._silent.get(each, 0.0), random.random()))
                     self._busy.add(worker)
                     return worker
             time.sleep(0.002)
@@ -205,5 +209,6 @@ class Machines:
             client.join()
         nothing = pickle.dumps((os.getpid, ()))
         for worker in self.workers:
-            # A worker takes calls in order, so this one is its last.
-            ask(self.folder / worker.name, nothing, 60)
+            # A worker takes calls in order, so this one is its last. It may not have begun.
+            with suppress(FileNotFoundError, ConnectionRefusedError):
+                ask(self.folder / worker.name, nothing, 60)

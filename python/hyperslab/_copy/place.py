@@ -64,6 +64,9 @@ _WRITING: Final = "writing-"
 # Attempts at deleting a folder in which an ended run still makes files.
 _ATTEMPTS: Final = 20
 
+# Objects in the journal of a server that say how far a run has come.
+_MARKS: Final = ("cleared", "finished")
+
 # Server options that enable caches. A run must see what other runs write.
 _CACHES: Final = ("cache", "cache_size", "cache_check")
 
@@ -87,6 +90,8 @@ class Place:
         self._mark = f"{id} {self.run}".encode()
         # The journal's ``id`` when `plan` read it.
         self._seen: bytes | None = None
+        # Keys of records in the journal, which a listing may not show yet.
+        self.noted: set[str] = set()
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
@@ -159,13 +164,17 @@ class Place:
                     elif left != journal:
                         left.unlink(missing_ok=True)
                 self._seen = None
+            taken = self._seen is not None
             self.take_over()
             there: list[str] | None = None
             if self._local is None:
                 there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
-                # Another run may have been killed while it deleted its journal.
-                id = self.journal("id")
-                self._delete([key for key in there if _is_below(key, self._work) and key != id])
+                # Another run may have been killed while it deleted its journal. A listing that lags
+                # may lack the marks, which would be taken for marks of this run.
+                left = {key for key in there if _is_below(key, self._work)} - {self.journal("id")}
+                if left or taken:
+                    left |= {self.journal(name) for name in _MARKS}
+                self._delete(sorted(left))
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
@@ -281,10 +290,25 @@ class Place:
                 return None
             os.close(descriptor)
 
+    def note_done(self, stage: int, record: str) -> str:
+        """Record a finished task. Returns the key of the record."""
+        key = self.journal(f"done/{stage}/{record}")
+        self.writing.set(key, b"done")
+        if self._local is None:
+            # The fence lets a new object pass for a second after another run has deleted the journal.
+            try:
+                self.check_journal()
+            except SupersededError:
+                self.store._native.delete_all([key])
+                raise
+        return key
+
     def records(self, stage: int) -> dict[int, set[str]]:
         """Return, for each task that a worker recorded, the hashes of the objects it wrote."""
         found: dict[int, set[str]] = {}
-        for key in self.store.list(self.journal(f"done/{stage}")):
+        listed = self.store.list(self.journal(f"done/{stage}"))
+        self.noted.update(listed)
+        for key in listed:
             number, _, record = key.rpartition("/")[2].partition("-")
             if number.isdecimal():
                 found.setdefault(int(number), set()).add(record)
@@ -311,11 +335,12 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed.
-        last = [self.journal("finished"), self.journal("id")]
-        listed = self.store.list(self._work)
-        self._delete([key for key in listed if key not in last])
-        self._delete([key for key in last if key in listed])
+        # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed. All
+        # names that are known are deleted, as listings may lag.
+        last = [self.journal(name) for name in (*_MARKS, "id")]
+        known = {*self.store.list(self._work), *self.noted, self.journal("plan.json")}
+        self._delete(sorted(known.difference(last)))
+        self._delete(last)
 
     def _delete(self, keys: Sequence[str]) -> None:
         """On a server, delete objects that were just listed, unless this run no longer owns the copy.
@@ -334,6 +359,20 @@ class Place:
         with self.lock_out_others(make=True) as is_locked:
             if is_locked and self.store.get(self.journal("id")) is None:
                 shutil.rmtree(self._root, ignore_errors=True)
+
+    def remove_leftovers(self) -> None:
+        """Delete what is left of the journal of a complete copy: a run was killed while it deleted it.
+
+        `plan` has found no plan in this journal.
+        """
+        if self._local is not None:
+            if self._root.exists():
+                self.sweep()
+        elif self.store.list(self._work):
+            # If another run has begun since, the journal belongs to that run.
+            with contextlib.suppress(SupersededError):
+                self.take_over()
+                self.remove_journal()
 
     def drop_temporary(self, stage: int) -> None:
         """Delete temporary arrays that no task needs any more."""

@@ -106,6 +106,7 @@ def run(
     if resume and not plan.overwrite and place.plan(plan) is None and place.holds_documents(plan):
         looked = time.monotonic()
         if _is_made(plan, threads_per_task(executor, threads), tasks, progress):
+            place.remove_leftovers()
             took = time.monotonic() - looked
             return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
     going = _begin(plan, place, resume)
@@ -135,8 +136,10 @@ def run(
         with contextlib.closing(results):  # type: ignore[type-var]
             for index, result in results:
                 task = stage[items[index][1]]
-                if result != (plan.id, task.stage, task.number):
+                id, number, index, *noted = result
+                if (id, number, index) != (plan.id, task.stage, task.number):
                     raise RuntimeError(f"the executor returned the result of another task: {result}")
+                place.noted.update(noted)
                 told.advance(task)
         return len(items)
 
@@ -292,8 +295,8 @@ class _Job:
         return f"{self.id} {self.run}"
 
 
-def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
-    """Run one task and record it in the journal. Runs on a worker."""
+def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int, str]:
+    """Run one task and record it in the journal. Runs on a worker. Returns the key of the record."""
     copying = _kept.get(job)
     place = copying.place
     place.check_journal()
@@ -301,11 +304,11 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     task = copying.plan.stages[stage][number]
     try:
         record = _record([copying.copy(part, job.threads, job.requests, job.is_fresh) for part in task.parts])
-        place.writing.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
+        noted = place.note_done(stage, f"{number}-{record}")
     except SupersededError:
         place.sweep()
         raise
-    return job.id, stage, number
+    return job.id, stage, number, noted
 
 
 def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
