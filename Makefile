@@ -31,6 +31,12 @@ with_tools := set -e; venv=$$(scripts/venv.sh newest);
 with_rust := set -e; PYO3_PYTHON=$$(scripts/find-python.sh newest); export PYO3_PYTHON;
 with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
 
+# What `make soak` runs, and how often: trials of plans, and kills in each other test.
+TRIALS ?= 500
+KILLS ?= 50
+SOAKED := $(addprefix tests/,copy/test_plan_copy_trials.py copy/test_plan_copy_kills.py dask/test_dask_kills.py \
+	dask/test_dask_icechunk.py compute/test_ray.py)
+
 ##@ The two commands
 
 run: $(WHEEL_STAMP) ## Write, copy, read and check realistic data; print how fast (RUN="--quick", RUN="--dir D")
@@ -98,6 +104,10 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the 
 	$(STEP) 'make run, with small data' "$$venv/bin/python" benches/ocean.py --quick
 	@$(STEP) 'Site of the documentation' scripts/site.sh
 
+soak: $(WHEEL_STAMP) ## Kill, stop and wake processes in the middle of their work, in many trials (TRIALS=500, KILLS=50)
+	@$(with_wheel) $(STEP) 'Trials under kills' env HYPERSLAB_TRIALS=$(TRIALS) HYPERSLAB_KILLS=$(KILLS) \
+	    scripts/pytest.sh "$$venv/bin/python" -q --timeout=0 $(SOAKED)
+
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
 
@@ -159,5 +169,5 @@ $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	    --interpreter "$$venv/bin/python" --out build/wheel
 	@touch $@
 
-.PHONY: run test dev quick lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package sanitize bench wheel docs fmt lock \
+.PHONY: run test dev quick lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package soak sanitize bench wheel docs fmt lock \
 	clean help tools

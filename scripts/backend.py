@@ -19,7 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import maturin
-from maturin import get_requires_for_build_editable, get_requires_for_build_sdist, get_requires_for_build_wheel
+from maturin import (
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+)
 
 __all__ = [
     "build_editable",
@@ -63,7 +67,9 @@ def _build_command(settings: Mapping[str, Any] | None) -> None:
     build_command(["--compatibility", "off", *arguments])
 
 
-def build_wheel(directory: str, settings: Mapping[str, Any] | None = None, metadata: str | None = None) -> str:
+def build_wheel(
+    directory: str, settings: Mapping[str, Any] | None = None, metadata: str | None = None
+) -> str:
     """Builds the wheel."""
     _build_command(settings)
     return maturin.build_wheel(directory, settings, metadata)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,12 @@ import hyperslab as hs
 import numpy as np
 import pytest
 from hyperslab._base.tasks import run_tasks
+from killing import killing
+from object_server_client import Server
+from support import files_below
+
+# In each test. HYPERSLAB_KILLS=50 takes minutes.
+KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 5)
 
 ray = pytest.importorskip("ray")
 
@@ -39,6 +47,54 @@ def test_a_copy_is_what_this_process_makes(maps: Any, tmp_path: Path) -> None:
         there = tmp_path / "there.zarr" / here.relative_to(tmp_path / "here.zarr")
         assert here.is_dir() or here.read_bytes() == there.read_bytes(), here
     assert np.array_equal(hs.open_array(tmp_path / "there.zarr")[...], maps[...])
+
+
+@pytest.mark.parametrize("where", ["disk", "server"])
+def test_a_copy_while_workers_are_killed(maps: Any, tmp_path: Path, seed: int, where: str) -> None:
+    """The copy is the same as an undisturbed one, byte for byte, and nothing is left beside it."""
+    chance, killed, number = random.Random(seed), 0, 0
+    how: dict[str, Any] = {"chunks": (60, 20, 20), "max_memory": "8 MiB", "task_size": "64 KiB"}
+    hs.plan_copy(maps, tmp_path / "undisturbed", **how).run()
+    expected = files_below(tmp_path / "undisturbed")
+    with Server() as server:
+        while killed < KILLS:
+            number += 1
+            place, options = str(tmp_path / "copies" / f"{number}"), None
+            if where == "server":
+                place, options = f"s3://bucket/{number}", server.s3_options
+            plan = hs.plan_copy(maps, place, storage_options=options, **how)
+            assert plan.tasks > 20
+            with killing(ray_workers, chance, every=0.1) as pids:
+                plan.run(ray, retries=20)
+            killed += len(pids)
+            if where == "server":
+                keys = server.list("bucket", f"{number}/")
+                found = {key.partition("/")[2]: server.get("bucket", key) for key in keys}
+            else:
+                found = files_below(Path(place))
+                assert sorted(os.listdir(tmp_path / "copies")) == sorted(map(str, range(1, number + 1)))
+            assert found == expected, f"seed {seed}, run {number}"
+
+
+def ray_workers() -> list[int]:
+    """Returns the processes that run tasks. Ray calls others of its processes otherwise."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            # Only processes of the cluster that this process has started.
+            name = (path / "cmdline").read_bytes()
+            if name.startswith(b"ray::") and not name.startswith(b"ray::IDLE") and is_ours(int(path.name)):
+                found.append(int(path.name))
+    return found
+
+
+def is_ours(pid: int) -> bool:
+    """Returns true if a process descends from this one."""
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if pid == os.getpid():
+            return True
+    return False
 
 
 def test_functions_over_chunks_and_statistics(maps: Any, tmp_path: Path) -> None:

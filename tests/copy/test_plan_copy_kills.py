@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
+from killing import killing
 from support import dask_cluster
 
 distributed = pytest.importorskip("distributed")
@@ -75,7 +74,8 @@ def test_in_peace(cluster: Any, source: Path, tmp_path: Path) -> None:
 
 
 def worker_ids(client: Any) -> list[int]:
-    return list(client.run(os.getpid, on_error="ignore").values())
+    found = client.run(os.getpid, on_error="ignore").values()
+    return [pid for pid in found if pid is not None]
 
 
 def test_workers_are_killed(cluster: Any, source: Path, tmp_path: Path, seed: int) -> None:
@@ -86,25 +86,11 @@ def test_workers_are_killed(cluster: Any, source: Path, tmp_path: Path, seed: in
         number = 0
         while killed < KILLS:
             number += 1
-            place, over = tmp_path / f"b{number}", threading.Event()
+            place = tmp_path / f"b{number}"
             plan = plan_to(source, place)
-
-            def kill() -> None:
-                nonlocal killed
-                while not over.wait(chance.uniform(0, 0.4)):
-                    ids = [pid for pid in worker_ids(client) if pid is not None]
-                    if ids and not over.is_set():
-                        os.kill(chance.choice(ids), signal.SIGKILL)
-                        killed += 1
-                        over.wait(1.0)
-
-            killer = threading.Thread(target=kill)
-            killer.start()
-            try:
+            with killing(lambda: worker_ids(client), chance, every=0.6) as pids:
                 plan.run(client, retries=20)
-            finally:
-                over.set()
-                killer.join()
+            killed += len(pids)
             assert files(place) == expected, f"seed {seed}, run {number}"
             assert sorted(os.listdir(tmp_path)) == [place.name], f"seed {seed}, run {number}"
             subprocess.run(["rm", "-r", place], check=True)

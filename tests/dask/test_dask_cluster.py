@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ import hyperslab as hs
 import hyperslab.dask as hd
 import numpy as np
 import pytest
+from killing import killing
 from support import assert_same, dask_cluster
 
 distributed = pytest.importorskip("distributed")
@@ -93,28 +92,16 @@ def test_a_worker_is_killed_in_mid_write(client: Any, tmp_path: Path, seed: int,
     z = hs.create_array(tmp_path / "a", shape=shape, shards=(600, 250), chunks=(50, 50), dtype="i4")
     expected = np.random.default_rng(seed).integers(0, 1 << 30, shape, dtype="i4")
     x = da.from_array(expected, chunks=(170, 130)).map_blocks(slowly, dtype="i4")
-    chance, killed, over = random.Random(seed), list[int](), threading.Event()
 
-    def kill() -> None:
-        while not over.is_set() and len(killed) < 2:
-            writing = any(path.is_file() for path in (tmp_path / "a").rglob("*") if path.name != "zarr.json")
-            pids = [
-                each["pid"] for each in client.run(lambda: {"pid": os.getpid()}, on_error="ignore").values()
-            ]
-            if writing and pids:
-                time.sleep(chance.uniform(0, 0.1))
-                killed.append(chance.choice(pids))
-                os.kill(killed[-1], signal.SIGKILL)
-                time.sleep(0.3)
-            time.sleep(0.005)
+    def writing() -> bool:
+        return any(path.is_file() for path in (tmp_path / "a").rglob("*") if path.name != "zarr.json")
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    def workers() -> list[int]:
+        found = client.run(os.getpid, on_error="ignore").values()
+        return [pid for pid in found if pid is not None]
+
+    with killing(workers, random.Random(seed), every=0.05, most=2, when=writing) as killed:
         hd.store(x, z, align=align)
-    finally:
-        over.set()
-        killer.join()
     assert killed, f"seed {seed}"
     assert_same(z[...], expected, f"seed {seed}")
     assert_same(hs.open_array(tmp_path / "a")[...], expected, f"seed {seed}")

@@ -410,6 +410,9 @@ class ObjectServer:
             self.pace = Pace()
         if wanted.pop("reset", False):
             self.log, self.faults = [], []
+        if "seed" in wanted:
+            # Of the faults that have a chance, and of listings that lag.
+            random.seed(wanted.pop("seed"))
         if "faults" in wanted:
             self.faults = [Fault(**each) for each in wanted.pop("faults")]
         for bucket in wanted.pop("drop", []):

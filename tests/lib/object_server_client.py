@@ -77,7 +77,7 @@ class Server:
 
         Besides fields of `Pace` and `Settings`: `buckets` to create, `drop` for buckets to delete
         before that, `copy={new bucket: existing bucket}`, `serve={bucket: directory}`,
-        `faults=[…]`, `clear=True`.
+        `faults=[…]`, `seed` of random faults, `clear=True`.
         """
         status, _, body = self.request("POST", "/_control", json.dumps(what).encode())
         found: dict[str, Any] = json.loads(body)
@@ -152,7 +152,7 @@ class Server:
         return body
 
     def list(self, bucket: str, prefix: str = "") -> list[str]:
-        """Returns at most 1000 keys that begin with a prefix, without logging."""
+        """Returns at most 1000 keys that begin with a prefix, without logging and without lag."""
         import xml.etree.ElementTree as ElementTree
 
         path = f"/{bucket}?list-type=2&prefix={quote(prefix, safe='')}"

@@ -15,6 +15,7 @@ import binascii
 import bisect
 import email.utils
 import mmap
+import random
 import re
 import time
 import xml.etree.ElementTree as ElementTree
@@ -69,6 +70,9 @@ class Settings:
     # Answer unsigned requests with 403.
     check_authorization: bool = False
     part_minimum: int = 5 << 20
+    # Listings show each change after a random time of at most so many seconds. Requests for the
+    # object itself show it at once.
+    listing_lag: float = 0.0
 
 
 class Object:
@@ -103,6 +107,8 @@ class Bucket:
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.keys: list[str] = []
+        # Changes that listings may not show yet: the time when they do, and the object before.
+        self.unlisted: list[tuple[float, str, Object | None]] = []
 
     def copy(self) -> Bucket:
         """Returns another bucket with the same objects."""
@@ -118,6 +124,26 @@ class Bucket:
     def delete(self, key: str) -> None:
         if self.objects.pop(key, None) is not None:
             del self.keys[bisect.bisect_left(self.keys, key)]
+
+    def note_change(self, key: str, lag: float) -> None:
+        """Hides a change that comes now from listings, for a random time."""
+        if lag:
+            self.unlisted.append((time.monotonic() + random.uniform(0, lag), key, self.objects.get(key)))
+
+    def listed(self) -> Bucket:
+        """Returns the objects that listings show now."""
+        now = time.monotonic()
+        self.unlisted = [each for each in self.unlisted if each[0] > now]
+        if not self.unlisted:
+            return self
+        shown = self.copy()
+        # The last assignment is the oldest hidden change, which also hides the later ones.
+        for _, key, before in reversed(self.unlisted):
+            if before is None:
+                shown.delete(key)
+            else:
+                shown.put(key, before)
+        return shown
 
     def page(self, prefix: str, delimiter: str, after: str, limit: int) -> tuple[list[str], bool]:
         """Returns keys and common prefixes after a key, and whether there are more.
@@ -177,8 +203,13 @@ class Storage:
     ) -> Object:
         self.count += 1
         object = Object(self.count, data, headers or {})
+        self.bucket(bucket).note_change(key, self.settings.listing_lag)
         self.bucket(bucket).put(key, object)
         return object
+
+    def delete(self, bucket: str, key: str) -> None:
+        self.bucket(bucket).note_change(key, self.settings.listing_lag)
+        self.bucket(bucket).delete(key)
 
     def serve(self, bucket: str, directory: Path, prefix: str = "") -> None:
         """Adds the files of a directory to a bucket. They stay where they are."""
@@ -249,7 +280,7 @@ class Storage:
                 return Response(204)
             case "DELETE":
                 self.check_write(request)
-                self.bucket(request.bucket).delete(key)
+                self.delete(request.bucket, key)
                 return Response(204)
         raise Refused(405, "MethodNotAllowed", f"{method} is not allowed for objects")
 
@@ -325,6 +356,8 @@ class Storage:
         except (ValueError, binascii.Error) as error:
             raise Refused(400, "InvalidArgument", str(error)) from None
         bucket = self.bucket(request.bucket)
+        if "x-control" not in request.headers:
+            bucket = bucket.listed()
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         found, more = bucket.page(prefix, delimiter, token or query.get("start-after", ""), limit)
         encode = quote if query.get("encoding-type") == "url" else str
@@ -375,11 +408,10 @@ class Storage:
         return Response(200, {}, xml("CopyObjectResult", elements({"ETag": object.etag})))
 
     def delete_objects(self, request: Request) -> Response:
-        bucket = self.bucket(request.bucket)
         text = []
         for item in parse_xml(request.body).iterfind("{*}Object"):
             key = item.findtext("{*}Key", "")
-            bucket.delete(key)
+            self.delete(request.bucket, key)
             text.append(f"<Deleted>{elements({'Key': key})}</Deleted>")
         return Response(200, {}, xml("DeleteResult", "".join(text)))
 

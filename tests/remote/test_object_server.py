@@ -508,6 +508,33 @@ def test_faults(server: Server) -> None:
     assert server.get("bucket", "key") == b"late"
 
 
+def test_listings_lag(server: Server) -> None:
+    """Listings show objects as they were. Requests for an object show it as it is."""
+
+    def shown() -> dict[str, str]:
+        found = obstore.list(s3_store(server)).collect()
+        return {each["path"]: each["e_tag"] for each in found}
+
+    tags = {name: server.put("bucket", name, b"old") for name in ("changed", "deleted", "same")}
+    server.control(listing_lag=1e9)
+    for name in ("changed", "new", "passing"):
+        server.put("bucket", name, b"new")
+    for name in ("deleted", "passing"):
+        assert server.request("DELETE", f"/bucket/{name}")[0] == 204
+    server.put("bucket", "changed", b"again")
+    assert shown() == tags
+    assert server.list("bucket") == ["changed", "new", "same"]
+    assert server.get("bucket", "changed") == b"again" and server.get("bucket", "new") == b"new"
+    assert server.request("GET", "/bucket/deleted")[0] == 404
+    # A lag that has passed.
+    server.clear()
+    server.control(listing_lag=0.01)
+    server.put("bucket", "new", b"new")
+    until = time.monotonic() + 30
+    while list(shown()) != ["new"]:
+        assert time.monotonic() < until
+
+
 def test_retries_of_object_store(server: Server) -> None:
     """A good client recovers from these faults."""
     data = np.random.default_rng(0).bytes(300_000)

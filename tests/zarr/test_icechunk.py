@@ -222,17 +222,80 @@ def test_what_a_plan_into_a_session_refuses(on_disk: Any, tmp_path: Path) -> Non
         hs.plan_copy(source["a"], on_disk.readonly_session("main").store).run()
 
 
-def test_a_failed_run_leaves_nothing_in_the_session(on_disk: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["none", "threads"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_failed_run_changes_nothing_in_the_session(
+    on_disk: Any, tmp_path: Path, kind: str, overwrite: bool
+) -> None:
+    """Neither a new copy nor one that replaces a group."""
     source, _ = hierarchy(tmp_path / "x.zarr")
     session = on_disk.writable_session("main")
-    hs.create_group(session.store).attrs["kept"] = True
+    hs.create_group(session.store)
+    if overwrite:
+        hs.create_array(session.store, name="y/old", data=np.arange(9), chunks=(2,))
+    session.commit("old")
+    session = on_disk.writable_session("main")
+    # A change that is not committed stays.
+    hs.open_group(session.store, mode="r+").attrs["kept"] = True
     place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "y")
-    plan = hs.plan_copy(source, place, task_size="4 KiB")
+    plan = hs.plan_copy(source, place, task_size="4 KiB", overwrite=overwrite)
     (tmp_path / "x.zarr/a/c/3/3").write_bytes(b"damaged")
-    with pytest.raises(hs.errors.ChunkError):
-        plan.run(ThreadPoolExecutor(2), retries=0)
-    group = hs.open_group(session.store, mode="r")
-    assert list(group) == [] and group.attrs["kept"]
+    with executor_of(kind) as executor, pytest.raises(hs.errors.ChunkError):
+        plan.run(executor, retries=0)
+    session.commit("as it was")
+    group = hs.open_group(on_disk.readonly_session("main").store)
+    assert group.attrs["kept"]
+    assert [path for path, _ in group.members(max_depth=None)] == (["y", "y/old"] if overwrite else [])
+    if overwrite:
+        assert group["y/old"][...].tolist() == list(range(9))
+
+
+def changed_nowhere(session: Any) -> None:
+    pass
+
+
+def changed_in_an_array(session: Any) -> None:
+    hs.open_array(session.store, path="y/a", mode="r+")[3] = 30
+
+
+def changed_beside(session: Any) -> None:
+    hs.create_array(session.store, name="y/new", data=np.arange(4))
+
+
+def deleted(session: Any) -> None:
+    del hs.open_group(session.store, mode="r+")["y"]
+
+
+def all_new(session: Any) -> None:
+    pass
+
+
+CHANGES = [changed_nowhere, changed_in_an_array, changed_beside, deleted, all_new]
+
+
+@pytest.mark.parametrize("kind", ["none", "processes"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_plan_replaces_a_group(on_disk: Any, tmp_path: Path, kind: str, change: Any) -> None:
+    """Nothing of the old group is left, whatever the session has changed there before."""
+    source, values = hierarchy(tmp_path / "x.zarr")
+    session = on_disk.writable_session("main")
+    hs.create_array(session.store, name="y/old", data=np.arange(9), chunks=(2,))
+    hs.create_array(session.store, name="y/a", data=np.arange(9), chunks=(2,), attributes={"old": 1})
+    hs.create_array(session.store, name="z", data=np.arange(5))
+    if change is not all_new:
+        session.commit("old")
+        session = on_disk.writable_session("main")
+    change(session)
+    place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "y")
+    plan = hs.plan_copy(source, place, task_size="4 KiB", overwrite=True)
+    with executor_of(kind) as executor:
+        plan.run(executor, verify=True)
+    session.commit("new")
+    found: Any = zarr.open_group(on_disk.readonly_session("main").store, mode="r")
+    assert sorted(found["y"]) == ["a", "g"] and dict(found["y/a"].attrs) == {}
+    np.testing.assert_array_equal(found["y/a"][...], values)
+    np.testing.assert_array_equal(found["y/g/b"][...], values + 1)
+    assert found["z"][...].tolist() == list(range(5))
 
 
 def test_a_name_that_is_no_key_of_a_session(repository: Any) -> None:

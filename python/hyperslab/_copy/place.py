@@ -68,6 +68,9 @@ _WRITING: Final = "writing-"
 # Attempts at deleting a folder in which an ended run still makes files.
 _ATTEMPTS: Final = 20
 
+# Objects in the journal of a server that say how far a run has come.
+_MARKS: Final = ("cleared", "finished")
+
 # Server options that enable caches. A run must see what other runs write.
 _CACHES: Final = ("cache", "cache_size", "cache_check")
 
@@ -93,6 +96,8 @@ class Place:
         self._seen: bytes | None = None
         # When this run wrote its number there, until the first look.
         self._claimed = -math.inf
+        # Keys of records in the journal, which a listing may not show yet.
+        self.noted: set[str] = set()
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
@@ -148,8 +153,8 @@ class Place:
     def _named(self) -> str:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
 
-    def begin(self, plan: CopyPlan) -> None:
-        """Make the journal of a new copy.
+    def begin(self, plan: CopyPlan, is_clean: bool = False) -> None:
+        """Make the journal of a new copy. ``is_clean``: a listing showed no journal.
 
         Fails if the destination is occupied by now.
         """
@@ -165,19 +170,27 @@ class Place:
                     elif left != journal:
                         left.unlink(missing_ok=True)
                 self._seen = None
+            taken = self._seen is not None
             self.take_over()
             there: list[str] | None = None
-            text = plan.to_json().encode()
+            name, text, is_written = self.journal("plan.json"), plan.to_json().encode(), False
             if self._local is None:
                 with ThreadPoolExecutor(1) as pool:
-                    writing = pool.submit(self.writing.set, self.journal("plan.json"), text)
+                    # Marks of an earlier run must not meet the new plan: a later run would believe
+                    # them.
+                    writing = pool.submit(self.writing.set, name, text) if is_clean and not taken else None
                     there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
-                    writing.result()
-                # Another run may have been killed while it deleted its journal.
-                own = [self.journal(name) for name in ("id", "plan.json")]
-                self.delete([key for key in there if _is_below(key, self._work) and key not in own])
-            else:
-                self.writing.set(self.journal("plan.json"), text)
+                    if writing is not None:
+                        writing.result()
+                # Another run may have been killed while it deleted its journal. A listing that lags
+                # may lack the marks.
+                left = {key for key in there if _is_below(key, self._work)} - {self.journal("id"), name}
+                if left or taken:
+                    left |= {self.journal(name) for name in _MARKS}
+                self.delete(sorted(left))
+                is_written = writing is not None
+            if not is_written:
+                self.writing.set(name, text)
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
             try:
@@ -300,10 +313,25 @@ class Place:
                 return None
             os.close(descriptor)
 
+    def note_done(self, stage: int, record: str) -> str:
+        """Record a finished task. Returns the key of the record."""
+        key = self.journal(f"done/{stage}/{record}")
+        self.writing.set(key, b"done")
+        if self._local is None:
+            # The fence lets a new object pass for a second after another run has deleted the journal.
+            try:
+                self.check_journal()
+            except SupersededError:
+                self.store._native.delete_all([key])
+                raise
+        return key
+
     def records(self, stage: int) -> dict[tuple[int, int], set[str]]:
         """Return the hashes of what workers wrote, for each range of tasks that they recorded."""
         found: dict[tuple[int, int], set[str]] = {}
-        for key in self.store.list(self.journal(f"done/{stage}")):
+        listed = self.store.list(self.journal(f"done/{stage}"))
+        self.noted.update(listed)
+        for key in listed:
             first, _, rest = key.rpartition("/")[2].partition("-")
             end, _, record = rest.partition("-")
             if first.isdecimal() and end.isdecimal() and int(first) < int(end):
@@ -331,14 +359,16 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        # Delete the done mark and ``id`` after the plan: a copy without a plan is not resumed.
-        last = [self.journal("finished"), self.journal("id")]
-        listed = self.store.list(self._work)
-        if len(listed) <= _DELETED_AT_ONCE:
-            self.delete(listed)
-            return
-        self.delete([key for key in listed if key not in last])
-        self.delete([key for key in last if key in listed])
+        # Delete the marks and ``id`` after the plan: a copy without a plan is not resumed. All names that
+        # are known are deleted, as listings may lag.
+        last = [self.journal(name) for name in (*_MARKS, "id")]
+        known = {*self.store.list(self._work), *self.noted, self.journal("plan.json")}
+        first = sorted(known.difference(last))
+        if len(first) + len(last) <= _DELETED_AT_ONCE:
+            self.delete([*first, *last])
+        else:
+            self.delete(first)
+            self.delete(last)
 
     @property
     def is_remote(self) -> bool:
@@ -361,6 +391,20 @@ class Place:
         with self.lock_out_others(make=True) as is_locked:
             if is_locked and self.store.get(self.journal("id")) is None:
                 shutil.rmtree(self._root, ignore_errors=True)
+
+    def remove_leftovers(self) -> None:
+        """Delete what is left of the journal of a complete copy: a run was killed while it deleted it.
+
+        `plan` has found no plan in this journal.
+        """
+        if self._local is not None:
+            if self._root.exists():
+                self.sweep()
+        elif self.store.list(self._work):
+            # If another run has begun since, the journal belongs to that run.
+            with contextlib.suppress(SupersededError):
+                self.take_over()
+                self.remove_journal()
 
     def drop_temporary(self, stage: int) -> None:
         """Delete temporary arrays on disk that no task needs any more."""
@@ -395,7 +439,8 @@ class Place:
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
             if not has_begun and there is None:
                 there = self.list_destination()
-            if not has_begun and any(not self._is_own(key) for key in there or ()):
+            # A run may have been killed right after it claimed the journal, or while it deleted it.
+            if not has_begun and any(not self.is_journal(key) for key in there or ()):
                 if not plan.overwrite:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"
@@ -421,9 +466,9 @@ class Place:
         """Return the keys at a destination on a server; ``None`` on disk, or for a region."""
         return None if self._is_into or self._local is not None else self.store.list(self._base)
 
-    def _is_own(self, key: str) -> bool:
-        """Return True if this run has a journal and the object belongs to it."""
-        return self._seen == self._mark and _is_below(key, self._work)
+    def is_journal(self, key: str) -> bool:
+        """Return True if an object belongs to the journal, or to temporary arrays."""
+        return _is_below(key, self._work)
 
     def is_finished(self) -> bool:
         """Return True if the copy is in place and only the journal is left to delete."""

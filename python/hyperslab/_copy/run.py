@@ -111,6 +111,7 @@ def run(
     if resume and not plan.overwrite and place.plan(plan) is None and place.holds_documents(plan):
         looked = time.monotonic()
         if _is_made(plan, place, each, tasks, progress):
+            place.remove_leftovers()
             took = time.monotonic() - looked
             return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
     going = _begin(plan, place, resume)
@@ -138,8 +139,9 @@ def run(
         with contextlib.closing(results):  # type: ignore[type-var]
             for index, result in results:
                 bounds = ranges.bounds(index)
-                if result != (plan.id, stage.number, *bounds):
+                if not isinstance(result, tuple) or result[:4] != (plan.id, stage.number, *bounds):
                     raise RuntimeError(f"the executor returned the result of another task: {result}")
+                place.noted.update(result[4:])
                 if told is not None:
                     told.advance(stage, *bounds)
         return ranges.tasks
@@ -213,7 +215,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
         )
     if found is None:
         place.check(plan, False, there)
-        place.begin(plan)
+        place.begin(plan, there is not None and not any(map(place.is_journal, there)))
     else:
         with place.lock_out_others():
             # The other run may have ended while this run waited.

@@ -2,9 +2,15 @@
 
 **From a session**, workers read through a pickle of its store. A session with changes is forked.
 
-**Into a session**, the client writes the metadata. Each task writes to a fork of the session, and
-returns the fork, which the client merges. Nothing is visible to others before the user commits. A
-session has no journal: uncommitted changes do not survive its process.
+**Into a session**, the client forks the session and writes the metadata to the fork. Each task
+writes to a fork of this fork, and returns it. The client merges it. When all is copied, the client
+merges its own fork into the session, so a failed run changes nothing there. Nothing is visible to
+others before the user commits. A session has no journal: uncommitted changes do not survive its
+process.
+
+**Uncommitted changes** at the destination, like those of an array that was made in this session and
+is to be replaced, are an exception. A merge cannot undo changes of the session. The client then
+writes to the session itself, and after an error it deletes the copy.
 """
 
 from __future__ import annotations
@@ -61,15 +67,21 @@ def run_in_session(
         )
     place = plan.session
     assert place is not None
-    path = place.path
-    target: Any = place.store
-    if target.read_only:
+    if place.store.read_only:
         raise ReadOnlyError("the session is read-only: use a writable session of the repository")
-    _make_room(plan, place)
+    path, session = place.path, place.store.zarr_store.session  # type: ignore[attr-defined]
+    replaces = _is_occupied(plan, place)
+    fork = None if _has_changes(session, path) else session.fork()
+    store: Any = place.store if fork is None else ZarrStore(fork.store)
+    place = StorePath(store, path)
     run = partial(_run_stage, plan, place, executor, retries, in_flight, threads_per_task(executor, threads))
     try:
+        if replaces:
+            store._requests.run("delete_dir", path)
+        if path:
+            open_group(StorePath(store, path.rpartition("/")[0]), mode="a", zarr_format=3)
         for key, text in sorted(plan.documents, key=lambda one: one[0].count("/")):
-            target.set(_join(path, key), text.encode())
+            store.set(_join(path, key), text.encode())
         for stage in plan.stages:
             run(stage, Told(plan, "copy", progress))
         copied = time.monotonic()
@@ -80,24 +92,41 @@ def run_in_session(
     except BaseException:
         # Report the first error, not one of the cleanup.
         with contextlib.suppress(Exception):
-            target._requests.run("delete_dir", path)
+            if fork is None:
+                store._requests.run("delete_dir", path)
         raise
+    if fork is not None:
+        session.merge(fork)
     verified = time.monotonic() - copied if verify else None
     return CopyRun(plan.tasks, 0, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
 
 
-def _make_room(plan: CopyPlan, place: StorePath) -> None:
-    """Check the destination, and create the groups above it."""
-    with contextlib.suppress(NodeNotFoundError):
+def _is_occupied(plan: CopyPlan, place: StorePath) -> bool:
+    """Return True if a node is to be replaced. Fails if one is in the way."""
+    try:
         open(place, mode="r")
-        if not plan.overwrite:
-            raise DestinationError(
-                f"{plan.destination}: an array or group is there; replace it with overwrite=True"
-            )
-        place.store._requests.run("delete_dir", place.path)  # type: ignore[attr-defined]
-    parent = place.path.rpartition("/")[0]
-    if place.path:
-        open_group(StorePath(place.store, parent), mode="a", zarr_format=3)
+    except NodeNotFoundError:
+        return False
+    if not plan.overwrite:
+        raise DestinationError(
+            f"{plan.destination}: an array or group is there; replace it with overwrite=True"
+        )
+    return True
+
+
+def _has_changes(session: Any, path: str) -> bool:
+    """Return True if a session has changes that a merge of a new node at ``path`` contradicts.
+
+    They are any changes at or below the path, and deleted groups above it.
+    """
+    status, path = session.status(), f"/{path}"
+    deleted = {*status.deleted_groups, *status.deleted_arrays}
+    changed = {*deleted, *status.new_groups, *status.new_arrays}
+    changed |= {*status.updated_groups, *status.updated_arrays, *status.updated_chunks}
+    below = path.rstrip("/") + "/"
+    return any(f"{each}/".startswith(below) for each in changed) or any(
+        below.startswith(f"{each}/") for each in deleted
+    )
 
 
 def _join(*parts: str) -> str:

@@ -100,20 +100,19 @@ class Job:
         return f"{self.id} {self.run}"
 
 
-def run_range(job: Job, tasks: TaskRange) -> tuple[str, int, int, int]:
-    """Run a range of tasks and record it in the journal."""
+def run_range(job: Job, tasks: TaskRange) -> tuple[str | int, ...]:
+    """Run a range of tasks and record it in the journal. Returns the range and the keys of records."""
     copying = kept.get(job)
     place = copying.place
     place.check_journal(recent=True)
     # A killed worker loses only what it has not recorded.
     recorded, first, end = time.monotonic(), tasks.first, tasks.first
-    stamps = list[tuple[int, int, int]]()
+    stamps, noted = list[tuple[int, int, int]](), list[str]()
     least = max((tasks.end - tasks.first) // _MOST_RECORDS, 1)
 
     def record() -> None:
         nonlocal recorded, first, stamps
-        name = f"done/{tasks.stage}/{first}-{end}-{_record(stamps)}"
-        place.writing.set(place.journal(name), b"done")
+        noted.append(place.note_done(tasks.stage, f"{first}-{end}-{_record(stamps)}"))
         recorded, first, stamps = time.monotonic(), end, []
 
     try:
@@ -133,7 +132,7 @@ def run_range(job: Job, tasks: TaskRange) -> tuple[str, int, int, int]:
             if first < end:
                 record()
         raise
-    return job.id, tasks.stage, tasks.first, tasks.end
+    return job.id, tasks.stage, tasks.first, tasks.end, *noted
 
 
 def compare_range(job: Job, tasks: TaskRange) -> tuple[str, int, int, int]:

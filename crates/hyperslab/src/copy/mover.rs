@@ -42,6 +42,8 @@ pub(super) struct Mover<'a> {
     pub(super) cancelled: &'a dyn Fn() -> bool,
     /// The stored objects of `from`, and of `to` if they matter.
     pub(super) stored: [StoredObjects; 2],
+    /// Whether a listing may say which objects of the copy are absent.
+    pub(super) lists_copy: bool,
 }
 
 /// The object that is written in parts, if blocks are parts of it.
@@ -61,7 +63,8 @@ impl<'a> Mover<'a> {
             [start(std::ptr::eq(from, &job.source), &job.window.from), start(!is_temporary, &job.window.to)];
         // In a temporary array, writing fill values is cheaper than looking for them.
         let (keeps_fill, verify, stored) = (is_temporary, Some(true), [None, None]);
-        Mover { job, from, to, is_temporary, keeps_fill, verify, starts, threads, cancelled, stored }
+        let lists_copy = true;
+        Mover { job, from, to, is_temporary, keeps_fill, verify, starts, threads, cancelled, stored, lists_copy }
     }
 
     /// The place in the target's grid of the object that blocks are parts of.
@@ -95,7 +98,7 @@ impl<'a> Mover<'a> {
         if self.skips_absent()? || listings::is_listed_far(self.from) {
             self.stored[0] = shared.source(self.from, ask)?;
         }
-        if phase == Phase::Verify && self.stored[0].is_some() {
+        if phase == Phase::Verify && self.lists_copy && self.stored[0].is_some() {
             self.stored[1] = shared.copy(self.to, ask)?;
         }
         Ok(())

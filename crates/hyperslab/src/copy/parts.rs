@@ -140,8 +140,18 @@ pub fn compare_part(
     let open = Opened::new(source, store, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let threads = (part.threads, part.requests);
-    let mover = Mover::new(&open.job, (&open.job.source, &open.job.target), threads, cancelled);
-    Transfer::of_parts(progress)?.units(Phase::Verify, mover, &open.blocks, part.units.clone(), listings)
+    let mover = || Mover::new(&open.job, (&open.job.source, &open.job.target), threads, cancelled);
+    let run = |mover| {
+        let transfer = Transfer::of_parts(progress)?;
+        transfer.units(Phase::Verify, mover, &open.blocks, part.units.clone(), listings)
+    };
+    match run(mover()) {
+        // The listing may not show all objects yet that the copy wrote.
+        Err(Error::Mismatch { .. }) if is_listed_far(&open.job.target) => {
+            run(Mover { lists_copy: false, ..mover() })
+        }
+        done => done,
+    }
 }
 
 /// The arrays of a part.
