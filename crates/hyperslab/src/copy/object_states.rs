@@ -67,7 +67,7 @@ fn list(
         listed.extend(found.unwrap_or_default());
         Ok(is_all)
     };
-    if let Some(folders) = folders(keys, &counts) {
+    if let Some(folders) = folders(keys, array.path(), &counts) {
         for folder in folders {
             // Others may have put more objects there than the array has.
             if !add(folder, usize::MAX)? {
@@ -83,12 +83,13 @@ fn list(
 }
 
 /// The folders whose listings show all keys, at the depth with the fewest requests; `None`: lookups
-/// are cheaper. `counts`: objects of the array per axis. Keys are in C order.
-fn folders<'k>(keys: &'k [String], counts: &[u64]) -> Option<Vec<&'k str>> {
+/// are cheaper. `path`: of the array. `counts`: its objects per axis. Keys are in C order.
+fn folders<'k>(keys: &'k [String], path: &str, counts: &[u64]) -> Option<Vec<&'k str>> {
     let first = keys.first()?;
     let ends: Vec<usize> = first.match_indices('/').map(|(at, _)| at).collect();
-    // Each axis has a part of the key, or all axes share one.
-    let axes = ends.len().min(counts.len().saturating_sub(1));
+    // Each axis has a part of the key behind the path, or all axes share one.
+    let inside = if path.is_empty() { 0 } else { path.matches('/').count() + 1 };
+    let axes = ends.len().saturating_sub(inside).min(counts.len().saturating_sub(1));
     let objects = |axis: usize| counts.iter().skip(axis).fold(1, |n: u64, count| n.saturating_mul(*count));
     let depth = |axis: usize| ends.len() - 1 - (axes - axis);
     let at = |axis: usize| {
@@ -131,17 +132,17 @@ mod tests {
     #[test]
     fn a_part_lists_the_folders_that_need_the_fewest_requests() {
         // Two rows of 5000 objects, of an array of 1000 rows: 10 requests.
-        assert_eq!(folders(&keys(3..5, 5000), &[1000, 5000]).unwrap(), ["a/c/3", "a/c/4"]);
+        assert_eq!(folders(&keys(3..5, 5000), "a", &[1000, 5000]).unwrap(), ["a/c/3", "a/c/4"]);
         // Rows of four objects: one listing of the array is a page.
-        assert_eq!(folders(&keys(0..200, 4), &[250, 4]).unwrap(), ["a/c"]);
+        assert_eq!(folders(&keys(0..200, 4), "a", &[250, 4]).unwrap(), ["a/c"]);
         // A few of very many objects are looked up.
-        assert_eq!(folders(&keys(7..8, 10), &[1000, 100_000]), None);
-        assert_eq!(folders(&[], &[1000]), None);
+        assert_eq!(folders(&keys(7..8, 10), "a", &[1000, 100_000]), None);
+        assert_eq!(folders(&[], "a", &[1000]), None);
         // Keys of Zarr v2: all are in one folder.
         let flat: Vec<String> = (0..400).map(|x| format!("a/0.{x}")).collect();
-        assert_eq!(folders(&flat, &[1, 400]).unwrap(), ["a"]);
-        assert_eq!(folders(&flat, &[1_000_000, 400]), None);
+        assert_eq!(folders(&flat, "a", &[1, 400]).unwrap(), ["a"]);
+        assert_eq!(folders(&flat, "a", &[1_000_000, 400]), None);
         // A scalar at the root.
-        assert_eq!(folders(&["c".to_owned()], &[]), None);
+        assert_eq!(folders(&["c".to_owned()], "", &[]), None);
     }
 }

@@ -78,15 +78,22 @@ pub(super) fn chunks(geometry: &Geometry) -> Vec<Vec<Dims>> {
             all.push(chunks);
         }
     };
-    for growth in [Growth::Slowest, Growth::Fastest, Growth::Even] {
+    for growth in [Growth::Slowest, Growth::Fastest] {
         let (reading, writing) = blocks(geometry, (room, room), growth);
-        let (longest, _) = blocks(geometry, (full, room), growth);
         for count in 1..=MOST {
             for fit in [Fit::Reading, Fit::Writing] {
                 add(intermediate_chunks(geometry, (&reading, &writing), count, fit));
             }
-            for round in [Round::Nearest, Round::Down, Round::Up] {
-                add(full_chunks(geometry, (&longest, &writing), (count, full), round));
+        }
+    }
+    // Each request to a server has its price, so fewer and larger chunks are worth a longer search.
+    for growth in [Growth::Slowest, Growth::Fastest, Growth::Even] {
+        if geometry.target.reach.far {
+            let (reading, writing) = blocks(geometry, (full, room), growth);
+            for count in 1..=MOST {
+                for round in [Round::Nearest, Round::Down, Round::Up] {
+                    add(full_chunks(geometry, (&reading, &writing), (count, full), round));
+                }
             }
         }
     }
@@ -111,9 +118,11 @@ fn blocks(geometry: &Geometry, (full, room): (u64, u64), growth: Growth) -> (Dim
     let (mut reading, mut writing) = (inside(&read_step), inside(&write_step));
     let start = writing.clone();
     let grow = |block: &mut Dims, other: &Dims, step: &Dims, room: u64| match growth {
-        Growth::Slowest => (0..block.len()).for_each(|axis| geometry.grow(block, axis, other, step, room)),
+        Growth::Slowest => {
+            (0..block.len()).for_each(|axis| geometry.grow(block, axis, (other, step), room, false))
+        }
         Growth::Fastest => {
-            (0..block.len()).rev().for_each(|axis| geometry.grow(block, axis, other, step, room));
+            (0..block.len()).rev().for_each(|axis| geometry.grow(block, axis, (other, step), room, false));
         }
         Growth::Even => geometry.grow_evenly(block, other, step, room),
     };
@@ -132,9 +141,14 @@ impl Geometry {
     }
 
     /// Lengthens a block of at most `room` elements along an axis, up to the length of another one.
-    fn grow(&self, block: &mut Dims, axis: usize, other: &Dims, step: &Dims, room: u64) {
-        let elements = block.iter().fold(1u64, |n, len| n.saturating_mul(*len));
-        let longest = room / (elements / block[axis].max(1)).max(1);
+    /// `exact`: as far as possible. Otherwise in multiples of its length, which fit other blocks
+    /// more often.
+    fn grow(&self, block: &mut Dims, axis: usize, (other, step): (&Dims, &Dims), room: u64, exact: bool) {
+        let elements = block.iter().fold(1u64, |n, len| n.saturating_mul(*len)).max(1);
+        let longest = match exact {
+            true => room / (elements / block[axis].max(1)).max(1),
+            false => block[axis].saturating_mul(room / elements),
+        };
         if block[axis] < other[axis] && longest > block[axis] {
             let steps = (longest / step[axis]).min(other[axis].div_ceil(step[axis]));
             block[axis] =
@@ -150,10 +164,10 @@ impl Geometry {
             let Some(axis) = axis.filter(|axis| missing(axis) > 1.0) else { return };
             let elements = block.iter().fold(1u64, |n, len| n.saturating_mul(*len));
             let before = block[axis];
-            self.grow(block, axis, other, step, room.min(elements.saturating_mul(2)));
+            self.grow(block, axis, (other, step), room.min(elements.saturating_mul(2)), true);
             if block[axis] == before {
                 // The last bit of room may fit along another axis.
-                (0..block.len()).for_each(|axis| self.grow(block, axis, other, step, room));
+                (0..block.len()).for_each(|axis| self.grow(block, axis, (other, step), room, true));
                 return;
             }
         }
