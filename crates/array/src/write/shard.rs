@@ -257,7 +257,7 @@ impl WriteRequest<'_> {
             [] => Sink::object(store, checked),
             _ => Sink::Memory(Vec::new()),
         };
-        let units = self.units(level, shards.touched_chunks(number, &task));
+        let units = self.units(level, 0, shards.touched_chunks(number, &task));
         if let (Some(former), true) = (&former, store.cost().prefers_rounds()) {
             former.opened.announce(&self.modified_ranges(former, &units), store.cost().at_once);
         }
@@ -358,10 +358,17 @@ impl WriteRequest<'_> {
         task.covers(self.layout.grid(), self.layout.shape())
     }
 
-    /// The inner chunks that are written in a shard of `level`, in the order of the index.
-    pub(crate) fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
+    /// The inner chunks that are written in a shard of `level` and depth `depth`, in the order of the
+    /// index.
+    pub(crate) fn units(
+        &self,
+        level: &ShardLevel,
+        depth: usize,
+        touched: impl Iterator<Item = Touched>,
+    ) -> Vec<Unit> {
         let chunk = self.layout.grid().chunk_shape();
-        if level.inner() == chunk {
+        // Inner shards may be as small as a chunk.
+        if self.sharding.levels().len() == depth + 1 {
             let unit = |Touched { number, at }| Unit { n: level.number(&at), number, inside: Box::default() };
             let mut units: Vec<Unit> = touched.map(unit).collect();
             units.sort_unstable_by_key(|unit| unit.n);
@@ -466,7 +473,7 @@ impl WriteRequest<'_> {
         let (key, mut task) = (scratch.key.clone(), Task::default());
         self.plan.task(self.layout, unit.number, &mut task);
         let fail = |source: StoreError| store_error(self.layout, &task, source);
-        let units = self.units(level, unit.inside.iter().cloned());
+        let units = self.units(level, depth, unit.inside.iter().cloned());
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let mut sink = Sink::Memory(Vec::new());
         let coded = |source| codec_error(self.layout, &task, &key, source);

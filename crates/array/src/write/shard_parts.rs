@@ -175,7 +175,7 @@ impl<'s> ShardParts<'s> {
         let shard =
             Shard::new(layout, sharding, &plan, self.key, task.chunk.clone(), true)?.read_entirely(true);
         let Some(level) = shard.level(0) else { return Ok(()) };
-        let units = request.units(level, shards.touched_chunks(0, &task));
+        let units = request.units(level, 0, shards.touched_chunks(0, &task));
         let Some((sink, index)) = self.so_far.take() else {
             return Err(self.error(None, "an earlier part of it failed"));
         };
