@@ -107,7 +107,15 @@ def check_sdist(path: Path) -> None:
         metadata = sdist.extractfile(f"{root}/PKG-INFO")
         assert metadata is not None
         check_metadata(metadata.read().decode(), path.name)
-    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "scripts/backend.py", "README.md", "LICENSE-MIT", "LICENSE-APACHE"}
+    needed = {
+        "Cargo.toml",
+        "Cargo.lock",
+        "pyproject.toml",
+        "scripts/backend.py",
+        "README.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+    }
     needed |= {p.as_posix() for p in Path("crates").glob("*/src/**/*.rs")}
     needed |= {p.as_posix() for p in Path("python").rglob("*") if p.suffix in (".py", ".pyi", ".typed")}
     for name in sorted(needed - names):

@@ -1,4 +1,4 @@
-"""The command is a program without Python. What needs Python gives the same as ``python -m hyperslab``."""
+"""The command is a native program, and gives the same results as ``python -m hyperslab``."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     info.mkdir(parents=True)
     (folder / "t_flip_program.py").write_text(CODEC)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: t-flip\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[numcodecs.codecs]\nt-flip-program = t_flip_program:Flip\n"
-    )
+    (info / "entry_points.txt").write_text("[numcodecs.codecs]\nt-flip-program = t_flip_program:Flip\n")
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
 
@@ -120,7 +118,11 @@ def test_codecs_in_python(program: str, tmp_path: Path, environment: dict[str, s
     hs.create_group(tmp_path / "g")
     create(tmp_path / "g/a", environment)
     hs.create_array(tmp_path / "plain", data=np.arange(100, dtype="i4"), chunks=(10,))
-    for arguments in (["tree", tmp_path / "g"], ["info", "--json", tmp_path / "g/a"], ["stats", tmp_path / "g/a"]):
+    for arguments in (
+        ["tree", tmp_path / "g"],
+        ["info", "--json", tmp_path / "g/a"],
+        ["stats", tmp_path / "g/a"],
+    ):
         expected = in_python(*arguments, env=environment)
         assert expected.returncode == 0 and "unreadable" not in expected.stdout, expected
         assert outcome(run(program, *arguments, env=environment)) == outcome(expected)
