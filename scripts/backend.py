@@ -72,7 +72,8 @@ def build_wheel(
 ) -> str:
     """Builds the wheel."""
     _build_command(settings)
-    return maturin.build_wheel(directory, settings, metadata)
+    name: str = maturin.build_wheel(directory, settings, metadata)
+    return name
 
 
 def build_editable(
@@ -80,19 +81,22 @@ def build_editable(
 ) -> str:
     """Builds a wheel that leads to the working tree."""
     _build_command(settings)
-    return maturin.build_editable(directory, settings, metadata)
+    name: str = maturin.build_editable(directory, settings, metadata)
+    return name
 
 
 def build_sdist(directory: str, settings: Mapping[str, Any] | None = None) -> str:
     """Builds the source distribution."""
     without_command()
-    return maturin.build_sdist(directory, settings)
+    name: str = maturin.build_sdist(directory, settings)
+    return name
 
 
 def prepare_metadata_for_build_wheel(directory: str, settings: Mapping[str, Any] | None = None) -> str:
     """Writes the metadata of the wheel."""
     without_command()
-    return maturin.prepare_metadata_for_build_wheel(directory, settings)
+    name: str = maturin.prepare_metadata_for_build_wheel(directory, settings)
+    return name
 
 
 prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel

@@ -1,4 +1,4 @@
-"""The command is a program without Python. What needs Python gives the same as ``python -m hyperslab``."""
+"""The command is a native program, and gives the same results as ``python -m hyperslab``."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ const SETTINGS: [&str; 22] = [
 ];
 
 /// Succeeds if the package can be imported. Imports nothing of it.
-const HAS_PACKAGE: &str = "import importlib.util as u; s = u.find_spec('hyperslab'); raise SystemExit(not (s and s.origin))";
+const HAS_PACKAGE: &str =
+    "import importlib.util as u; s = u.find_spec('hyperslab'); raise SystemExit(not (s and s.origin))";
 
 /// The arguments of this process, if it is the program. `None` inside of a Python process.
 static PROGRAM: OnceLock<Vec<OsString>> = OnceLock::new();

@@ -5,14 +5,15 @@
 //!
 //! 1. A store may limit its requests per second. The tokens come from the host's bucket, which
 //!    holds the tokens of [`BURST`]. Time in this line does not count towards the deadline of a
-//!    request ([`Turn`]'s callers note it).
+//!    request (the transport notes it).
 //! 2. A host that is overloaded refuses requests (429, 503). If every request waited by itself and
-//!    tried again, hundreds of them would keep the host overloaded. So all wait together: for a
-//!    pause, and then for one request that goes ahead. If it succeeds, more follow, as in TCP: one
-//!    more for each success, until half as many are on their way as when the host refused, and
-//!    from there a quarter more for each round. If it is refused, all that wait are refused
-//!    without being sent: each has a limited number of attempts, so a host that is out of order
-//!    becomes an error. The next pause is twice as long.
+//!    tried again, hundreds of them would keep the host overloaded. Therefore all wait together:
+//!    for a pause, and then for one request that goes ahead. If it succeeds, others follow, as in
+//!    TCP. Each success allows one more, until half as many are on their way as when the host
+//!    refused. From there a quarter more is allowed with each round. If the request that went
+//!    ahead is refused, all that wait are refused without being sent, and the next pause is twice
+//!    as long. Each request has a limited number of attempts, so a host that is out of order
+//!    becomes an error.
 
 use futures_util::future::{Either, select};
 use hyperslab_store::fork::{self, Mutex};
@@ -43,7 +44,7 @@ const QUICKLY: usize = 8;
 /// With more requests than this on their way, nobody counts them any more.
 const UNCOUNTED: usize = 1024;
 
-/// What a host allows now.
+/// The state of a host: tokens, pauses, and how many requests it takes.
 #[derive(Debug)]
 struct State {
     /// When the last token was due.
@@ -69,7 +70,7 @@ struct Window {
     successes: usize,
 }
 
-/// What the first request of the line does next.
+/// The next step of the first request of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Go,
@@ -155,7 +156,7 @@ pub(crate) struct Host {
     refusal: Mutex<Refusal>,
 }
 
-/// What a host says when it refuses a request.
+/// The answer of a host that refuses a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,

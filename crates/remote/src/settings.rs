@@ -16,7 +16,7 @@ pub fn set_requests_per_second(most: Option<f64>) {
     INTERVAL.store(u64::try_from(nanos).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// The time between two requests of so many per second.
+/// The average time between two requests, from the number of requests per second.
 pub(crate) fn interval_of(most: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(1.0 / most).ok().filter(|interval| !interval.is_zero())
 }

@@ -8,8 +8,8 @@ use crate::pace::{Host, Refusal, Turn};
 use crate::settings::default_interval;
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
 use http::StatusCode;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
 use hyperslab_store::fork::{self, Mutex};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
