@@ -53,7 +53,7 @@ def test_a_copy_is_what_this_process_makes(maps: Any, tmp_path: Path) -> None:
 def test_a_copy_while_workers_are_killed(maps: Any, tmp_path: Path, seed: int, where: str) -> None:
     """The copy is the same as an undisturbed one, byte for byte, and nothing is left beside it."""
     chance, killed, number = random.Random(seed), 0, 0
-    how: dict[str, Any] = {"chunks": (60, 20, 20), "max_memory": "8 MiB", "task_size": "64 KiB"}
+    how: dict[str, Any] = {"chunks": (5, 20, 20), "max_memory": "8 MiB", "task_size": "16 KiB"}
     hs.plan_copy(maps, tmp_path / "undisturbed", **how).run()
     expected = files_below(tmp_path / "undisturbed")
     with Server() as server:
@@ -63,7 +63,7 @@ def test_a_copy_while_workers_are_killed(maps: Any, tmp_path: Path, seed: int, w
             if where == "server":
                 place, options = f"s3://bucket/{number}", server.s3_options
             plan = hs.plan_copy(maps, place, storage_options=options, **how)
-            assert plan.tasks > 20
+            assert plan.tasks > 10
             with killing(ray_workers, chance, every=0.1) as pids:
                 plan.run(ray, retries=20)
             killed += len(pids)

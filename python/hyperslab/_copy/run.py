@@ -112,7 +112,7 @@ def run(
     going = _begin(plan, place, resume)
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
-    plan = going
+    plan, resumes = going
     job = _Job(
         plan.id,
         plan.destination,
@@ -122,13 +122,14 @@ def run(
         threads_per_task(executor, threads),
         place.run,
         threads,
-        not resume and not plan.is_into,
+        not resumes and not plan.is_into,
         plan.source_store,
     )
     copying = Copying(plan, place)
     _kept.put(job.key, copying)
     check = _Check(copying, job, tasks if contents and executor is not None else None, contents)
-    done = check.done() if resume else [set[int]() for _ in plan.stages]
+    # If no run began before, nothing is done, whatever a listing shows that lags.
+    done = check.done() if resumes else [set[int]() for _ in plan.stages]
 
     def run_stage(function: Any, stage: CopyStage, left: list[int] | None, told: Told) -> int:
         items = Items(stage, left)
@@ -207,8 +208,8 @@ def threads_per_task(executor: Any, threads: int | None) -> int | None:
     return max((os.cpu_count() or 1) // workers(executor), 1) if is_pool else 1
 
 
-def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
-    """Return the plan to execute, or ``None`` if everything is done."""
+def _begin(plan: CopyPlan, place: Place, resume: bool) -> tuple[CopyPlan, bool] | None:
+    """Return the plan to execute, and whether an earlier run began; ``None`` if everything is done."""
     found = place.plan(plan)
     if found is not None and not resume:
         raise DestinationError(
@@ -235,7 +236,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
             place.check(plan, True)
             place.take_over()
     place.clear(found or plan)
-    return found or plan
+    return found or plan, found is not None
 
 
 def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress | None) -> bool:
