@@ -77,13 +77,11 @@ def test_a_copy_while_workers_are_killed(maps: Any, tmp_path: Path, seed: int, w
 
 
 def ray_workers() -> list[int]:
-    """Returns the processes that run tasks. Ray calls others of its processes otherwise."""
+    """Returns the workers of this cluster that run our tasks at the moment: Ray names them so."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            # Only processes of the cluster that this process has started.
-            name = (path / "cmdline").read_bytes()
-            if name.startswith(b"ray::") and not name.startswith(b"ray::IDLE") and is_ours(int(path.name)):
+            if (path / "cmdline").read_bytes().startswith(b"ray::hyperslab") and is_ours(int(path.name)):
                 found.append(int(path.name))
     return found
 
