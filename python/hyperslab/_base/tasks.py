@@ -320,12 +320,13 @@ class _Dask:
         def scatter() -> list[Any]:
             return self._client.scatter(list(arrays), broadcast=True, hash=False)
 
-        # Fails if a worker dies that is just getting the arrays. The scheduler notices that soon.
+        # Fails if a worker dies that is just getting the arrays, with a lost connection or a
+        # `KeyError` of the scheduler. The scheduler notices the death soon.
         for pause in _PAUSES:
             try:
                 self._shared = self._at_scheduler(scatter)
                 return
-            except BrokenExecutor:
+            except (BrokenExecutor, KeyError):
                 if self._client.status != "running":
                     raise
                 time.sleep(pause)
