@@ -318,7 +318,8 @@ class _Dask:
 
     def share(self, arrays: Sequence[Any]) -> None:
         def scatter() -> list[Any]:
-            return self._client.scatter(list(arrays), broadcast=True, hash=False)
+            found: list[Any] = self._client.scatter(list(arrays), broadcast=True, hash=False)
+            return found
 
         # Fails if a worker dies that is just getting the arrays, with a lost connection or a
         # `KeyError` of the scheduler. The scheduler notices the death soon.
