@@ -31,7 +31,7 @@ with_tools := set -e; venv=$$(scripts/venv.sh newest);
 with_rust := set -e; PYO3_PYTHON=$$(scripts/find-python.sh newest); export PYO3_PYTHON;
 with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
 
-# What `make soak` runs, and how often: trials of plans, and kills in each other test.
+# The numbers of `make soak`: trials of plans, and kills in each test of the other files.
 TRIALS ?= 500
 KILLS ?= 50
 SOAKED := $(addprefix tests/,copy/test_plan_copy_trials.py copy/test_plan_copy_kills.py dask/test_dask_kills.py \

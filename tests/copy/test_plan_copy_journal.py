@@ -112,6 +112,20 @@ def test_listings_that_lag(server: Server, tmp_path: Path, check_contents: bool)
     check(server, tmp_path)
 
 
+def test_a_copy_that_is_replaced_is_not_taken_for_the_new_one(server: Server, tmp_path: Path) -> None:
+    """A listing still shows the first copy and its journal, which are deleted."""
+    plan = planned(server, tmp_path, overwrite=True)
+
+    def lag(phase: str, done: int, total: int) -> None:
+        if done == total:
+            server.control(listing_lag=FOR_EVER)
+
+    plan.run(progress=lag)
+    check(server, tmp_path)
+    assert plan.run(resume=True).tasks == 8
+    check(server, tmp_path)
+
+
 def test_a_value_that_differs_is_found_while_listings_lag(server: Server, tmp_path: Path) -> None:
     server.control(listing_lag=FOR_EVER)
     plan = planned(server, tmp_path)

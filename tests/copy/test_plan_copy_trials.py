@@ -110,7 +110,7 @@ class Bucket:
 
 
 def prepare(at: Disk | Bucket, how: str, source: Path, layout: str) -> hs.CopyPlan:
-    """Makes what is at the destination before the copy. Returns the plan."""
+    """Makes the old contents of the destination. Returns the plan."""
     wanted = dict(LAYOUTS[layout])
     options: dict[str, Any] = {"storage_options": at.options}
     if how == "overwrite":

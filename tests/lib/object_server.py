@@ -411,7 +411,7 @@ class ObjectServer:
         if wanted.pop("reset", False):
             self.log, self.faults = [], []
         if "seed" in wanted:
-            # Of the faults that have a chance, and of listings that lag.
+            # For faults that have a chance, and for listings that lag.
             random.seed(wanted.pop("seed"))
         if "faults" in wanted:
             self.faults = [Fault(**each) for each in wanted.pop("faults")]

@@ -70,8 +70,8 @@ class Settings:
     # Answer unsigned requests with 403.
     check_authorization: bool = False
     part_minimum: int = 5 << 20
-    # Listings show each change after a random time of at most so many seconds. Requests for the
-    # object itself show it at once.
+    # Most seconds until listings show a change; the time is random. Requests for the object itself
+    # show it at once.
     listing_lag: float = 0.0
 
 

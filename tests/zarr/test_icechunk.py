@@ -227,7 +227,7 @@ def test_what_a_plan_into_a_session_refuses(on_disk: Any, tmp_path: Path) -> Non
 def test_a_failed_run_changes_nothing_in_the_session(
     on_disk: Any, tmp_path: Path, kind: str, overwrite: bool
 ) -> None:
-    """Neither a new copy nor one that replaces a group."""
+    """The copy is new, or replaces a group."""
     source, _ = hierarchy(tmp_path / "x.zarr")
     session = on_disk.writable_session("main")
     hs.create_group(session.store)

@@ -27,6 +27,9 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, Superseded
 
 __all__ = ["Progress", "run_tasks", "workers"]
 
+# Pauses before attempts to send arrays to the workers of dask again, in seconds.
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -314,9 +317,21 @@ class _Dask:
         return max(self._last, 4)
 
     def share(self, arrays: Sequence[Any]) -> None:
-        self._shared = self._at_scheduler(
-            lambda: self._client.scatter(list(arrays), broadcast=True, hash=False)
-        )
+        def scatter() -> list[Any]:
+            found: list[Any] = self._client.scatter(list(arrays), broadcast=True, hash=False)
+            return found
+
+        # Fails if a worker dies that is just getting the arrays, with a lost connection or a
+        # `KeyError` of the scheduler. The scheduler notices the death soon.
+        for pause in _PAUSES:
+            try:
+                self._shared = self._at_scheduler(scatter)
+                return
+            except (BrokenExecutor, KeyError):
+                if self._client.status != "running":
+                    raise
+                time.sleep(pause)
+        self._shared = self._at_scheduler(scatter)
 
     def send_shared(self) -> None:
         """Do nothing: the scheduler knows where arrays are."""

@@ -393,7 +393,7 @@ class Place:
                 shutil.rmtree(self._root, ignore_errors=True)
 
     def remove_leftovers(self) -> None:
-        """Delete what is left of the journal of a complete copy: a run was killed while it deleted it.
+        """Delete the rest of the journal of a complete copy: a run was killed while it deleted it.
 
         `plan` has found no plan in this journal.
         """

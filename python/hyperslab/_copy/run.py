@@ -117,7 +117,7 @@ def run(
     going = _begin(plan, place, resume)
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
-    plan = going
+    plan, resumes = going
     job = Job(
         plan.id,
         plan.destination,
@@ -127,7 +127,7 @@ def run(
         each,
         place.run,
         threads,
-        not resume and not plan.is_into,
+        not resumes and not plan.is_into,
         Source.of(plan),
     )
     kept.put(job.key, Copying(Source.of(plan), place))
@@ -146,8 +146,9 @@ def run(
                     told.advance(stage, *bounds)
         return ranges.tasks
 
+    # If no run began before, nothing is done, whatever a listing shows that lags.
     done = (
-        _done(plan, place, job, descriptions, contents, tasks) if resume else [Spans() for _ in plan.stages]
+        _done(plan, place, job, descriptions, contents, tasks) if resumes else [Spans() for _ in plan.stages]
     )
     told = Told(plan, "copy", progress)
     ran = skipped = 0
@@ -197,8 +198,8 @@ def threads_per_task(executor: Any, threads: int | None) -> int | None:
     return max((os.cpu_count() or 1) // workers(executor), 1) if is_pool else 1
 
 
-def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
-    """Return the plan to execute, or ``None`` if everything is done."""
+def _begin(plan: CopyPlan, place: Place, resume: bool) -> tuple[CopyPlan, bool] | None:
+    """Return the plan to execute, and whether an earlier run began; ``None`` if everything is done."""
     there: list[str] | None = None
     if resume:
         found = place.plan(plan)
@@ -233,7 +234,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
             place.check(plan, True)
             place.take_over()
     place.clear(found or plan)
-    return found or plan
+    return found or plan, found is not None
 
 
 def _is_made(

@@ -8,9 +8,9 @@ merges its own fork into the session, so a failed run changes nothing there. Not
 others before the user commits. A session has no journal: uncommitted changes do not survive its
 process.
 
-**Uncommitted changes** at the destination, like those of an array that was made in this session and
-is to be replaced, are an exception. A merge cannot undo changes of the session. The client then
-writes to the session itself, and after an error it deletes the copy.
+**Uncommitted changes** at the destination are an exception: for example, the session has made the
+array that the copy replaces. A merge cannot undo changes of the session. The client then writes to
+the session itself, and after an error it deletes the copy.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def run_in_session(
 
 
 def _is_occupied(plan: CopyPlan, place: StorePath) -> bool:
-    """Return True if a node is to be replaced. Fails if one is in the way."""
+    """Return True if the copy replaces a node. Fails if a node is in the way."""
     try:
         open(place, mode="r")
     except NodeNotFoundError:

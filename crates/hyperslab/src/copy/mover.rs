@@ -42,7 +42,7 @@ pub(super) struct Mover<'a> {
     pub(super) cancelled: &'a dyn Fn() -> bool,
     /// The stored objects of `from`, and of `to` if they matter.
     pub(super) stored: [StoredObjects; 2],
-    /// Whether a listing may say which objects of the copy are absent.
+    /// If true, a listing may say which objects of the copy are absent.
     pub(super) lists_copy: bool,
 }
 
@@ -64,7 +64,19 @@ impl<'a> Mover<'a> {
         // In a temporary array, writing fill values is cheaper than looking for them.
         let (keeps_fill, verify, stored) = (is_temporary, Some(true), [None, None]);
         let lists_copy = true;
-        Mover { job, from, to, is_temporary, keeps_fill, verify, starts, threads, cancelled, stored, lists_copy }
+        Mover {
+            job,
+            from,
+            to,
+            is_temporary,
+            keeps_fill,
+            verify,
+            starts,
+            threads,
+            cancelled,
+            stored,
+            lists_copy,
+        }
     }
 
     /// The place in the target's grid of the object that blocks are parts of.

@@ -11,7 +11,7 @@
 use super::beyond_source;
 use super::blocks::Blocks;
 use super::checksum_store::ChecksumStore;
-use super::listings::Listings;
+use super::listings::{Listings, is_listed_far};
 use super::mover::Mover;
 use super::object_states;
 use super::region::Window;
