@@ -105,6 +105,7 @@ class CopySpec(TypedDict):
     consolidated: bool
     overwrite: bool
     fsync: bool
+    libver: str
     region: CopyRegion | None
 
 

@@ -2,11 +2,13 @@
 //!
 //! Version 1: specification III.A.1, node type 1. Version 2: III.A.2, record types 10 and 11.
 
-use super::IndexRequest;
 use super::records::Records;
+use super::{ChunkRecord, IndexRequest};
 use crate::cursor::address as address_of;
 use crate::cursor::number;
-use crate::trees::btree1::Tree;
+use crate::error::Built;
+use crate::output::{Output, fit};
+use crate::trees::btree1::{NewTree, Tree};
 use crate::trees::btree2;
 use crate::{ParseError, Result};
 
@@ -57,6 +59,38 @@ pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut R
         }
         Ok(())
     })
+}
+
+/// Children of a B-tree node of chunks: the HDF5 library's number for files that name none.
+const MOST_CHUNKS: usize = 64;
+
+/// Builds a version 1 B-tree at `address`. `counts` are the chunks per axis, and `records` are sorted
+/// by the number of the chunk.
+pub(crate) fn build_version1(
+    address: u64,
+    chunk: &[u64],
+    counts: &[u64],
+    records: &[ChunkRecord],
+) -> Built<NewTree> {
+    let mut keys = Output::new();
+    let mut put = |record: &ChunkRecord, further: u64| -> Built<()> {
+        keys.u32(fit(record.size, "bytes of a stored chunk")?).u32(record.skipped);
+        let place = super::place(record.number, counts);
+        for (at, len) in place.iter().zip(chunk) {
+            keys.u64((at + further).saturating_mul(*len));
+        }
+        keys.u64(0);
+        Ok(())
+    };
+    records.iter().try_for_each(|record| put(record, 0))?;
+    // The last key is behind the last chunk along each axis.
+    match records.last() {
+        Some(last) => put(&ChunkRecord { size: 0, skipped: 0, ..*last }, 1)?,
+        None => drop(keys.zeros(8 * (chunk.len() + 2))),
+    }
+    let children: Vec<u64> = records.iter().map(|record| record.address).collect();
+    let tree = Tree { kind: 1, key: 8 * (chunk.len() + 2) };
+    tree.build(address, &keys.take(), &children, MOST_CHUNKS)
 }
 
 /// Reads the chunks of a version 2 B-tree.
@@ -114,10 +148,13 @@ pub(super) fn split_size_and_mask(bytes: &[u8]) -> Option<(u64, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use super::build_version1;
     use crate::data_layout::ChunkIndexKind;
+    use crate::index::ChunkRecord;
     use crate::index::testing::{Dataset, StoredChunk};
     use crate::testing::{fails, mutations, says, source, structure};
     use crate::trees::{btree1, btree2};
+    use proptest::prelude::*;
 
     fn numbers(numbers: &[u64]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
@@ -240,6 +277,30 @@ mod tests {
     fn any_bytes() {
         for (dataset, bytes) in datasets(&[9, 5]) {
             mutations(&bytes, |source| drop(dataset.read(source)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_read(
+            shape in proptest::collection::vec(1_u64..30, 1..4),
+            stored in proptest::collection::vec(proptest::option::of((0_u64..999, 1_u64..9, any::<u32>())), 512),
+            start in 0_u64..20,
+        ) {
+            let max_shape = vec![None; shape.len()];
+            let mut dataset = Dataset::new(ChunkIndexKind::BTree1, &shape, &max_shape, true);
+            let counts: Vec<u64> = shape.iter().map(|n| n.div_ceil(2)).collect();
+            let numbers = 0..counts.iter().product::<u64>();
+            let records = numbers.zip(stored.iter().cycle()).filter_map(|(number, stored)| {
+                let (address, size, _) = (*stored)?;
+                Some(ChunkRecord { number, address, size, skipped: (address % 2) as u32 })
+            });
+            let records: Vec<ChunkRecord> = records.collect();
+            let tree = build_version1(start, &dataset.layout.chunk, &counts, &records).unwrap();
+            dataset.layout.address = Some(tree.root);
+            let bytes = [vec![0; start as usize], tree.bytes, vec![0; 2000]].concat();
+            let found = dataset.read(&source(&bytes)).unwrap();
+            prop_assert_eq!((found.counts, found.records), (counts, records));
         }
     }
 }

@@ -11,6 +11,7 @@ mod records;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use btrees::build_version1;
 pub use locate::Chunks;
 
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
@@ -88,6 +89,17 @@ impl ChunkIndex {
             }
         }
     }
+}
+
+/// The place of a chunk in a grid of `counts` chunks per axis.
+fn place(number: u64, counts: &[u64]) -> Vec<u64> {
+    let mut rest = number;
+    let mut place = vec![0; counts.len()];
+    for (at, count) in place.iter_mut().zip(counts).rev() {
+        *at = rest.checked_rem(*count).unwrap_or(0);
+        rest = rest.checked_div(*count).unwrap_or(0);
+    }
+    place
 }
 
 /// Adds the only chunk.

@@ -67,6 +67,18 @@ pub(super) struct Means<'a> {
     /// The place for temporary arrays.
     pub(super) beside: Option<Beside>,
     pub(super) progress: Option<&'a dyn Progress>,
+    /// For targets in one file.
+    pub(super) one_file: Option<OneFile<'a>>,
+}
+
+/// A copy of many arrays into one file.
+#[derive(Clone, Copy)]
+pub(super) struct OneFile<'a> {
+    /// Called after each block, with its array: what was written may go to its place.
+    pub(super) settle: &'a dyn Fn(&Job) -> Result<()>,
+    /// The most threads. Plans assume another number, so that the order of blocks, and with it the
+    /// bytes of the file, do not depend on threads.
+    pub(super) threads: usize,
 }
 
 /// The plans of an array.
@@ -92,6 +104,7 @@ pub(super) struct Transfer<'a> {
     /// The arrays that cannot be copied.
     left_out: RefCell<BTreeSet<usize>>,
     progress: Option<&'a dyn Progress>,
+    one_file: Option<OneFile<'a>>,
 }
 
 impl<'a> Transfer<'a> {
@@ -105,6 +118,7 @@ impl<'a> Transfer<'a> {
             left_out: RefCell::default(),
             progress: means.progress,
             beside: None,
+            one_file: means.one_file,
         };
         let ask: Ask<'_> = &|| means.progress.is_some_and(Progress::cancelled);
         for job in jobs {
@@ -136,6 +150,7 @@ impl<'a> Transfer<'a> {
             memory_is_limit: false,
             beside: None,
             progress,
+            one_file: None,
         };
         Transfer::new(&[], means)
     }
@@ -210,7 +225,8 @@ impl<'a> Transfer<'a> {
             };
             let from = read.as_ref().map_or(&job.source, |temporary| &temporary.array);
             let to = written.as_ref().map_or(&job.target, |temporary| &temporary.array);
-            let mut mover = Mover::new(job, (from, to), (pass.threads, pass.requests), cancelled);
+            let most = self.one_file.map_or(usize::MAX, |file| file.threads);
+            let mut mover = Mover::new(job, (from, to), (pass.threads.min(most), pass.requests), cancelled);
             match n {
                 0 => mover.stored = std::mem::take(&mut found),
                 _ => mover.list_stored_objects(phase)?,
@@ -345,6 +361,9 @@ impl<'a> Transfer<'a> {
                 self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
             }
             (Phase::Verify, Some(kind)) => mover.compare_ragged(&block, paths, kind)?,
+        }
+        if let Some(file) = self.one_file.filter(|_| walk.phase == Phase::Copy && !mover.is_temporary) {
+            (file.settle)(job)?;
         }
         let done = len as u64 / walk.share;
         *rest = rest.saturating_sub(done);
