@@ -254,7 +254,7 @@ mod tests {
             let old = build_old(end, root, old_root.then_some(SymbolTable { btree: 1, heap: 2 }));
             prop_assert_eq!(old.len(), OLD_LEN);
             let mut cursor = Cursor::whole(&old, 0, SIZES);
-            prop_assert_eq!(Superblock::parse(&mut cursor).as_ref(), Ok(&expected));
+            prop_assert_eq!(Superblock::parse(&mut cursor), Ok(expected.clone()));
             // The rest of the root group's entry.
             prop_assert_eq!(cursor.remaining_len(), 24);
             let new = build_new(end, root);

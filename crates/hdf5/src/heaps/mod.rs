@@ -9,7 +9,8 @@ mod numbers;
 mod object_error;
 
 pub use fractal::FractalHeap;
-pub(crate) use fractal::{ALL_BLOCKS, FEW_BLOCKS};
+pub(crate) use fractal::build as build_fractal_heap;
+pub(crate) use fractal::{ALL_BLOCKS, FEW_BLOCKS, HeapKind};
 pub use global::{Collection, Object};
 pub(crate) use global::{LINE, Open, SMALLEST, WHOLE};
 pub(crate) use heap_writer::{HeapPlace, HeapWriter};

@@ -93,6 +93,32 @@ pub(crate) fn build_version1(
     tree.build(address, &keys.take(), &children, MOST_CHUNKS)
 }
 
+/// Bytes of a node of a version 2 B-tree of chunks: the HDF5 library's number.
+pub(crate) const NODE: u32 = 2048;
+
+/// Builds a version 2 B-tree at `address`. `filtered`: the bytes of a chunk's size, if chunks have
+/// filters.
+pub(crate) fn build_version2(
+    address: u64,
+    filtered: Option<usize>,
+    counts: &[u64],
+    records: &[ChunkRecord],
+) -> Built<Vec<u8>> {
+    let len = 8 + filtered.map_or(0, |width| width + 4) + 8 * counts.len();
+    let mut out = Output::new();
+    for record in records {
+        out.u64(record.address);
+        if let Some(width) = filtered {
+            out.uint(record.size, width).u32(record.skipped);
+        }
+        for at in super::place(record.number, counts) {
+            out.u64(at);
+        }
+    }
+    let kind = if filtered.is_some() { 11 } else { 10 };
+    btree2::build(address, kind, NODE, fit(len as u64, "bytes of a record")?, &out.take())
+}
+
 /// Reads the chunks of a version 2 B-tree.
 ///
 /// A record has the address, with filters also the stored size and filter mask, and the place in
@@ -149,6 +175,7 @@ pub(super) fn split_size_and_mask(bytes: &[u8]) -> Option<(u64, u32)> {
 #[cfg(test)]
 mod tests {
     use super::build_version1;
+    use super::{NODE, build_version2};
     use crate::data_layout::ChunkIndexKind;
     use crate::index::ChunkRecord;
     use crate::index::testing::{Dataset, StoredChunk};
@@ -300,6 +327,31 @@ mod tests {
             dataset.layout.address = Some(tree.root);
             let bytes = [vec![0; start as usize], tree.bytes, vec![0; 2000]].concat();
             let found = dataset.read(&source(&bytes)).unwrap();
+            prop_assert_eq!((found.counts, found.records), (counts, records));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_in_version_2_is_read(
+            shape in proptest::collection::vec(1_u64..30, 1..4),
+            stored in proptest::collection::vec(proptest::option::of((0_u64..999, 1_u64..9)), 512),
+            filtered in any::<bool>(),
+        ) {
+            let index = ChunkIndexKind::BTree2 { node_size: NODE, split: 100, merge: 40 };
+            let max_shape = vec![None; shape.len()];
+            let dataset = Dataset::new(index, &shape, &max_shape, filtered);
+            let counts: Vec<u64> = shape.iter().map(|n| n.div_ceil(2)).collect();
+            let chunk_bytes = 4 << shape.len();
+            let numbers = 0..counts.iter().product::<u64>();
+            let records = numbers.zip(stored.iter().cycle()).filter_map(|(number, stored)| {
+                let (address, size) = (*stored)?;
+                let (size, skipped) = if filtered { (size, 1) } else { (chunk_bytes, 0) };
+                Some(ChunkRecord { number, address, size, skipped })
+            });
+            let records: Vec<ChunkRecord> = records.collect();
+            let bytes = build_version2(0, filtered.then_some(3), &counts, &records).unwrap();
+            let found = dataset.read(&source(&[bytes, vec![0; 2000]].concat())).unwrap();
             prop_assert_eq!((found.counts, found.records), (counts, records));
         }
     }

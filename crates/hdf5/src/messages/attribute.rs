@@ -97,6 +97,22 @@ impl AttributeInfo {
     }
 }
 
+/// Builds the attribute info message. `next`: the number of the next attribute, if attributes have a
+/// creation order. The addresses are of the heap, of the index of names, and of the index of creation
+/// orders; `None`: attributes are in the header.
+pub(crate) fn build_info(next: Option<u16>, [heap, names, orders]: [Option<u64>; 3]) -> Vec<u8> {
+    let mut out = Output::new();
+    out.u8(0).u8(if next.is_some() { 3 } else { 0 });
+    if let Some(next) = next {
+        out.u16(next);
+    }
+    out.address(heap).address(names);
+    if next.is_some() {
+        out.address(orders);
+    }
+    out.take()
+}
+
 /// A record of the B-tree of names (specification III.A.2, type 8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameRecord {
@@ -179,6 +195,18 @@ mod tests {
             for libver in [Libver::Earliest, Libver::V110] {
                 let built = build(&name, datatype, dataspace, data, libver).unwrap();
                 prop_assert_eq!(parsed(&built), Ok((name.clone(), parts.clone(), [false; 2])));
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_built() {
+        let sizes = Sizes { offset: 8, length: 8 };
+        for next in [None, Some(7)] {
+            for heap in [None, Some(1)] {
+                let built = build_info(next, [heap, heap.map(|heap| heap + 1), None]);
+                let info = AttributeInfo::parse(&mut Cursor::whole(&built, 0, sizes));
+                assert_eq!(info, Ok(AttributeInfo { heap, names: heap.map(|heap| heap + 1) }));
             }
         }
     }

@@ -14,6 +14,8 @@ pub const KIND: u16 = 0x06;
 
 pub const SYMBOL_TABLE_KIND: u16 = 0x11;
 
+pub const GROUP_INFO_KIND: u16 = 0x0a;
+
 /// The link type of external links.
 const EXTERNAL: u8 = 64;
 
@@ -128,15 +130,30 @@ impl LinkInfo {
     }
 }
 
-/// Builds the link info message of a group whose links are in its header. `next`: the number of the
-/// next link, if links have a creation order.
-pub(crate) fn build_compact_info(next: Option<u64>) -> Vec<u8> {
+/// Addresses of the heap of links, of the index of their names, and of the index of their creation
+/// orders. `None`: the links are in the header.
+pub(crate) type DenseLinks = [Option<u64>; 3];
+
+/// Builds the link info message of a group. `next`: the number of the next link, if links have a
+/// creation order. netCDF changes groups only if that is indexed, too.
+pub(crate) fn build_info(next: Option<u64>, [heap, names, orders]: DenseLinks) -> Vec<u8> {
     let mut out = Output::new();
-    out.u8(0).u8(next.is_some().into());
+    out.u8(0).u8(if next.is_some() { 3 } else { 0 });
     if let Some(next) = next {
         out.u64(next);
     }
-    out.address(None).address(None).take()
+    out.address(heap).address(names);
+    if next.is_some() {
+        out.address(orders);
+    }
+    out.take()
+}
+
+/// Builds the group info message (IV.A.2.k) with the library's own settings. The HDF5 library adds
+/// links only to new groups that have the message.
+pub(crate) fn build_group_info() -> Vec<u8> {
+    // Version and flags.
+    vec![0, 0]
 }
 
 /// Storage of links in an old group.
@@ -239,8 +256,11 @@ mod tests {
             let mut cursor = Cursor::whole(&built, 0, sizes);
             prop_assert_eq!(Link::parse(&mut cursor), Ok(link));
             prop_assert!(cursor.is_empty());
-            let info = build_compact_info(next);
+            let info = build_info(next, [None; 3]);
             let expected = LinkInfo { tracked: next.is_some(), heap: None, names: None };
+            prop_assert_eq!(LinkInfo::parse(&mut Cursor::whole(&info, 0, sizes)), Ok(expected));
+            let info = build_info(next, [Some(1), Some(2), Some(3)]);
+            let expected = LinkInfo { tracked: next.is_some(), heap: Some(1), names: Some(2) };
             prop_assert_eq!(LinkInfo::parse(&mut Cursor::whole(&info, 0, sizes)), Ok(expected));
         }
     }

@@ -2,12 +2,15 @@
 
 use super::value::{self, Part};
 use crate::Libver;
+use crate::checksum::lookup3;
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::error::{BuildError, Built};
-use crate::heaps::HeapWriter;
-use crate::messages::attribute;
+use crate::heaps::{HeapKind, HeapWriter, build_fractal_heap};
+use crate::messages::attribute::{self, NameRecord};
 use crate::object_header::NewMessage;
+use crate::output::fit;
+use crate::trees::btree2;
 
 /// An attribute of a new object.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +23,79 @@ pub struct NewAttribute {
     pub dataspace: Dataspace,
     /// The bytes of its elements.
     pub value: Vec<Part>,
+}
+
+/// The most attributes in a header of version 2: the HDF5 library's number.
+const MOST_COMPACT: usize = 8;
+
+/// Bytes of a message, more than which a header cannot hold.
+const LARGEST: usize = 65_000;
+
+/// Record types of the B-trees of names and of creation orders, and bytes of their nodes.
+const ORDERS: u8 = 9;
+const NODE: u32 = 512;
+
+/// How an object stores its attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As messages in a header of version 1.
+    Old,
+    /// As messages in a header of version 2.
+    Compact,
+    /// In a fractal heap, with B-trees as indexes.
+    Dense,
+}
+
+impl Style {
+    /// The oldest style that can say the attributes.
+    pub fn of(messages: &[NewMessage], tracked: bool, libver: Libver) -> Style {
+        let is_large = messages.iter().any(|message| message.data.len() > LARGEST);
+        let is_new = tracked || libver != Libver::Earliest;
+        match (is_large, is_new) {
+            (false, false) => Style::Old,
+            (false, true) if messages.len() <= MOST_COMPACT => Style::Compact,
+            _ => Style::Dense,
+        }
+    }
+}
+
+/// Builds the heap and the indexes of attributes at `at`. Returns their bytes, and the message that
+/// leads there.
+pub(super) fn dense(
+    attributes: &[NewAttribute],
+    messages: &[NewMessage],
+    tracked: bool,
+    at: u64,
+) -> Built<(NewMessage, Vec<u8>)> {
+    let objects: Vec<Vec<u8>> = messages.iter().map(|message| message.data.clone()).collect();
+    let heap = build_fractal_heap(at, &objects, HeapKind::Attributes)?;
+    let (mut bytes, ids) = (heap.bytes, heap.ids);
+    let mut tree = |kind: u8, records: Vec<Vec<u8>>| -> Built<u64> {
+        let address = at.saturating_add(bytes.len() as u64);
+        let len = fit(records.first().map_or(0, Vec::len) as u64, "bytes of a record")?;
+        bytes.extend(btree2::build(address, kind, NODE, len, &records.concat())?);
+        Ok(address)
+    };
+    // The id, no flags, and the number of the attribute.
+    let record = |(id, number): (&Vec<u8>, u32)| [&id[..], &[0], &number.to_le_bytes()].concat();
+    let orders: Vec<Vec<u8>> = ids.iter().zip(0..).map(record).collect();
+    let mut names: Vec<(u32, &str, &Vec<u8>)> = attributes
+        .iter()
+        .zip(&orders)
+        .map(|(attribute, record)| (lookup3(attribute.name.as_bytes()), attribute.name.as_str(), record))
+        .collect();
+    names.sort_unstable();
+    let records = names.iter().map(|(hash, _, record)| [&record[..], &hash.to_le_bytes()].concat());
+    let names = tree(NameRecord::KIND, records.collect())?;
+    let orders = if tracked { Some(tree(ORDERS, orders)?) } else { None };
+    Ok((info(attributes.len(), tracked, [Some(at), Some(names), orders])?, bytes))
+}
+
+/// Builds the attribute info message.
+pub(super) fn info(count: usize, tracked: bool, places: [Option<u64>; 3]) -> Built<NewMessage> {
+    let next = fit(count as u64, "attributes that keep their order").map(|next| tracked.then_some(next));
+    let next = if tracked { next? } else { None };
+    Ok(NewMessage { kind: attribute::INFO_KIND, constant: false, data: attribute::build_info(next, places) })
 }
 
 impl NewAttribute {

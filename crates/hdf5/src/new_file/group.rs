@@ -1,11 +1,14 @@
 //! Groups of a new file: their links.
 
 use crate::Libver;
+use crate::checksum::lookup3;
 use crate::error::{BuildError, Built};
 use crate::group::{Link, LinkTarget};
-use crate::messages::link::{self, SymbolTable};
+use crate::heaps::{HeapKind, build_fractal_heap};
+use crate::messages::link::{self, DenseLinks, SymbolTable};
 use crate::object_header::NewMessage;
-use crate::trees::symbol_table;
+use crate::output::fit;
+use crate::trees::{btree2, symbol_table};
 
 /// A link of a new group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +41,18 @@ pub(super) enum Style {
     /// In a symbol table, which every version of HDF5 reads.
     SymbolTable,
     /// As messages in its header. `tracked`: with creation orders.
-    Messages { tracked: bool },
+    Compact { tracked: bool },
+    /// In a fractal heap, with B-trees as indexes.
+    Dense { tracked: bool },
 }
+
+/// The most links in a header: the HDF5 library's number.
+const MOST_COMPACT: usize = 8;
+
+/// Record types of the B-trees of names and of creation orders, and bytes of their nodes.
+const NAMES: u8 = 5;
+const ORDERS: u8 = 6;
+const NODE: u32 = 512;
 
 impl Style {
     /// The oldest style that can say the links.
@@ -48,7 +61,8 @@ impl Style {
             |link: &NewLink| link.name.is_ascii() && !matches!(link.target, NewTarget::External { .. });
         match libver {
             Libver::Earliest if !tracked && links.iter().all(is_old) => Style::SymbolTable,
-            _ => Style::Messages { tracked },
+            _ if links.len() > MOST_COMPACT => Style::Dense { tracked },
+            _ => Style::Compact { tracked },
         }
     }
 }
@@ -84,13 +98,55 @@ fn sorted(links: &[NewLink], addresses: &[u64], tracked: bool) -> Built<Vec<Link
 
 /// Builds the messages of links in the group's header.
 pub(super) fn link_messages(links: &[NewLink], addresses: &[u64], tracked: bool) -> Built<Vec<NewMessage>> {
-    let next = tracked.then_some(links.len() as u64);
-    let info = NewMessage { kind: link::INFO_KIND, constant: false, data: link::build_compact_info(next) };
-    let mut messages = vec![info];
+    let mut messages = info(links.len(), tracked, [None; 3]);
     for link in sorted(links, addresses, tracked)? {
         messages.push(NewMessage { kind: link::KIND, constant: false, data: link.build()? });
     }
     Ok(messages)
+}
+
+/// Builds the messages of a group with this many links: where they are, and the library's settings.
+pub(super) fn info(count: usize, tracked: bool, places: DenseLinks) -> Vec<NewMessage> {
+    let next = tracked.then_some(count as u64);
+    vec![
+        NewMessage { kind: link::INFO_KIND, constant: false, data: link::build_info(next, places) },
+        NewMessage { kind: link::GROUP_INFO_KIND, constant: true, data: link::build_group_info() },
+    ]
+}
+
+/// Builds the heap and the indexes of links at `at`. Returns their bytes, and the messages that lead
+/// there.
+pub(super) fn dense(
+    links: &[NewLink],
+    addresses: &[u64],
+    tracked: bool,
+    at: u64,
+) -> Built<(Vec<NewMessage>, Vec<u8>)> {
+    let links = sorted(links, addresses, tracked)?;
+    let objects = links.iter().map(Link::build).collect::<Built<Vec<Vec<u8>>>>()?;
+    let heap = build_fractal_heap(at, &objects, HeapKind::Links)?;
+    let (mut bytes, ids) = (heap.bytes, heap.ids);
+    let mut tree = |kind: u8, records: Vec<Vec<u8>>| -> Built<u64> {
+        let address = at.saturating_add(bytes.len() as u64);
+        let len = records.first().map_or(0, Vec::len);
+        let len = fit(len as u64, "bytes of a record")?;
+        bytes.extend(btree2::build(address, kind, NODE, len, &records.concat())?);
+        Ok(address)
+    };
+    let mut names: Vec<(u32, &str, &Vec<u8>)> = links
+        .iter()
+        .zip(&ids)
+        .map(|(link, id)| (lookup3(link.name.as_bytes()), link.name.as_str(), id))
+        .collect();
+    names.sort_unstable();
+    let records = names.iter().map(|(hash, _, id)| [&hash.to_le_bytes()[..], id].concat());
+    let names = tree(NAMES, records.collect())?;
+    let mut orders: Vec<(i64, &Vec<u8>)> =
+        links.iter().zip(&ids).filter_map(|(link, id)| Some((link.creation_order?, id))).collect();
+    orders.sort_unstable();
+    let records = orders.iter().map(|(order, id)| [&order.to_le_bytes()[..], id].concat());
+    let orders = if tracked { Some(tree(ORDERS, records.collect())?) } else { None };
+    Ok((info(links.len(), tracked, [Some(at), Some(names), orders]), bytes))
 }
 
 /// Builds the structures of a symbol table at `at`.

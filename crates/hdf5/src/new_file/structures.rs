@@ -2,7 +2,7 @@
 
 use super::dataset::NewIndex;
 use super::group::{self, Style};
-use super::{Libver, NewKind, NewLink, NewObject, NewTarget};
+use super::{Libver, NewKind, NewLink, NewObject, NewTarget, attribute};
 use crate::Hdf5Error;
 use crate::datatype;
 use crate::error::{BuildError, Built};
@@ -39,22 +39,23 @@ impl Structures {
         let places = Places::first(objects, start, libver)?;
         let addresses = places.addresses.clone();
         let mut heap = HeapWriter::new(places.end);
-        let attributes = each(objects, |object| attribute_messages(object, &addresses, &mut heap, libver))?;
+        let values = each(objects, |object| Values::of(object, &addresses, &mut heap, libver))?;
         let heap = heap.finish();
         let mut end = places.end.saturating_add(heap.len() as u64);
         let mut parts: Vec<Vec<u8>> = Vec::new();
+        let mut waiting = values.into_iter();
         let linked = each(objects, |object| {
-            let (linked, bytes) = Linked::of(object, &addresses, end, libver)?;
+            let values = waiting.next().unwrap_or_default();
+            let (linked, bytes) = Linked::of(object, values, &addresses, end, libver)?;
             end = end.saturating_add(bytes.len() as u64);
             parts.push(bytes);
             Ok(linked)
         })?;
         let links = count_links(objects);
         let mut bytes = Vec::new();
-        let own = objects.iter().zip(attributes).zip(linked.iter().zip(&links));
-        for ((object, attributes), (linked, links)) in own {
-            let built = header(object, linked, attributes, (*links, libver));
-            bytes.append(&mut built.map_err(|why| unstorable(object, why))?);
+        for ((object, linked), links) in objects.iter().zip(&linked).zip(links) {
+            bytes
+                .append(&mut header(object, linked, (links, libver)).map_err(|why| unstorable(object, why))?);
         }
         // The headers are as long as they were without addresses.
         debug_assert_eq!(start.saturating_add(bytes.len() as u64), places.end);
@@ -84,9 +85,9 @@ impl Places {
         let mut end = start;
         let addresses = each(objects, |object| {
             let mut heap = HeapWriter::new(0);
-            let attributes = attribute_messages(object, &unknown, &mut heap, libver)?;
-            let linked = Linked::unplaced(object, &unknown, libver)?;
-            let len = header(object, &linked, attributes, (1, libver))?.len();
+            let values = Values::of(object, &unknown, &mut heap, libver)?;
+            let linked = Linked::unplaced(object, values, &unknown, libver)?;
+            let len = header(object, &linked, (1, libver))?.len();
             let address = end;
             end = end.saturating_add(len as u64);
             Ok(address)
@@ -100,14 +101,27 @@ impl Places {
 struct Linked {
     table: Option<SymbolTable>,
     index: Option<NewIndex>,
-    /// Links in the header itself.
-    messages: Vec<NewMessage>,
+    /// The fill value of a dataset.
+    fill: Option<Vec<u8>>,
+    /// Links, or the place of links.
+    links: Vec<NewMessage>,
+    /// Attributes, or the place of attributes.
+    attributes: Vec<NewMessage>,
+    /// `true`: the header has version 2.
+    is_new: bool,
 }
 
 impl Linked {
     /// Builds the structures at `at`, and returns their bytes.
-    fn of(object: &NewObject, addresses: &[u64], at: u64, libver: Libver) -> Built<(Linked, Vec<u8>)> {
-        let mut linked = Linked::default();
+    fn of(
+        object: &NewObject,
+        values: Values,
+        addresses: &[u64],
+        at: u64,
+        libver: Libver,
+    ) -> Built<(Linked, Vec<u8>)> {
+        let Values { attributes, fill } = values;
+        let mut linked = Linked { fill, ..Linked::default() };
         let mut bytes = Vec::new();
         match &object.kind {
             NewKind::Group { links, tracks_links } => match Style::of(links, *tracks_links, libver) {
@@ -115,61 +129,96 @@ impl Linked {
                     let (table, structures) = group::symbol_table(links, addresses, at)?;
                     (linked.table, bytes) = (Some(table), structures);
                 }
-                Style::Messages { tracked } => {
-                    linked.messages = group::link_messages(links, addresses, tracked)?;
+                Style::Compact { tracked } => linked.links = group::link_messages(links, addresses, tracked)?,
+                Style::Dense { tracked } => {
+                    (linked.links, bytes) = group::dense(links, addresses, tracked, at)?;
                 }
             },
             NewKind::Dataset(dataset) => {
-                linked.index = dataset.index(at)?;
+                linked.index = dataset.index(at, libver)?;
                 bytes =
                     linked.index.as_mut().map(|index| std::mem::take(&mut index.bytes)).unwrap_or_default();
             }
             NewKind::Datatype(_) => {}
         }
+        let tracked = object.tracks_attributes;
+        let style = attribute::Style::of(&attributes, tracked, libver);
+        linked.is_new = style != attribute::Style::Old;
+        if style == attribute::Style::Dense {
+            let at = at.saturating_add(bytes.len() as u64);
+            let (info, structures) = attribute::dense(&object.attributes, &attributes, tracked, at)?;
+            linked.attributes = vec![info];
+            bytes.extend(structures);
+        } else {
+            linked.add_compact(attributes, tracked)?;
+        }
         Ok((linked, bytes))
     }
 
     /// The same without places, for the length of the header.
-    fn unplaced(object: &NewObject, addresses: &[u64], libver: Libver) -> Built<Linked> {
+    fn unplaced(object: &NewObject, values: Values, addresses: &[u64], libver: Libver) -> Built<Linked> {
+        let Values { attributes, fill } = values;
+        let mut linked = Linked { fill, ..Linked::default() };
         match &object.kind {
             NewKind::Group { links, tracks_links } => match Style::of(links, *tracks_links, libver) {
-                Style::SymbolTable => {
-                    Ok(Linked { table: Some(SymbolTable { btree: 0, heap: 0 }), ..Linked::default() })
-                }
-                Style::Messages { tracked } => Ok(Linked {
-                    messages: group::link_messages(links, addresses, tracked)?,
-                    ..Linked::default()
-                }),
+                Style::SymbolTable => linked.table = Some(SymbolTable { btree: 0, heap: 0 }),
+                Style::Compact { tracked } => linked.links = group::link_messages(links, addresses, tracked)?,
+                Style::Dense { tracked } => linked.links = group::info(links.len(), tracked, [None; 3]),
             },
-            _ => Ok(Linked::default()),
+            NewKind::Dataset(dataset) => linked.index = dataset.unplaced_index(libver),
+            NewKind::Datatype(_) => {}
         }
+        let tracked = object.tracks_attributes;
+        let style = attribute::Style::of(&attributes, tracked, libver);
+        linked.is_new = style != attribute::Style::Old;
+        if style == attribute::Style::Dense {
+            linked.attributes = vec![attribute::info(attributes.len(), tracked, [None; 3])?];
+        } else {
+            linked.add_compact(attributes, tracked)?;
+        }
+        Ok(linked)
+    }
+
+    fn add_compact(&mut self, attributes: Vec<NewMessage>, tracked: bool) -> Built<()> {
+        if tracked {
+            self.attributes.push(attribute::info(attributes.len(), true, [None; 3])?);
+        }
+        self.attributes.extend(attributes);
+        Ok(())
     }
 }
 
-fn attribute_messages(
-    object: &NewObject,
-    addresses: &[u64],
-    heap: &mut HeapWriter,
-    libver: Libver,
-) -> Built<Vec<NewMessage>> {
-    let mut names: Vec<&str> = object.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
-    names.sort_unstable();
-    if let Some((name, _)) = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b) {
-        return Err(BuildError(format!("two attributes have the name {name:?}")));
+/// The values of an object, which may refer to other objects.
+#[derive(Debug, Default)]
+struct Values {
+    attributes: Vec<NewMessage>,
+    fill: Option<Vec<u8>>,
+}
+
+impl Values {
+    /// Builds the values. Those of variable length go to `heap`.
+    fn of(object: &NewObject, addresses: &[u64], heap: &mut HeapWriter, libver: Libver) -> Built<Values> {
+        let mut names: Vec<&str> =
+            object.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some((name, _)) = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b) {
+            return Err(BuildError(format!("two attributes have the name {name:?}")));
+        }
+        let attributes = object.attributes.iter().map(|attribute| attribute.message(addresses, heap, libver));
+        let attributes = attributes.collect::<Built<_>>()?;
+        let fill = match &object.kind {
+            NewKind::Dataset(dataset) => dataset.fill(addresses, heap)?,
+            _ => None,
+        };
+        Ok(Values { attributes, fill })
     }
-    object.attributes.iter().map(|attribute| attribute.message(addresses, heap, libver)).collect()
 }
 
 /// Builds the header of an object. `links`: the number of hard links to it.
-fn header(
-    object: &NewObject,
-    linked: &Linked,
-    attributes: Vec<NewMessage>,
-    (links, libver): (u32, Libver),
-) -> Built<Vec<u8>> {
+fn header(object: &NewObject, linked: &Linked, (links, libver): (u32, Libver)) -> Built<Vec<u8>> {
     let mut messages = match &object.kind {
-        NewKind::Group { .. } => linked.messages.clone(),
-        NewKind::Dataset(dataset) => dataset.messages(linked.index.as_ref(), libver)?,
+        NewKind::Group { .. } => linked.links.clone(),
+        NewKind::Dataset(dataset) => dataset.messages(linked.index.as_ref(), linked.fill.clone(), libver)?,
         NewKind::Datatype(datatype) => {
             vec![NewMessage { kind: datatype::KIND, constant: true, data: datatype.build(libver)? }]
         }
@@ -177,9 +226,8 @@ fn header(
     if let Some(table) = linked.table {
         messages.push(NewMessage { kind: link::SYMBOL_TABLE_KIND, constant: false, data: table.build() });
     }
-    messages.extend(attributes);
-    let is_new = libver != Libver::Earliest || object.tracks_attributes;
-    object_header::build(&messages, links, is_new, object.tracks_attributes)
+    messages.extend(linked.attributes.iter().cloned());
+    object_header::build(&messages, links, linked.is_new, object.tracks_attributes)
 }
 
 /// The number of hard links to each object. The superblock's to the root counts.
@@ -246,7 +294,7 @@ mod tests {
         let kind = NewKind::Dataset(NewDataset {
             datatype,
             dataspace: shape(lens),
-            fill: Some(vec![7, 0]),
+            fill: Some(vec![Part::Bytes(vec![7, 0])]),
             unfilled: false,
             filters: Vec::new(),
             storage,
@@ -424,6 +472,92 @@ mod tests {
         for libver in BOTH {
             let built = || Structures::build(&objects, 500, libver).unwrap();
             assert_eq!((built().bytes, built().superblock), (built().bytes, built().superblock));
+        }
+    }
+
+    #[test]
+    fn many_links_and_attributes() {
+        let names: Vec<String> = (0..700).map(|n| format!("é {}", n * 7919 % 1000)).collect();
+        let long = "x".repeat(5000);
+        let mut links: Vec<NewLink> = names.iter().map(|name| link(name, NewTarget::Object(0))).collect();
+        links.push(link(&long, NewTarget::Soft("/".into())));
+        for tracks in [false, true] {
+            for libver in BOTH {
+                let mut root = group("", Vec::new());
+                root.kind = NewKind::Group { links: links.clone(), tracks_links: tracks };
+                root.tracks_attributes = tracks;
+                root.attributes = names.iter().take(60).map(|name| number(name, name.len() as u8)).collect();
+                // More than a header holds.
+                root.attributes.push(NewAttribute {
+                    dataspace: shape(&[100_000]),
+                    value: vec![Part::Bytes(vec![7; 100_000])],
+                    ..number("large", 0)
+                });
+                let file = file(&[root], b"", libver);
+                let root = file.root().unwrap();
+                let mut expected: Vec<&str> =
+                    names.iter().map(String::as_str).chain([long.as_str()]).collect();
+                let mut attributes: Vec<&str> =
+                    names.iter().take(60).map(String::as_str).chain(["large"]).collect();
+                if !tracks {
+                    expected.sort_unstable();
+                    attributes.sort_unstable();
+                }
+                let found: Vec<String> = root.links().unwrap().into_iter().map(|link| link.name).collect();
+                assert_eq!(found, expected);
+                for name in expected.iter().step_by(13) {
+                    assert!(root.link(name).unwrap().is_some(), "{name}");
+                }
+                assert!(root.link("é x").unwrap().is_none());
+                let found = root.attributes().unwrap();
+                assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), attributes);
+                for attribute in &found {
+                    match attribute.name.as_str() {
+                        "large" => assert_eq!(&attribute.data[..], vec![7; 100_000]),
+                        name => assert_eq!(&attribute.data[..], [name.len() as u8]),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_kinds_of_chunk_indexes() {
+        for (lens, most, chunk, stored) in [
+            (vec![5_u64], vec![Some(5)], vec![5], vec![0_u64]),
+            (vec![5], vec![Some(9)], vec![2], vec![0, 2]),
+            (vec![5, 9], vec![Some(5), Some(9)], vec![2, 2], vec![1, 7, 14]),
+            (vec![5, 9], vec![None, Some(9)], vec![2, 2], vec![1, 7, 14]),
+            (vec![5, 9], vec![None, None], vec![2, 2], vec![]),
+            (vec![5], vec![Some(1 << 40)], vec![2], vec![0, 2]),
+        ] {
+            for filtered in [false, true] {
+                let bytes = 2 * chunk.iter().product::<u64>();
+                let start = reserved(Libver::V110) as u64;
+                let records = stored.iter().map(|number| {
+                    let size = if filtered { 3 } else { bytes };
+                    ChunkRecord {
+                        number: *number,
+                        address: start + number,
+                        size,
+                        skipped: u32::from(filtered),
+                    }
+                });
+                let records: Vec<ChunkRecord> = records.collect();
+                let storage = NewStorage::Chunked { chunk: chunk.clone(), chunks: records.clone() };
+                let mut object = dataset(storage, &lens);
+                if let NewKind::Dataset(dataset) = &mut object.kind {
+                    dataset.dataspace = Dataspace::Simple { shape: lens.clone(), max_shape: most.clone() };
+                    if filtered {
+                        dataset.filters =
+                            vec![Filter { id: 1, name: None, optional: false, client_data: vec![1] }];
+                    }
+                }
+                let file =
+                    file(&[group("", vec![link("d", NewTarget::Object(1))]), object], &[0; 99], Libver::V110);
+                let index = the_dataset(&file, "d").unwrap().chunk_index().unwrap().unwrap();
+                assert_eq!(index.records, records, "{lens:?} {most:?}");
+            }
         }
     }
 }

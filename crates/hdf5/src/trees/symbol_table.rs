@@ -333,7 +333,8 @@ mod tests {
             let source = source(&[vec![0; start as usize], bytes].concat());
             prop_assert_eq!(&entries(&source, table.btree, table.heap).unwrap(), &links);
             for link in links.iter().step_by(11) {
-                prop_assert_eq!(find(&source, table.btree, table.heap, &link.name).unwrap().as_ref(), Some(link));
+                let found = find(&source, table.btree, table.heap, &link.name).unwrap();
+                prop_assert_eq!(found.as_ref(), Some(link));
             }
             prop_assert_eq!(find(&source, table.btree, table.heap, "~").unwrap(), None);
         }

@@ -10,7 +10,7 @@ use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::Datatype;
 use hyperslab_hdf5::filter::Filter;
-use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewLink, NewObject, NewStorage, NewTarget};
+use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewLink, NewObject, NewStorage, NewTarget, Part};
 use std::collections::HashMap;
 
 /// Bytes of a chunk, less than which HDF5 allows.
@@ -37,6 +37,8 @@ pub(super) struct Member {
     /// The type of elements in memory.
     pub(super) dtype: DataType,
     pub(super) vlen: Option<VlenKind>,
+    /// The value of unwritten elements in memory. `None`: zero, or empty.
+    pub(super) fill: Option<Vec<u8>>,
 }
 
 /// The elements of a dataset, as a source has them.
@@ -44,7 +46,7 @@ pub(super) struct Elements {
     pub(super) datatype: Datatype,
     pub(super) dtype: DataType,
     pub(super) vlen: Option<VlenKind>,
-    /// The value of unwritten elements. `None`: zero.
+    /// The value of unwritten elements; of text, the text. `None`: zero, or empty.
     pub(super) fill: Option<Vec<u8>>,
     pub(super) unfilled: bool,
     /// Chunks of the source, if it has any.
@@ -149,7 +151,10 @@ impl<'o> Described<'o> {
         Ok(NewDataset {
             datatype: elements.datatype.clone(),
             dataspace,
-            fill: elements.fill.clone().filter(|_| elements.vlen.is_none()),
+            fill: elements.fill.as_ref().map(|fill| match elements.vlen {
+                None => vec![Part::Bytes(fill.clone())],
+                Some(_) => vec![Part::text(fill)],
+            }),
             unfilled: elements.unfilled,
             filters: found,
             storage: match chunk {
@@ -197,8 +202,9 @@ impl<'o> Described<'o> {
         dataset: NewDataset,
     ) -> usize {
         let object = self.add(path, NewKind::Dataset(dataset));
-        let Elements { dtype, vlen, .. } = elements;
-        self.arrays.push(Member { object, array, window, dtype, vlen });
+        let Elements { dtype, vlen, fill, unfilled, .. } = elements;
+        let fill = fill.filter(|_| !unfilled);
+        self.arrays.push(Member { object, array, window, dtype, vlen, fill });
         object
     }
 }

@@ -10,7 +10,7 @@ use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
 use hyperslab_hdf5::element::{Element, ElementKind};
 use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewStorage, NewTarget};
-use hyperslab_hdf5::{Attribute, Dataset, Group, Hdf5Error, LinkTarget, Node};
+use hyperslab_hdf5::{Attribute, Dataset, Group, Hdf5Error, LinkTarget, Node, vlen};
 
 const NO_LINKS: &str = "links of a user-defined type left out";
 const NO_ATTRIBUTES: &str =
@@ -226,7 +226,7 @@ fn renewed(datatype: &Datatype, path: &str) -> Result<Datatype> {
 fn elements(dataset: &Dataset, path: &str) -> Result<Elements> {
     let refuse = |why: String| Error::Copy { array: path_text(path), why };
     let (element, stored) = (dataset.element(), dataset.datatype());
-    let (datatype, vlen) = match &element.kind {
+    let (datatype, kind) = match &element.kind {
         // The bytes of a text may be in any encoding.
         ElementKind::VlenString { utf8 } => {
             let charset = if *utf8 { Charset::Utf8 } else { Charset::Ascii };
@@ -246,9 +246,16 @@ fn elements(dataset: &Dataset, path: &str) -> Result<Elements> {
     };
     Ok(Elements {
         datatype,
-        dtype: if vlen.is_some() { DataType::CELL } else { dtype },
-        vlen,
-        fill: dataset.fill_value().map(<[u8]>::to_vec),
+        dtype: if kind.is_some() { DataType::CELL } else { dtype },
+        vlen: kind,
+        fill: match (kind, dataset.fill_value()) {
+            (None, Some(fill)) => Some(fill.to_vec()),
+            (Some(VlenKind::Bytes), Some(fill)) => {
+                let found = vlen::resolve(dataset.file(), element, fill, 0, element.size, 1)?;
+                Some(found.values.as_slice().to_vec()).filter(|text| !text.is_empty())
+            }
+            _ => None,
+        },
         unfilled: dataset.fill_value().is_some() && dataset.absent_value().is_none(),
         chunk: dataset.chunk_shape().map(<[u64]>::to_vec),
         max_shape,

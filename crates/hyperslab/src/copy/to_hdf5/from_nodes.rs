@@ -195,7 +195,11 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
         datatype,
         dtype: if vlen.is_some() { DataType::CELL } else { dtype },
         vlen,
-        fill: Some(array.layout().fill().bytes().to_vec()).filter(|_| facts.fill.is_some()),
+        fill: match vlen {
+            None => facts.fill.map(|_| array.layout().fill().bytes().to_vec()),
+            Some(VlenKind::Text) if facts.vlen.is_some() => facts.fill.filter(|text| !text.is_empty()),
+            Some(_) => None,
+        },
         unfilled: false,
         chunk: array.has_chunks().then(|| array.chunk_shape().to_vec()),
         max_shape: None,

@@ -202,7 +202,7 @@ fn new_arrays(described: &Described<'_>, end: &Arc<AtomicU64>) -> Result<Vec<New
             vlen: member.vlen,
             chunk,
             filters: &dataset.filters,
-            fill: dataset.fill.as_deref().filter(|_| !dataset.unfilled).unwrap_or_default(),
+            fill: member.fill.as_deref(),
         };
         NewArray::new(&wanted, end)
     };

@@ -39,8 +39,8 @@ pub(super) struct Wanted<'w> {
     /// Elements of a chunk per axis. `None`: elements are one run of bytes.
     pub(super) chunk: Option<&'w [u64]>,
     pub(super) filters: &'w [Filter],
-    /// The value of unwritten elements in memory; empty: zero.
-    pub(super) fill: &'w [u8],
+    /// The value of unwritten elements in memory. `None`: zero, or empty.
+    pub(super) fill: Option<&'w [u8]>,
 }
 
 /// An array under construction.
@@ -81,10 +81,11 @@ impl NewArray {
         let codecs: Result<Vec<Arc<dyn Codec>>, _> = filters.iter().map(codec).collect();
         let codecs = codecs.map_err(|error| refuse(error.to_string()))?;
         let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], codecs).map_err(&refuse)?;
-        let fill = if wanted.fill.is_empty() || vlen.is_some() {
-            FillValue::zero(dtype.size())
-        } else {
-            FillValue::new(wanted.fill)
+        let fill = match (wanted.fill, vlen) {
+            (None, _) => FillValue::zero(dtype.size()),
+            (Some(fill), None) => FillValue::new(fill),
+            // No element has these bytes, so all chunks are stored: an absent one is not empty.
+            (Some(_), Some(_)) => FillValue::new(&vec![0xff; dtype.size()]),
         };
         let grid = ChunkGrid::regular(chunk).ok_or_else(|| refuse("chunks without elements".into()))?;
         let counts = grid.counts(shape);
