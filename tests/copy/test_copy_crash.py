@@ -54,7 +54,7 @@ def test_killed_copies_to_hdf5_leave_the_old_or_the_new(tmp_path: Path, rng: np.
     for value in (1, 2):
         hs.create_array(tmp_path / f"s{value}", data=np.full((60, 50), value, "i8"), chunks=(3, 50))
     hs.copy(tmp_path / "s1", tmp_path / "d.h5")
-    swaps = SWAPS.replace("/d\"", "/d.h5\"")
+    swaps = SWAPS.replace('/d"', '/d.h5"')
     met = set()
     for _ in range(25):
         command = [sys.executable, "-c", swaps, str(tmp_path)]

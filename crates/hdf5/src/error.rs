@@ -39,7 +39,7 @@ pub enum ParseError {
 /// The result of a parser.
 pub type Parsed<T> = std::result::Result<T, ParseError>;
 
-/// A value that the format cannot store. Its message says what was found and what is possible.
+/// A value that the format cannot store. The message gives the value and the limit.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct BuildError(pub String);
@@ -133,7 +133,7 @@ pub enum Hdf5Error {
     Unstorable {
         /// Path of the object.
         object: String,
-        /// The value at fault, and what is possible.
+        /// The value at fault, and the limit.
         why: String,
     },
     /// The object does not exist, or a link leads nowhere.

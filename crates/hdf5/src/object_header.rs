@@ -135,11 +135,21 @@ pub(crate) struct NewMessage {
     pub data: Vec<u8>,
 }
 
-/// Builds a header in one block: version 1, or version 2 with creation orders of attributes.
+/// Counts the hard links to an object, in a header of version 2. Without the message it is one.
+const REFERENCE_COUNT: u16 = 0x16;
+
+/// Builds a header in one block: version 1, or version 2 with creation orders of attributes. `links`:
+/// the number of hard links to the object.
 pub(crate) fn build(messages: &[NewMessage], links: u32, is_new: bool, tracks: bool) -> Built<Vec<u8>> {
     let mut block = Output::new();
     let mut order: u16 = 0;
-    for message in messages {
+    let count = NewMessage {
+        kind: REFERENCE_COUNT,
+        constant: false,
+        data: Output::new().u8(0).u32(links).take(),
+    };
+    let count = (is_new && links > 1).then_some(&count);
+    for message in messages.iter().chain(count) {
         let len = if is_new { message.data.len() } else { message.data.len().next_multiple_of(8) };
         let what = messages::name(message.kind).unwrap_or("message");
         let len: u16 = fit(len as u64, &format!("bytes of the {what}"))?;

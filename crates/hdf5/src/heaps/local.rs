@@ -28,7 +28,7 @@ fn prefix(cursor: &mut Cursor<'_>) -> Parsed<(u64, u64)> {
 /// Builds a heap of names, at `address`. Its data segment follows. Returns its bytes, and the offset
 /// of each name. Offset 0 is the empty name.
 pub(crate) fn build(address: u64, names: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
-    /// The offset of the first free block of a heap that has none.
+    /// The offset of the first free block, if no block is free.
     const NONE_FREE: u64 = 1;
     const PREFIX: u64 = 32;
     let mut data = Output::new();

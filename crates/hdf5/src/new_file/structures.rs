@@ -79,15 +79,16 @@ struct Places {
 }
 
 impl Places {
-    /// Lays out headers, whose lengths do not depend on addresses.
+    /// Lays out headers. Their lengths do not depend on addresses.
     fn first(objects: &[NewObject], start: u64, libver: Libver) -> Result<Places, Hdf5Error> {
         let unknown = vec![0; objects.len()];
         let mut end = start;
+        let mut links = count_links(objects).into_iter();
         let addresses = each(objects, |object| {
             let mut heap = HeapWriter::new(0);
             let values = Values::of(object, &unknown, &mut heap, libver)?;
             let linked = Linked::unplaced(object, values, &unknown, libver)?;
-            let len = header(object, &linked, (1, libver))?.len();
+            let len = header(object, &linked, (links.next().unwrap_or(1), libver))?.len();
             let address = end;
             end = end.saturating_add(len as u64);
             Ok(address)
@@ -196,7 +197,7 @@ struct Values {
 }
 
 impl Values {
-    /// Builds the values. Those of variable length go to `heap`.
+    /// Builds the values. Elements of variable length put theirs into `heap`.
     fn of(object: &NewObject, addresses: &[u64], heap: &mut HeapWriter, libver: Libver) -> Built<Values> {
         let mut names: Vec<&str> =
             object.attributes.iter().map(|attribute| attribute.name.as_str()).collect();

@@ -127,7 +127,7 @@ pub(crate) struct NewTree {
 
 impl Tree {
     /// Builds a tree at `address` from its keys and its children: one key before each child, and one
-    /// after the last. A node has up to `most` children, and always room for so many.
+    /// after the last. A node has up to `most` children, and room for `most` of them.
     pub(crate) fn build(self, address: u64, keys: &[u8], children: &[u64], most: usize) -> Built<NewTree> {
         let len = self.node_len(most as u64, NEW_SIZES);
         let (mut out, mut at, mut level) = (Output::new(), address, 0_u8);

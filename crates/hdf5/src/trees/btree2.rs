@@ -190,7 +190,7 @@ impl Tree {
         if depth == 0 {
             own = records.to_vec();
         } else {
-            // As few children as hold the rest, all of about the same size.
+            // Take as few children as can hold the rest, and give all about the same size.
             let below = self.total(depth - 1);
             let children = (records.len() as u64 + 1).div_ceil(below.saturating_add(1)).max(2);
             let rest = (records.len() as u64).saturating_sub(children - 1);

@@ -9,8 +9,10 @@ use hyperslab_store::Ask;
 
 /// The geometry of one array. Reads a sample of elements of variable length.
 pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Result<Geometry> {
-    // Elements of variable length are also in the request's heap, and twice while comparing.
+    // Elements of variable length are also in the request's heap, and twice while comparing. Chunks
+    // for one file wait, encoded, for the end of their block.
     let (element, blocks) = match job.target.vlen() {
+        None if means.one_file.is_some() => (job.source.dtype().size() as u64, 2),
         None => (job.source.dtype().size() as u64, 1),
         Some(_) => (ragged::element_bytes(&job.source, ask)?, 4),
     };
@@ -31,7 +33,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
     let reads = if cost.waiting_dominates() { cost.at_once as u64 } else { 0 };
     // A block that is smaller than a round of requests would wait for them in vain.
     let round = round.max(source.object_bytes(element).saturating_mul(reads));
-    let place = means.beside.as_ref().filter(|_| blocks == 1);
+    let place = means.beside.as_ref().filter(|_| job.target.vlen().is_none());
     let geometry = Geometry {
         shape: job.window.shape.clone(),
         element,

@@ -251,7 +251,7 @@ impl Replacement for NewFile<'_> {
     }
 }
 
-/// What was appended to a file under construction.
+/// The bytes of a file under construction, up to now.
 #[derive(Debug)]
 struct SoFar {
     file: File,

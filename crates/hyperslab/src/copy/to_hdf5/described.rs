@@ -164,7 +164,7 @@ impl<'o> Described<'o> {
         })
     }
 
-    /// The chunks of the copy of an array. `None`: it has none, and its elements are one run.
+    /// The chunks of the copy of an array. `None`: the elements are one run.
     fn chunk(&self, shape: &[u64], elements: &Elements, array: &Array) -> Option<Vec<u64>> {
         let given = self.options.chunks.as_ref().filter(|chunks| chunks.len() == shape.len());
         let chunk: Vec<u64> = match (given, &elements.chunk) {
@@ -183,7 +183,7 @@ impl<'o> Described<'o> {
             Some(most) if self.options.region.is_none() => *most,
             _ => shape.get(axis).copied(),
         };
-        // A chunk is not longer than the axis can be. So an axis without elements has no chunks.
+        // A chunk is not longer than the axis can be. An axis without elements can have no chunk.
         let most: Vec<Option<u64>> = (0..shape.len()).map(grows).collect();
         if most.contains(&Some(0)) {
             return None;

@@ -13,7 +13,7 @@ const BLOSC: u16 = 32001;
 const LZ4: u16 = 32004;
 const ZSTD: u16 = 32015;
 
-/// What to do about a codec that HDF5 does not have.
+/// Advice for a codec that HDF5 does not have.
 const ADVICE: &str = "choose compressors: none, gzip, zstd, lz4 or blosc";
 
 /// The filters that do what codecs do, given in the order of encoding. Fails (with text) with the

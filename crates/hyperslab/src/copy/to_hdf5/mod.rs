@@ -42,7 +42,7 @@ use target::{NewArray, Wanted, Written};
 /// then does not depend on the number of threads.
 const PLANNED_THREADS: usize = 16;
 
-/// The name of an array that has none, in its file.
+/// The name of a root array in its file.
 const NAMELESS: &str = "data";
 
 /// Returns `true` if a copy to a path is an HDF5 file.
@@ -146,7 +146,8 @@ pub(super) fn plan(
     let arrays = new_arrays(&described, &Arc::default())?;
     let (jobs, _) = jobs(&described, &arrays, options)?;
     let means = options.means(Some(Beside::new(target)?));
-    let means = super::transfer::Means { threads: PLANNED_THREADS, ..means };
+    let one_file = Some(OneFile { settle: &|_| Ok(()), threads: means.threads });
+    let means = super::transfer::Means { threads: PLANNED_THREADS, one_file, ..means };
     let plans = Transfer::new(&jobs, means)?.into_plans();
     Ok(jobs.iter().map(|job| job.name.clone()).zip(plans).collect())
 }

@@ -103,7 +103,7 @@ impl NewArray {
         Array::of_format(Arc::new(self.clone()))
     }
 
-    /// Appends what was written since the last call.
+    /// Appends the chunks that were written since the last call.
     pub(super) fn settle(&self, file: &mut dyn Replacement, written: &mut Written) -> Result<()> {
         let values = std::mem::take(&mut *self.pending.values.lock());
         if !values.is_empty() {
@@ -193,7 +193,7 @@ impl NewArray {
         Ok((std::mem::take(&mut written.chunks).into_values().collect(), None))
     }
 
-    /// Forgets what was written since the last [`NewArray::settle`].
+    /// Forgets the chunks that were written since the last [`NewArray::settle`].
     pub(super) fn discard(&self) {
         self.pending.chunks.lock().clear();
         self.pending.values.lock().clear();
@@ -332,7 +332,7 @@ impl Pending {
     }
 }
 
-/// A store that takes chunks and has none: each chunk is written once, as a whole.
+/// A store that only takes chunks: each is written once, as a whole.
 impl Store for Pending {
     fn url(&self) -> String {
         "memory://new-file".into()
