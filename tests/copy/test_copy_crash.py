@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
@@ -47,6 +48,30 @@ def test_killed_copies_leave_the_old_or_the_new(tmp_path: Path, rng: np.random.G
     # The next copy to the same place removes the remains of killed ones.
     hs.copy(tmp_path / "s1", tmp_path / "d", overwrite=True)
     assert sorted(os.listdir(tmp_path)) == ["d", "s1", "s2"]
+
+
+def test_killed_copies_to_hdf5_leave_the_old_or_the_new(tmp_path: Path, rng: np.random.Generator) -> None:
+    for value in (1, 2):
+        hs.create_array(tmp_path / f"s{value}", data=np.full((60, 50), value, "i8"), chunks=(3, 50))
+    hs.copy(tmp_path / "s1", tmp_path / "d.h5")
+    swaps = SWAPS.replace('/d"', '/d.h5"')
+    met = set()
+    for _ in range(25):
+        command = [sys.executable, "-c", swaps, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(float(rng.uniform(0.0, 0.1)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with h5py.File(tmp_path / "d.h5") as file:
+            found = np.unique(file["data"][:]).tolist()
+        assert found in ([1], [2])
+        met.update(found)
+    assert met == {1, 2}
+    # Temporary names exist only within the step that replaces the file.
+    left = [name for name in os.listdir(tmp_path) if name not in ("d.h5", "s1", "s2")]
+    assert all(name.endswith(".hyperslab-tmp") for name in left), left
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["opened anew", "kept open"])

@@ -40,6 +40,7 @@ LANES: dict[str, list[str]] = {
         "h5py/test_h5py_suite.py",
         "hdf5/test_hdf5_corpus.py",
         "hdf5/test_hdf5_sweep.py",
+        "hdf5/test_hdf5_write.py::test_generated_files",
         "shards/test_shards_differential.py",
         "xarray/test_meaning.py",
         "zarr/test_differential_large.py",

@@ -10,7 +10,9 @@ use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
-use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Region, Shards, copy, copy_into, plan};
+use hyperslab::copy::{
+    Compressors, CopyOptions, CopyReport, Libver, Order, Region, Shards, copy, copy_into, plan,
+};
 use std::io::Write;
 use std::str::FromStr;
 use std::time::Duration;
@@ -52,6 +54,8 @@ Examples:
   # ten days of a dataset, and their place in one that exists
   hyperslab copy ocean.zarr ten.zarr --region time=0:10
   hyperslab copy ten.zarr/sst all.zarr/sst --target-region 20:30
+  # to HDF5
+  hyperslab copy ocean.zarr ocean.h5 --codec gzip:4 --verify
   # back to Zarr v2, in place of what was there
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
@@ -114,6 +118,9 @@ pub(crate) struct CopyArgs {
     /// HYPERSLAB_FSYNC=1 does the same.
     #[arg(long)]
     fsync: bool,
+    /// Structures of an HDF5 file: the oldest that can say it, or those of HDF5 1.10.
+    #[arg(long, value_parser = str::parse::<Libver>, value_name = "earliest|v110", default_value = "earliest")]
+    libver: Libver,
     /// Show how SRC would be copied, and why: reads and writes, how often each chunk is decoded,
     /// memory, temporary arrays. Write nothing.
     #[arg(long)]
@@ -252,6 +259,7 @@ impl CopyArgs {
             unconsolidated: self.no_consolidated,
             overwrite: self.overwrite,
             fsync: self.fsync || wants_fsync(),
+            libver: self.libver,
             region: self.region.clone(),
             progress: None,
         }

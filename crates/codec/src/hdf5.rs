@@ -6,8 +6,7 @@
 //! A filter comes with client data: 32-bit numbers from the library that wrote the file. Most
 //! chunks record themselves how they were made; then the client data is ignored.
 //!
-//! HDF5 files are read, not written. All filters decode; a filter encodes only if that takes few
-//! lines.
+//! All filters decode, and those that new files have encode ([`encodes`]).
 
 mod aec;
 mod bits;
@@ -46,7 +45,7 @@ const SUPPORTED: &[Filter] = &[
     (6, "scaleoffset", |data, _, _| Ok(Arc::new(scale_offset::ScaleOffset::new(data)?))),
     (307, "bzip2", |data, _, _| Ok(Arc::new(Bzip2::new(data)))),
     (32000, "lzf", |_, _, _| Ok(Arc::new(lzf::Lzf))),
-    (32001, "blosc", |_, element, _| Ok(Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, element.max(1), 0)?))),
+    (32001, "blosc", |data, element, _| Ok(Arc::new(blosc(data, element)?))),
     (32004, "lz4", |data, _, _| Ok(Arc::new(lz4::Lz4::new(data)))),
     (32008, "bitshuffle", |data, _, _| Ok(Arc::new(bitshuffle::Bitshuffle::new(data)?))),
     (32013, "zfp", |data, _, _| Ok(Arc::new(zfp::Zfp::new(data)?))),
@@ -112,6 +111,39 @@ pub fn filter(
     };
     let supported: Vec<&str> = SUPPORTED.iter().map(|(_, name, _)| *name).collect();
     Err(CodecError::Unknown { name, supported: supported.join(", ") })
+}
+
+/// The filters that encode.
+const ENCODED: [u16; 9] = [1, 2, 3, 307, 32000, 32001, 32004, 32008, 32015];
+
+/// Returns `true` if the codec of a filter encodes.
+pub fn encodes(id: u16) -> bool {
+    ENCODED.contains(&id)
+}
+
+/// The compressors of blosc, by their numbers in its client data.
+pub const BLOSC_COMPRESSORS: [BloscCompressor; 6] = [
+    BloscCompressor::BloscLz,
+    BloscCompressor::Lz4,
+    BloscCompressor::Lz4hc,
+    BloscCompressor::Snappy,
+    BloscCompressor::Zlib,
+    BloscCompressor::Zstd,
+];
+
+/// Reads blosc's settings. Only encoders use them: two versions, the bytes of an element and of a
+/// chunk, the level, the shuffle and the compressor.
+fn blosc(data: &[u32], element: usize) -> Result<Blosc> {
+    let setting = |at: usize, default: u32| data.get(at).copied().unwrap_or(default);
+    let compressor =
+        BLOSC_COMPRESSORS.get(setting(6, 0) as usize).copied().unwrap_or(BloscCompressor::BloscLz);
+    let shuffle = match setting(5, 1) {
+        0 => BloscShuffle::None,
+        2 => BloscShuffle::Bit,
+        _ => BloscShuffle::Byte,
+    };
+    let level = u8::try_from(setting(4, 5)).unwrap_or(u8::MAX).min(9);
+    Blosc::new(compressor, level, shuffle, element.max(1), 0)
 }
 
 /// A filter that rounded values before they were stored. Decoding has nothing to undo.
@@ -202,6 +234,28 @@ fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8]
     };
     *rest = behind;
     Ok(block)
+}
+
+/// Begins a chunk that consists of blocks: the mirror of [`sized_header`].
+fn put_header(dst: &mut Vec<u8>, size: usize, block_size: usize) {
+    dst.clear();
+    dst.extend_from_slice(&(size as u64).to_be_bytes());
+    dst.extend_from_slice(&u32::try_from(block_size).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+/// Appends a block, which `put` appends, with its number of bytes before it.
+fn put_block(codec: &'static str, dst: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<()> {
+    let start = dst.len();
+    dst.extend_from_slice(&[0; 4]);
+    let done = put(dst);
+    let len = dst.len().checked_sub(start + 4).and_then(|len| u32::try_from(len).ok());
+    match (done, len, dst.get_mut(start..start + 4)) {
+        (true, Some(len), Some(place)) => {
+            place.copy_from_slice(&len.to_be_bytes());
+            Ok(())
+        }
+        _ => Err(CodecError::encode(codec, "a block could not be compressed")),
+    }
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ fn decompress_front(block: &[u8], dst: &mut [u8]) -> Option<usize> {
 
 /// Appends the block of `src` to `dst`. Returns `false` on failure. The library keeps its 16 KiB of
 /// state on the stack.
-fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
+pub(crate) fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
     let Ok(len) = c_int::try_from(src.len()) else { return false };
     // SAFETY: takes a number.
     let bound = unsafe { lz4_sys::LZ4_compressBound(len) };

@@ -39,6 +39,14 @@ pub enum ParseError {
 /// The result of a parser.
 pub type Parsed<T> = std::result::Result<T, ParseError>;
 
+/// A value that the format cannot store. The message gives the value and the limit.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct BuildError(pub String);
+
+/// The result of a builder.
+pub type Built<T> = std::result::Result<T, BuildError>;
+
 /// The result of all other functions of this crate.
 pub type Result<T, E = Hdf5Error> = std::result::Result<T, E>;
 
@@ -119,6 +127,14 @@ pub enum Hdf5Error {
         object: Option<String>,
         /// The feature.
         what: String,
+    },
+    /// HDF5 cannot store an object of a new file.
+    #[error("'{object}' cannot be stored in HDF5: {why}")]
+    Unstorable {
+        /// Path of the object.
+        object: String,
+        /// The value at fault, and the limit.
+        why: String,
     },
     /// The object does not exist, or a link leads nowhere.
     #[error("{file}: there is no object '{path}'{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]

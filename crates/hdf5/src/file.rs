@@ -192,6 +192,11 @@ impl File {
         &self.inner.options
     }
 
+    /// Returns `true` if the object at an address keeps the creation order of its attributes.
+    pub fn tracks_attributes(&self, address: u64) -> Result<bool> {
+        Ok(self.header(address)?.tracks_attributes)
+    }
+
     /// Returns the root group.
     pub fn root(&self) -> Result<Group> {
         match self.object_at(self.inner.superblock.root, "")? {

@@ -128,6 +128,15 @@ impl Group {
         Ok(links)
     }
 
+    /// Returns `true` if the group keeps the creation order of its links.
+    pub fn tracks_links(&self) -> Result<bool> {
+        let storage = self.file.retry_if_written(|| self.storage());
+        Ok(match storage.map_err(|error| self.with_object_path(error))? {
+            Storage::SymbolTable(_) => false,
+            Storage::Compact { tracked } | Storage::Dense { tracked, .. } => tracked,
+        })
+    }
+
     /// Returns the link with this name.
     pub fn link(&self, name: &str) -> Result<Option<Link>> {
         self.file.retry_if_written(|| self.find(name)).map_err(|error| self.with_object_path(error))

@@ -1,4 +1,4 @@
-//! The HDF5 file format: a parser without I/O, and the mapping of files to arrays.
+//! The HDF5 file format: parsers and builders without I/O, and the mapping of files to arrays.
 //!
 //! [`File::open`] reads the superblock. A file contains [`Group`]s, [`Dataset`]s and
 //! [`Attribute`]s. A dataset becomes the engine's [`ArrayLayout`](hyperslab_array::ArrayLayout),
@@ -9,6 +9,8 @@
 //! module of the same name. Its parser is a pure function of bytes. It takes a [`Cursor`] and
 //! returns a value, or the number of bytes that it needs ([`ParseError::Need`]). Only [`Source`]
 //! fetches bytes: pages of 64 KiB, cached per file.
+//!
+//! Beside a parser is its builder, if new files have the structure: [`new_file`] puts these together.
 //!
 //! All bytes are treated as hostile. Lengths are checked before they allocate or loop. Recursion is
 //! bounded. A visited set detects shared and circular nodes. Checksums are verified.
@@ -40,9 +42,11 @@ pub mod index;
 mod interrupt;
 mod members;
 mod messages;
+pub mod new_file;
 mod number;
 mod object_header;
 mod other_files;
+mod output;
 mod parse_many;
 mod parsed_cache;
 mod paths;
@@ -67,11 +71,12 @@ pub use attribute::Attribute;
 pub use bytes::Bytes;
 pub use cursor::{Cursor, Sizes};
 pub use dataset::Dataset;
-pub use error::{Hdf5Error, HeapError, ParseError, Parsed, Result};
+pub use error::{BuildError, Hdf5Error, HeapError, ParseError, Parsed, Result};
 pub use file::{File, NamedDatatype, Node};
 pub use group::{Group, Link, LinkTarget};
 pub use interrupt::{ask_with, stop};
 pub use messages::{data_layout, dataspace, filter};
+pub use new_file::Libver;
 pub use other_files::{FileOptions, FoundFile, OtherFiles, Purpose};
 pub use reference::Reference;
 pub use source::Source;

@@ -7,7 +7,9 @@
 //! 3. Messages are kept as bytes, and the modules in [`messages`](crate::messages) parse them on
 //!    demand. Unknown messages are skipped, unless they are marked as required.
 
+use crate::error::Built;
 use crate::messages::{self, Message, link};
+use crate::output::{self, Output, fit};
 use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 use std::collections::{HashSet, VecDeque};
 
@@ -122,6 +124,63 @@ impl ObjectHeader {
         }
         Ok(continuations)
     }
+}
+
+/// A message of a header under construction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewMessage {
+    pub kind: u16,
+    /// `true`: the message never changes. The HDF5 library sets this for datatypes and fill values.
+    pub constant: bool,
+    pub data: Vec<u8>,
+}
+
+/// Counts the hard links to an object, in a header of version 2. Without the message it is one.
+const REFERENCE_COUNT: u16 = 0x16;
+
+/// Builds a header in one block: version 1, or version 2 with creation orders of attributes. `links`:
+/// the number of hard links to the object.
+pub(crate) fn build(messages: &[NewMessage], links: u32, is_new: bool, tracks: bool) -> Built<Vec<u8>> {
+    let mut block = Output::new();
+    let mut order: u16 = 0;
+    let count = NewMessage {
+        kind: REFERENCE_COUNT,
+        constant: false,
+        data: Output::new().u8(0).u32(links).take(),
+    };
+    let count = (is_new && links > 1).then_some(&count);
+    for message in messages.iter().chain(count) {
+        let len = if is_new { message.data.len() } else { message.data.len().next_multiple_of(8) };
+        let what = messages::name(message.kind).unwrap_or("message");
+        let len: u16 = fit(len as u64, &format!("bytes of the {what}"))?;
+        if is_new {
+            block.u8(fit(u64::from(message.kind), "message types")?);
+        } else {
+            block.u16(message.kind);
+        }
+        block.u16(len).u8(message.constant.into());
+        if !is_new {
+            block.zeros(3);
+        } else if tracks {
+            let is_attribute = message.kind == messages::attribute::KIND;
+            block.u16(if is_attribute { order } else { 0 });
+            order = order.wrapping_add(is_attribute.into());
+        }
+        block.bytes(&message.data).zeros(usize::from(len) - message.data.len());
+    }
+    let mut out = Output::new();
+    if is_new {
+        // The length of the block has one byte to eight.
+        let width = output::width(block.len() as u64);
+        let width: u8 = if width > 2 { if width > 4 { 8 } else { 4 } } else { width };
+        let bits = u8::try_from(width.trailing_zeros()).unwrap_or_default();
+        out.bytes(b"OHDR").u8(2).u8(bits | if tracks { 4 } else { 0 });
+        out.uint(block.len() as u64, width.into()).bytes(&block.take()).checksum();
+        return Ok(out.take());
+    }
+    out.u8(1).u8(0).u16(fit(messages.len() as u64, "messages of an object")?).u32(links);
+    out.u32(fit(block.len() as u64, "bytes of all messages of an object")?).u32(0);
+    Ok(out.bytes(&block.take()).take())
 }
 
 impl Prefix {

@@ -5,6 +5,8 @@
 //! address that it names. The HDF5 library does the same: other bytes may have been put before such
 //! a file later.
 
+use crate::messages::link::SymbolTable;
+use crate::output::Output;
 use crate::{Cursor, Parsed, Result, Sizes};
 use hyperslab_store::{Key, RangeRead, Store};
 
@@ -82,6 +84,41 @@ impl Superblock {
     }
 }
 
+/// Entries of a symbol table node: at most twice as many.
+pub(crate) const LEAF_K: u16 = 4;
+
+/// Children of a B-tree node of links: at most twice as many.
+pub(crate) const GROUP_K: u16 = 16;
+
+/// Bytes of a superblock of version 0, and of version 3.
+pub(crate) const OLD_LEN: usize = 96;
+pub(crate) const NEW_LEN: usize = 48;
+
+/// Builds a superblock of version 0, which HDF5 1.0 to 2.0 read. `table`: the links of the root
+/// group, if it is an old group.
+pub(crate) fn build_old(end: u64, root: u64, table: Option<SymbolTable>) -> Vec<u8> {
+    let mut out = Output::new();
+    // Versions: superblock, free space, root group, reserved, shared headers. Sizes; reserved.
+    out.bytes(SIGNATURE).zeros(5).u8(8).u8(8).zeros(1);
+    out.u16(LEAF_K).u16(GROUP_K).u32(0);
+    // Base, free space, end, driver information.
+    out.u64(0).address(None).u64(end).address(None);
+    // The root group's entry: name, header, kind of its cache, reserved.
+    out.u64(0).u64(root).u32(table.is_some().into()).u32(0);
+    match table {
+        Some(table) => out.bytes(&table.build()),
+        None => out.zeros(16),
+    };
+    out.take()
+}
+
+/// Builds a superblock of version 3, which HDF5 1.10 and later read.
+pub(crate) fn build_new(end: u64, root: u64) -> Vec<u8> {
+    let mut out = Output::new();
+    out.bytes(SIGNATURE).u8(3).u8(8).u8(8).u8(0);
+    out.u64(0).address(None).u64(end).u64(root).checksum().take()
+}
+
 fn size_bytes(cursor: &mut Cursor<'_>) -> Parsed<Sizes> {
     let at = cursor.clone();
     let (offset, length) = (cursor.u8()?, cursor.u8()?);
@@ -143,6 +180,7 @@ pub fn find(store: &dyn Store, key: &str, size: u64) -> Result<Option<u64>> {
 mod tests {
     use super::*;
     use crate::testing::{SIZES, append_checksum, changes, needs_all, structure};
+    use proptest::prelude::*;
 
     fn parsed(bytes: &[u8]) -> Parsed<Superblock> {
         Superblock::parse(&mut Cursor::whole(bytes, 0, SIZES))
@@ -198,5 +236,30 @@ mod tests {
         assert_eq!(parse(DriverInfo::parse_block, b"\0\0\0\0\x02\0\0\0NCSAfami\x01\x02"), expected());
         assert_eq!(parse(DriverInfo::parse_message, b"\0NCSAfami\x02\0\x01\x02"), expected());
         assert!(parse(DriverInfo::parse_block, b"\0\0\0\0\xff\xff\xff\xffNCSAfami\x01\x02").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(end in 0..u64::MAX, root in 0..u64::MAX, old_root in any::<bool>()) {
+            let expected = Superblock {
+                sizes: SIZES,
+                base: 0,
+                end: Some(end),
+                root,
+                extension: None,
+                driver: None,
+                writing: false,
+                swmr: false,
+            };
+            let old = build_old(end, root, old_root.then_some(SymbolTable { btree: 1, heap: 2 }));
+            prop_assert_eq!(old.len(), OLD_LEN);
+            let mut cursor = Cursor::whole(&old, 0, SIZES);
+            prop_assert_eq!(Superblock::parse(&mut cursor), Ok(expected.clone()));
+            // The rest of the root group's entry.
+            prop_assert_eq!(cursor.remaining_len(), 24);
+            let new = build_new(end, root);
+            prop_assert_eq!(new.len(), NEW_LEN);
+            prop_assert_eq!(parsed(&new), Ok(expected));
+        }
     }
 }

@@ -26,6 +26,13 @@ pub trait Replacement: Send + Debug {
     /// end.
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
+    /// Opens what was appended so far, to check it before the commit.
+    ///
+    /// `None`, the default: it can only be read after the commit.
+    fn open(&mut self) -> Result<Option<Box<dyn Opened>>> {
+        Ok(None)
+    }
+
     /// Appends a range of an open object, of this store or another.
     ///
     /// Bypasses the memory of this process if the system can. If the source is too short, fails

@@ -68,12 +68,14 @@ def copy(
     skip_unsupported: bool = False,
     consolidated: bool = True,
     overwrite: bool = False,
+    libver: Literal["earliest", "v110"] = "earliest",
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
-    """Copy an array or a group, optionally with other chunks, codecs, order or Zarr format.
+    """Copy an array or a group, optionally with other chunks, codecs, order or format.
 
-    A group is copied with everything below it.
+    A group is copied with everything below it. A destination path that ends in ``.h5``, ``.hdf5``
+    or ``.he5`` becomes an HDF5 file, any other destination Zarr.
 
     A destination on disk is either complete or, after an error, Ctrl-C or a kill, as it was before.
     With ``overwrite``, the finished copy replaces the old node in one step: the destination is
@@ -127,6 +129,8 @@ def copy(
     overwrite : bool, default False
         Whether to replace an array or group at a destination on disk or on a server. On a server,
         the old metadata is deleted first if there is more than 64 MiB of new data.
+    libver : {"earliest", "v110"}, default "earliest"
+        Structures of an HDF5 file, as in h5py: the oldest that can say it, or those of HDF5 1.10.
     progress : callable, or True, optional
         Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True`` shows a bar
         on standard error.
@@ -176,6 +180,7 @@ def copy(
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["consolidated"] = bool(consolidated)
     wanted["overwrite"] = bool(overwrite)
+    wanted["libver"] = libver
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite)
         if name is not None:
@@ -250,6 +255,7 @@ def wanted_copy(
         "consolidated": True,
         "overwrite": False,
         "fsync": False,
+        "libver": "earliest",
         "region": copy_region(region, "region"),
     }
 

@@ -106,6 +106,7 @@ class CopySpec(TypedDict):
     consolidated: bool
     overwrite: bool
     fsync: bool
+    libver: str
     region: CopyRegion | None
 
 

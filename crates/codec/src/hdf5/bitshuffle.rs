@@ -10,11 +10,11 @@
 //! holds the remaining multiple of eight elements. Fewer than eight elements at the end are stored
 //! unshuffled. Without a compressor, a chunk consists only of the shuffled bits.
 
-use super::{framed_block, parameter, sized_header};
-use crate::blosc::bitshuffle::bitunshuffle;
+use super::{framed_block, parameter, put_block, put_header, sized_header};
+use crate::blosc::bitshuffle::{bitshuffle, bitunshuffle};
 use crate::blosc::header::Format;
 use crate::scratch::resize_buffer;
-use crate::{Codec, CodecError, Reach, Result, Scratch, chain, front};
+use crate::{Codec, CodecError, Reach, Result, Scratch, Zstd, chain, front, lz4};
 use std::ops::Range;
 
 /// The `bitshuffle` filter.
@@ -24,6 +24,8 @@ pub(super) struct Bitshuffle {
     /// Elements per block; unused if chunks record the block size.
     block: usize,
     compressor: Option<Format>,
+    /// The level of Zstandard.
+    level: i32,
 }
 
 const NAME: &str = "bitshuffle";
@@ -55,7 +57,8 @@ impl Bitshuffle {
                 ));
             }
         };
-        Ok(Bitshuffle { element_size, block, compressor })
+        let level = client_data.get(5).map_or(3, |level| *level as i32);
+        Ok(Bitshuffle { element_size, block, compressor, level })
     }
 }
 
@@ -125,6 +128,38 @@ impl Codec for Bitshuffle {
             return Err(CodecError::corrupt(NAME, format!("{} bytes follow the last element", rest.len())));
         }
         Ok(size)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
+        if !src.len().is_multiple_of(self.element_size) {
+            let (size, found) = (self.element_size, src.len());
+            let why = format!("expected a whole number of elements of {size} bytes, found {found} bytes");
+            return Err(CodecError::encode(NAME, why));
+        }
+        dst.clear();
+        let size = self.block.saturating_mul(self.element_size);
+        let (blocks, loose) = src.split_at(src.len() - src.len() % 8usize.saturating_mul(self.element_size));
+        if self.compressor.is_some() {
+            put_header(dst, src.len(), size);
+        }
+        let (mut bits, mut stream) = (Vec::new(), Vec::new());
+        for block in blocks.chunks(size.max(1)) {
+            let bits = resize_buffer(&mut bits, block.len(), NAME)?;
+            bitshuffle(self.element_size, block, bits);
+            match self.compressor {
+                None => dst.extend_from_slice(bits),
+                Some(Format::Lz4) => put_block(NAME, dst, |dst| lz4::compress(bits, dst, 1))?,
+                Some(_) => {
+                    Zstd { level: self.level, checksum: false }.encode(bits, &mut stream, scratch)?;
+                    put_block(NAME, dst, |dst| {
+                        dst.extend_from_slice(&stream);
+                        true
+                    })?;
+                }
+            }
+        }
+        dst.extend_from_slice(loose);
+        Ok(())
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {

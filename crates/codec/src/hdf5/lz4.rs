@@ -9,8 +9,9 @@
 //! each after its number of bytes (4 bytes). All numbers are big-endian. The last block may decode
 //! to less. A block that has as many bytes as it decodes to is stored uncompressed.
 
-use super::{framed_block, sized_header};
+use super::{framed_block, put_block, put_header, sized_header};
 use crate::blosc::header::Format;
+use crate::lz4::compress;
 use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use std::ops::Range;
 
@@ -73,6 +74,26 @@ impl Codec for Lz4 {
         Ok(dst.len())
     }
 
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
+        let size = self.block_size.min(src.len()).max(1);
+        put_header(dst, src.len(), size);
+        for block in src.chunks(size) {
+            put_block("lz4", dst, |dst| {
+                let start = dst.len();
+                if !compress(block, dst, 1) {
+                    return false;
+                }
+                // A block that does not shrink is stored as it is.
+                if dst.len() - start >= block.len() {
+                    dst.truncate(start);
+                    dst.extend_from_slice(block);
+                }
+                true
+            })?;
+        }
+        Ok(())
+    }
+
     fn max_encoded(&self, decoded: usize) -> usize {
         let sizes = decoded.div_ceil(self.block_size).saturating_mul(4);
         chain::generous_bound(decoded).saturating_add(sizes)
@@ -86,7 +107,7 @@ impl Codec for Lz4 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::decode;
+    use crate::testing::{self, decode, encode};
 
     /// A chunk with a header of `size` and `block_size`, and these blocks.
     fn chunk(size: u64, block_size: u32, blocks: &[&[u8]]) -> Vec<u8> {
@@ -108,6 +129,21 @@ mod tests {
         assert_eq!(decode(&lz4, &chunk(0, 0, &[]), 3).unwrap(), b"");
         assert!(good.len() <= lz4.max_encoded(6));
         assert_eq!(Lz4::new(&[0]), Lz4::new(&[]));
+    }
+
+    #[test]
+    fn round_trips() {
+        for block in [1, 100, 4096, 0] {
+            let lz4 = Lz4::new(&[block]);
+            for data in testing::samples() {
+                let stored = encode(&lz4, &data);
+                assert!(stored.len() <= lz4.max_encoded(data.len()));
+                assert_eq!(decode(&lz4, &stored, data.len()).unwrap(), data);
+            }
+        }
+        assert!(encode(&Lz4::new(&[]), &[7; 10_000]).len() < 100);
+        // Noise is stored as it is: header, one size, the bytes.
+        assert_eq!(encode(&Lz4::new(&[]), &testing::noise(1000, 1)).len(), 12 + 4 + 1000);
     }
 
     #[test]

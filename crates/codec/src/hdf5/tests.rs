@@ -130,3 +130,44 @@ fn levels_are_no_reason_to_refuse() {
     assert_eq!(printed(32015, &[0]), "Zstd { level: 0, checksum: false }");
     assert_eq!(printed(307, &[3]), "Bzip2 { level: 3 }");
 }
+
+#[test]
+fn filters_that_encode() {
+    let data = testing::noise(4000, 3);
+    for (id, name, make) in SUPPORTED {
+        let Ok(codec) = make(&[0, 4, 4, 0, 0, 0], 4, data.len()) else { continue };
+        let (mut stored, mut scratch) = (Vec::new(), Scratch::default());
+        let encoded = codec.encode(&data, &mut stored, &mut scratch);
+        assert_eq!(encoded.is_ok(), encodes(*id), "{name}");
+        if encoded.is_ok() {
+            let mut out = vec![0; data.len()];
+            assert_eq!(codec.decode(&stored, &mut out, &mut scratch).unwrap(), data.len(), "{name}");
+            assert_eq!(out, data, "{name}");
+        }
+    }
+    assert!(!encodes(4) && !encodes(32013));
+}
+
+#[test]
+fn bitshuffle_round_trips() {
+    for (compressor, element, block) in [(0, 4, 0), (2, 4, 0), (3, 4, 64), (2, 1, 8), (2, 3, 16), (0, 8, 8)] {
+        let codec = filter(32008, &[0, 4, element, block, compressor, 3], 4, 4000).unwrap();
+        for count in [0, 1, 7, 8, 9, 1000, 5003] {
+            let data = testing::noise(count * element as usize, 5);
+            let (mut stored, mut scratch) = (vec![1], Scratch::default());
+            codec.encode(&data, &mut stored, &mut scratch).unwrap();
+            let mut out = vec![0; data.len()];
+            assert_eq!(codec.decode(&stored, &mut out, &mut scratch).unwrap(), data.len());
+            assert_eq!(out, data, "{compressor} {element} {count}");
+        }
+    }
+}
+
+#[test]
+fn blosc_settings_of_files() {
+    let codec = |data: &[u32]| format!("{:?}", blosc(data, 8).unwrap());
+    assert!(
+        codec(&[2, 2, 8, 100, 7, 2, 5]).contains("compressor: Zstd, level: 7, shuffle: Bit, typesize: 8")
+    );
+    assert!(codec(&[]).contains("compressor: BloscLz, level: 5, shuffle: Byte"));
+}

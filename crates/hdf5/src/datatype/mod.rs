@@ -2,11 +2,14 @@
 //!
 //! Specification IV.A.2.d, "The Datatype Message", versions 1 to 5.
 
+mod build;
+mod memory;
 mod parse;
 #[cfg(test)]
 pub(crate) mod vectors;
 
-use crate::{Cursor, Parsed};
+use crate::error::Built;
+use crate::{Cursor, Libver, Parsed};
 use std::sync::Arc;
 
 /// The message type number.
@@ -195,6 +198,11 @@ impl Datatype {
     /// Parses a datatype message. Other bytes may follow it (in an attribute they do).
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Datatype> {
         parse::datatype(cursor)
+    }
+
+    /// Builds a datatype message.
+    pub(crate) fn build(&self, libver: Libver) -> Built<Vec<u8>> {
+        build::datatype(self, libver)
     }
 
     /// Returns `true` if elements, or parts of them, refer to values elsewhere in the file.

@@ -1,5 +1,6 @@
 //! Local heaps: the names of a group with a symbol table (specification III.D).
 
+use crate::output::Output;
 use crate::text::lossless;
 use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 
@@ -22,6 +23,24 @@ fn prefix(cursor: &mut Cursor<'_>) -> Parsed<(u64, u64)> {
     let address =
         if len == 0 { cursor.offset()?.unwrap_or(0) } else { cursor.defined_address("the data segment")? };
     Ok((len, address))
+}
+
+/// Builds a heap of names, at `address`. Its data segment follows. Returns its bytes, and the offset
+/// of each name. Offset 0 is the empty name.
+pub(crate) fn build(address: u64, names: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
+    /// The offset of the first free block, if no block is free.
+    const NONE_FREE: u64 = 1;
+    const PREFIX: u64 = 32;
+    let mut data = Output::new();
+    data.zeros(8);
+    let mut places = Vec::new();
+    for name in names {
+        places.push(data.len() as u64);
+        data.bytes(name).zeros(1).align(8);
+    }
+    let mut out = Output::new();
+    out.bytes(b"HEAP").zeros(4).u64(data.len() as u64).u64(NONE_FREE).u64(address.saturating_add(PREFIX));
+    (out.bytes(&data.take()).take(), places)
 }
 
 impl LocalHeap {
@@ -57,6 +76,7 @@ impl LocalHeap {
 mod tests {
     use super::*;
     use crate::testing::{mutations, source, structure};
+    use proptest::prelude::*;
 
     /// A heap followed directly by its data segment.
     fn heap(data: &[u8]) -> Vec<u8> {
@@ -91,5 +111,18 @@ mod tests {
                 let _ = heap.name(8);
             }
         });
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(names in proptest::collection::vec("[a-zé]{0,20}", 0..20)) {
+            let bytes: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            let (built, places) = build(8, &bytes);
+            let source = source(&[&[0; 8][..], &built].concat());
+            let heap = LocalHeap::read(&source, 8).unwrap();
+            let found: Vec<String> = places.iter().map(|place| heap.name(*place).unwrap()).collect();
+            prop_assert_eq!(found, names);
+            prop_assert_eq!(heap.name(0), Ok(String::new()));
+        }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Version 1: specification III.A.1, node type 1. Version 2: III.A.2, record types 10 and 11.
 
-use super::IndexRequest;
 use super::records::Records;
+use super::{ChunkRecord, IndexRequest};
 use crate::cursor::address as address_of;
 use crate::cursor::number;
-use crate::trees::btree1::Tree;
+use crate::error::Built;
+use crate::output::{Output, fit};
+use crate::trees::btree1::{NewTree, Tree};
 use crate::trees::btree2;
 use crate::{Cursor, ParseError, Parsed, Result};
 
@@ -116,6 +118,64 @@ fn descend(
     Ok(())
 }
 
+/// Children of a B-tree node of chunks: the HDF5 library's number for files that name none.
+const MOST_CHUNKS: usize = 64;
+
+/// Builds a version 1 B-tree at `address`. `counts` are the chunks per axis, and `records` are sorted
+/// by the number of the chunk.
+pub(crate) fn build_version1(
+    address: u64,
+    chunk: &[u64],
+    counts: &[u64],
+    records: &[ChunkRecord],
+) -> Built<NewTree> {
+    let mut keys = Output::new();
+    let mut put = |record: &ChunkRecord, further: u64| -> Built<()> {
+        keys.u32(fit(record.size, "bytes of a stored chunk")?).u32(record.skipped);
+        let place = super::place(record.number, counts);
+        for (at, len) in place.iter().zip(chunk) {
+            keys.u64((at + further).saturating_mul(*len));
+        }
+        keys.u64(0);
+        Ok(())
+    };
+    records.iter().try_for_each(|record| put(record, 0))?;
+    // The last key is behind the last chunk along each axis.
+    match records.last() {
+        Some(last) => put(&ChunkRecord { size: 0, skipped: 0, ..*last }, 1)?,
+        None => drop(keys.zeros(8 * (chunk.len() + 2))),
+    }
+    let children: Vec<u64> = records.iter().map(|record| record.address).collect();
+    let tree = Tree { kind: 1, key: 8 * (chunk.len() + 2) };
+    tree.build(address, &keys.take(), &children, MOST_CHUNKS)
+}
+
+/// Bytes of a node of a version 2 B-tree of chunks: the HDF5 library's number.
+pub(crate) const NODE: u32 = 2048;
+
+/// Builds a version 2 B-tree at `address`. `filtered`: the bytes of a chunk's size, if chunks have
+/// filters.
+pub(crate) fn build_version2(
+    address: u64,
+    filtered: Option<usize>,
+    counts: &[u64],
+    records: &[ChunkRecord],
+) -> Built<Vec<u8>> {
+    let len = 8 + filtered.map_or(0, |width| width + 4) + 8 * counts.len();
+    let mut out = Output::new();
+    for record in records {
+        out.u64(record.address);
+        if let Some(width) = filtered {
+            out.uint(record.size, width).u32(record.skipped);
+        }
+        for at in super::place(record.number, counts) {
+            out.u64(at);
+        }
+    }
+    let kind = if filtered.is_some() { 11 } else { 10 };
+    btree2::build(address, kind, NODE, fit(len as u64, "bytes of a record")?, &out.take())
+}
+
 /// Adds the wanted chunks of a version 2 B-tree.
 ///
 /// A record has the address, with filters also the stored size and filter mask, and the place in
@@ -184,11 +244,14 @@ pub(super) fn split_size_and_mask(bytes: &[u8]) -> Option<(u64, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use super::build_version1;
+    use super::{NODE, build_version2};
     use crate::data_layout::ChunkIndexKind;
-    use crate::index::Lookup;
+    use crate::index::{ChunkRecord, Lookup};
     use crate::index::testing::{Dataset, StoredChunk};
     use crate::testing::{fails, mutations, says, source, structure};
     use crate::trees::{btree1, btree2};
+    use proptest::prelude::*;
 
     fn numbers(numbers: &[u64]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
@@ -329,6 +392,55 @@ mod tests {
                 drop(dataset.read(source));
                 drop(dataset.find(source, &[2, 1]));
             });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_read(
+            shape in proptest::collection::vec(1_u64..30, 1..4),
+            stored in proptest::collection::vec(proptest::option::of((0_u64..999, 1_u64..9, any::<u32>())), 512),
+            start in 0_u64..20,
+        ) {
+            let max_shape = vec![None; shape.len()];
+            let mut dataset = Dataset::new(ChunkIndexKind::BTree1, &shape, &max_shape, true);
+            let counts: Vec<u64> = shape.iter().map(|n| n.div_ceil(2)).collect();
+            let numbers = 0..counts.iter().product::<u64>();
+            let records = numbers.zip(stored.iter().cycle()).filter_map(|(number, stored)| {
+                let (address, size, _) = (*stored)?;
+                Some(ChunkRecord { number, address, size, skipped: (address % 2) as u32 })
+            });
+            let records: Vec<ChunkRecord> = records.collect();
+            let tree = build_version1(start, &dataset.layout.chunk, &counts, &records).unwrap();
+            dataset.layout.address = Some(tree.root);
+            let bytes = [vec![0; start as usize], tree.bytes, vec![0; 2000]].concat();
+            let found = dataset.read(&source(&bytes)).unwrap();
+            prop_assert_eq!((found.counts, found.records), (counts, records));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_in_version_2_is_read(
+            shape in proptest::collection::vec(1_u64..30, 1..4),
+            stored in proptest::collection::vec(proptest::option::of((0_u64..999, 1_u64..9)), 512),
+            filtered in any::<bool>(),
+        ) {
+            let index = ChunkIndexKind::BTree2 { node_size: NODE, split: 100, merge: 40 };
+            let max_shape = vec![None; shape.len()];
+            let dataset = Dataset::new(index, &shape, &max_shape, filtered);
+            let counts: Vec<u64> = shape.iter().map(|n| n.div_ceil(2)).collect();
+            let chunk_bytes = 4 << shape.len();
+            let numbers = 0..counts.iter().product::<u64>();
+            let records = numbers.zip(stored.iter().cycle()).filter_map(|(number, stored)| {
+                let (address, size) = (*stored)?;
+                let (size, skipped) = if filtered { (size, 1) } else { (chunk_bytes, 0) };
+                Some(ChunkRecord { number, address, size, skipped })
+            });
+            let records: Vec<ChunkRecord> = records.collect();
+            let bytes = build_version2(0, filtered.then_some(3), &counts, &records).unwrap();
+            let found = dataset.read(&source(&[bytes, vec![0; 2000]].concat())).unwrap();
+            prop_assert_eq!((found.counts, found.records), (counts, records));
         }
     }
 }

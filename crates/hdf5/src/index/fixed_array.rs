@@ -8,6 +8,8 @@ use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
 use super::records::Records;
 use crate::cursor::to_usize;
+use crate::error::Built;
+use crate::output::{Output, fit};
 use crate::{Cursor, Parsed, Result};
 
 const HEADER: &str = "fixed array header";
@@ -33,6 +35,39 @@ impl Header {
         cursor.checksum(start)?;
         Ok(header)
     }
+}
+
+/// A page has 2^10 elements: the HDF5 library's number.
+pub(crate) const PAGE_BITS: u8 = 10;
+
+/// Builds an array at `address` from the elements of all slots, in order. `filtered`: elements have
+/// the size and the filter mask of a chunk.
+pub(crate) fn build(address: u64, filtered: bool, elements: &[Vec<u8>]) -> Built<Vec<u8>> {
+    /// Bytes of the header.
+    const LEN: u64 = 28;
+    let class = u8::from(filtered);
+    let len: u8 = fit(elements.first().map_or(8, Vec::len) as u64, "bytes of an element")?;
+    let mut out = Output::new();
+    out.bytes(b"FAHD").u8(0).u8(class).u8(len).u8(PAGE_BITS).u64(elements.len() as u64);
+    out.u64(address.saturating_add(LEN)).checksum();
+    let mut block = Output::new();
+    block.bytes(b"FADB").u8(0).u8(class).u64(address);
+    let page = 1_usize << PAGE_BITS;
+    if elements.len() <= page {
+        out.bytes(&block.bytes(&elements.concat()).checksum().take());
+        return Ok(out.take());
+    }
+    // All pages are written.
+    let pages = elements.len().div_ceil(page);
+    let bits = (0..pages.div_ceil(8)).map(|byte| match pages - 8 * byte {
+        left @ 0..8 => !(0xff_u8 >> left),
+        _ => 0xff,
+    });
+    out.bytes(&block.bytes(&bits.collect::<Vec<u8>>()).checksum().take());
+    for elements in elements.chunks(page) {
+        out.bytes(&Output::new().bytes(&elements.concat()).checksum().take());
+    }
+    Ok(out.take())
 }
 
 pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
@@ -84,6 +119,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
 
 #[cfg(test)]
 mod tests {
+    use super::{PAGE_BITS, build};
     use crate::data_layout::ChunkIndexKind;
     use crate::index::testing::{Dataset, head};
     use crate::testing::{SIZES, append_checksum, mutations, says, source, structure};
@@ -171,6 +207,25 @@ mod tests {
                     drop(dataset.find(source, &[2, 1]));
                 });
             }
+        }
+    }
+
+    #[test]
+    fn what_is_built_is_read() {
+        let index = ChunkIndexKind::FixedArray { page_bits: PAGE_BITS };
+        for (shape, filtered) in [
+            (vec![9], false),
+            (vec![7, 6], true),
+            (vec![4095], true),
+            (vec![201, 200], false),
+            (vec![1], true),
+        ] {
+            let max_shape: Vec<Option<u64>> = shape.iter().map(|n| Some(n + 3)).collect();
+            let dataset = Dataset::new(index.clone(), &shape, &max_shape, filtered);
+            let elements = dataset.elements(0);
+            let bytes = build(0, filtered, &elements).unwrap();
+            let found = dataset.read(&source(&[bytes, vec![0; 99]].concat())).unwrap();
+            assert_eq!(found.records, dataset.expected());
         }
     }
 }

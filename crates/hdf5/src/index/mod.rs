@@ -12,6 +12,8 @@ mod records;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use btrees::{NODE as BTREE2_NODE, build_version1, build_version2};
+pub(crate) use fixed_array::{PAGE_BITS, build as build_fixed_array};
 pub use locate::Chunks;
 
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
@@ -113,6 +115,24 @@ fn fill(request: &IndexRequest<'_>, records: &mut Records) -> Result<()> {
         ChunkIndexKind::FixedArray { .. } => fixed_array::read(request, address, records),
         ChunkIndexKind::ExtensibleArray { .. } => extensible_array::read(request, address, records),
     }
+}
+
+/// The place of a chunk in a grid of `counts` chunks per axis.
+pub(crate) fn place(number: u64, counts: &[u64]) -> Vec<u64> {
+    let mut rest = number;
+    let mut place = vec![0; counts.len()];
+    for (at, count) in place.iter_mut().zip(counts).rev() {
+        *at = rest.checked_rem(*count).unwrap_or(0);
+        rest = rest.checked_div(*count).unwrap_or(0);
+    }
+    place
+}
+
+/// Bytes of the size of a filtered chunk in an index, for chunks of `bytes` bytes. The HDF5 library
+/// leaves room for filters that make chunks larger.
+pub(crate) fn size_width(bytes: u64) -> usize {
+    let bits = bytes.checked_ilog2().unwrap_or(0);
+    usize::try_from(1 + (bits + 8) / 8).unwrap_or(8).min(8)
 }
 
 /// Adds the only chunk.

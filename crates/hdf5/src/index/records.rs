@@ -22,8 +22,7 @@ impl Grid {
 
     /// The place of the chunk with this number.
     pub fn place(&self, number: u64) -> Vec<u64> {
-        let axes = self.counts.iter().zip(&self.strides);
-        axes.map(|(count, stride)| (number / (*stride).max(1)) % (*count).max(1)).collect()
+        super::place(number, &self.counts)
     }
 
     /// `None`: there are more than 2⁶⁴ chunks.

@@ -3,8 +3,10 @@
 //! Specification IV.A.2.m, "The Attribute Message", versions 1 to 3, and IV.A.2.v, "The Attribute
 //! Info Message".
 
+use crate::error::Built;
+use crate::output::{Output, fit};
 use crate::text::lossless;
-use crate::{Cursor, Parsed};
+use crate::{Cursor, Libver, Parsed};
 use std::ops::Range;
 
 pub const KIND: u16 = 0x0c;
@@ -51,6 +53,32 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
+/// Builds the message from the messages of its datatype and its dataspace, and its elements.
+/// Version 3 can say that a name is not ASCII.
+pub(crate) fn build(
+    name: &str,
+    datatype: &[u8],
+    dataspace: &[u8],
+    data: &[u8],
+    libver: Libver,
+) -> Built<Vec<u8>> {
+    let is_old = libver == Libver::Earliest && name.is_ascii();
+    let mut out = Output::new();
+    out.u8(if is_old { 1 } else { 3 }).u8(0);
+    let parts = [&[name.as_bytes(), &[0]].concat(), datatype, dataspace];
+    for (part, what) in parts.iter().zip(["name", "datatype", "dataspace"]) {
+        out.u16(fit(part.len() as u64, &format!("bytes of the {what} of attribute '{name}'"))?);
+    }
+    if !is_old {
+        out.u8((!name.is_ascii()).into());
+    }
+    for part in parts {
+        out.bytes(part).align(if is_old { 8 } else { 1 });
+    }
+    out.bytes(data);
+    Ok(out.take())
+}
+
 /// Storage of attributes that are not in the object header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeInfo {
@@ -67,6 +95,22 @@ impl AttributeInfo {
         cursor.skip(if flags & 1 != 0 { 2 } else { 0 })?;
         Ok(AttributeInfo { heap: cursor.offset()?, names: cursor.offset()? })
     }
+}
+
+/// Builds the attribute info message. `next`: the number of the next attribute, if attributes have a
+/// creation order. The addresses are of the heap, of the index of names, and of the index of creation
+/// orders; `None`: attributes are in the header.
+pub(crate) fn build_info(next: Option<u16>, [heap, names, orders]: [Option<u64>; 3]) -> Vec<u8> {
+    let mut out = Output::new();
+    out.u8(0).u8(if next.is_some() { 3 } else { 0 });
+    if let Some(next) = next {
+        out.u16(next);
+    }
+    out.address(heap).address(names);
+    if next.is_some() {
+        out.address(orders);
+    }
+    out.take()
 }
 
 /// A record of the B-tree of names (specification III.A.2, type 8).
@@ -105,6 +149,7 @@ mod tests {
     use super::*;
     use crate::Sizes;
     use crate::testing::needs_all;
+    use proptest::prelude::*;
 
     const SIZES: Sizes = Sizes { offset: 4, length: 4 };
 
@@ -145,5 +190,37 @@ mod tests {
         let record = [1, 2, 3, 4, 5, 6, 7, 8, 2, 7, 0, 0, 0, 1, 2, 3, 4];
         let record = NameRecord::parse(&mut Cursor::whole(&record, 0, SIZES));
         assert_eq!(record, Ok(NameRecord { id: [1, 2, 3, 4, 5, 6, 7, 8], shared: true, creation: 7 }));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            name in "[a-zé/]{1,20}",
+            parts in proptest::array::uniform3(proptest::collection::vec(any::<u8>(), 1..40)),
+        ) {
+            let [datatype, dataspace, data] = &parts;
+            for libver in [Libver::Earliest, Libver::V110] {
+                let built = build(&name, datatype, dataspace, data, libver).unwrap();
+                prop_assert_eq!(parsed(&built), Ok((name.clone(), parts.clone(), [false; 2])));
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_built() {
+        let sizes = Sizes { offset: 8, length: 8 };
+        for next in [None, Some(7)] {
+            for heap in [None, Some(1)] {
+                let built = build_info(next, [heap, heap.map(|heap| heap + 1), None]);
+                let info = AttributeInfo::parse(&mut Cursor::whole(&built, 0, sizes));
+                assert_eq!(info, Ok(AttributeInfo { heap, names: heap.map(|heap| heap + 1) }));
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_at_most_64_kib() {
+        let error = build(&"n".repeat(1 << 16), b"", b"", b"", Libver::V110).unwrap_err().to_string();
+        assert!(error.contains("bytes of the name of attribute"), "{error}");
     }
 }

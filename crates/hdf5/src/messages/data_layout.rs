@@ -2,6 +2,8 @@
 //!
 //! Specification IV.A.2.i, "The Data Layout Message", versions 1 to 5.
 
+use crate::error::Built;
+use crate::output::{Output, fit, width};
 use crate::{Cursor, ParseError, Parsed};
 
 /// The message type number.
@@ -164,7 +166,63 @@ fn unknown_class(class: u8) -> ParseError {
     ParseError::Unsupported(format!("data layout class {class}"))
 }
 
+/// Builds the message of a dataset whose elements are in its header.
+pub(crate) fn build_compact(data: &[u8]) -> Built<Vec<u8>> {
+    let len: u16 = fit(data.len() as u64, "bytes of a compact dataset")?;
+    Ok(Output::new().u8(3).u8(COMPACT).u16(len).bytes(data).take())
+}
+
+/// Builds the message of a dataset whose elements are one run of bytes.
+pub(crate) fn build_contiguous(address: Option<u64>, size: u64) -> Vec<u8> {
+    Output::new().u8(3).u8(CONTIGUOUS).address(address).u64(size).take()
+}
+
 impl ChunkedLayout {
+    /// Builds the message: version 3 for a B-tree of version 1, version 4 for the other indexes.
+    pub(crate) fn build(&self) -> Built<Vec<u8>> {
+        let mut out = Output::new();
+        let rank: u8 = fit(self.chunk.len() as u64 + 1, "axes")?;
+        let axes = || self.chunk.iter().chain([&self.element_size]).copied();
+        if self.index == ChunkIndexKind::BTree1 {
+            out.u8(3).u8(CHUNKED).u8(rank).address(self.address);
+            for len in axes() {
+                out.u32(fit(len, "elements of a chunk along an axis, or bytes of an element")?);
+            }
+            return Ok(out.take());
+        }
+        let is_filtered = matches!(self.index, ChunkIndexKind::Single { filtered: Some(_) });
+        let flags = u8::from(self.edges_unfiltered) | u8::from(is_filtered) << 1;
+        // HDF5 2.0 refuses more bytes for the lengths than the longest needs.
+        let len = axes().map(width).max().unwrap_or(1);
+        out.u8(4).u8(CHUNKED).u8(flags).u8(rank).u8(len);
+        for axis in axes() {
+            out.uint(axis, len.into());
+        }
+        match self.index {
+            ChunkIndexKind::Single { filtered } => {
+                out.u8(1);
+                if let Some((size, skipped)) = filtered {
+                    out.u64(size).u32(skipped);
+                }
+            }
+            ChunkIndexKind::BTree1 | ChunkIndexKind::Implicit => drop(out.u8(2)),
+            ChunkIndexKind::FixedArray { page_bits } => drop(out.u8(3).u8(page_bits)),
+            ChunkIndexKind::ExtensibleArray {
+                max_bits,
+                index_elements,
+                min_pointers,
+                min_elements,
+                page_bits,
+            } => {
+                out.u8(4).u8(max_bits).u8(index_elements).u8(min_pointers).u8(min_elements).u8(page_bits);
+            }
+            ChunkIndexKind::BTree2 { node_size, split, merge } => {
+                out.u8(5).u32(node_size).u8(split).u8(merge);
+            }
+        }
+        Ok(out.address(self.address).take())
+    }
+
     /// Parses the chunked layout of versions 4 and 5.
     fn parse(cursor: &mut Cursor<'_>) -> Parsed<ChunkedLayout> {
         let flags = cursor.u8()?;
@@ -226,6 +284,7 @@ mod tests {
     use super::*;
     use crate::Sizes;
     use crate::testing::needs_all;
+    use proptest::prelude::*;
 
     fn parsed(bytes: &[u8]) -> Parsed<String> {
         let sizes = Sizes { offset: 4, length: 2 };
@@ -286,5 +345,68 @@ mod tests {
         assert!(parsed(&[4, 2, 0, 2, 1, 0, 2, 2, 0, 1, 0, 0]).is_err(), "chunks of no element");
         assert!(parsed(&[4, 2, 0, 1, 1, 2, 2, 0, 1, 0, 0]).is_err(), "chunks without axis");
         assert!(parsed(&[6, 0, 0, 0]).is_err() && parsed(&[4, 4]).is_err() && parsed(&[3, 3]).is_err());
+    }
+
+    /// A layout after building and parsing.
+    fn rebuilt(built: &[u8]) -> DataLayout {
+        let mut cursor = Cursor::whole(built, 100, Sizes { offset: 8, length: 8 });
+        let found = DataLayout::parse(&mut cursor).unwrap();
+        assert!(cursor.is_empty());
+        found
+    }
+
+    fn any_index() -> impl Strategy<Value = ChunkIndexKind> {
+        prop_oneof![
+            Just(ChunkIndexKind::BTree1),
+            any::<Option<(u64, u32)>>().prop_map(|filtered| ChunkIndexKind::Single { filtered }),
+            Just(ChunkIndexKind::Implicit),
+            any::<u8>().prop_map(|page_bits| ChunkIndexKind::FixedArray { page_bits }),
+            any::<[u8; 5]>().prop_map(|[max_bits, index_elements, min_pointers, min_elements, page_bits]| {
+                ChunkIndexKind::ExtensibleArray {
+                    max_bits,
+                    index_elements,
+                    min_pointers,
+                    min_elements,
+                    page_bits,
+                }
+            }),
+            any::<(u32, u8, u8)>().prop_map(|(node_size, split, merge)| ChunkIndexKind::BTree2 {
+                node_size,
+                split,
+                merge
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            chunk in proptest::collection::vec(1_u64..1 << 31, 1..=32),
+            element_size in 1_u64..70_000,
+            index in any_index(),
+            address in proptest::option::of(0_u64..1 << 60),
+        ) {
+            let layout = ChunkedLayout { chunk, element_size, index, address, edges_unfiltered: false };
+            let DataLayout::Chunked(found) = rebuilt(&layout.build().unwrap()) else { panic!("not chunked") };
+            prop_assert_eq!(found, layout);
+        }
+    }
+
+    #[test]
+    fn runs_of_bytes_are_built() {
+        let found = |built: &[u8]| format!("{:?}", rebuilt(built));
+        assert_eq!(found(&build_compact(&[1, 2]).unwrap()), "Compact { address: 104, size: 2 }");
+        assert!(build_compact(&[0; 65_536]).is_err());
+        assert_eq!(found(&build_contiguous(Some(9), 7)), "Contiguous { address: Some(9), size: Some(7) }");
+        assert_eq!(found(&build_contiguous(None, 7)), "Contiguous { address: None, size: Some(7) }");
+        let chunk = vec![1 << 32];
+        let large = ChunkedLayout {
+            chunk,
+            element_size: 1,
+            index: ChunkIndexKind::BTree1,
+            address: None,
+            edges_unfiltered: false,
+        };
+        assert!(large.build().is_err());
     }
 }

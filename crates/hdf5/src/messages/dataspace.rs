@@ -1,6 +1,8 @@
 //! Dataspaces: shapes (specification IV.A.2.b, "The Dataspace Message", versions 1 and 2).
 
-use crate::{Cursor, Parsed};
+use crate::error::Built;
+use crate::output::{Output, fit};
+use crate::{Cursor, Libver, Parsed};
 use hyperslab_array::element_count;
 
 /// The message type number.
@@ -71,6 +73,34 @@ impl Dataspace {
         }
     }
 
+    /// Builds the message. Version 1 has no null dataspace.
+    pub(crate) fn build(&self, libver: Libver) -> Built<Vec<u8>> {
+        let (shape, max_shape, kind): (&[u64], &[Option<u64>], u8) = match self {
+            Dataspace::Scalar => (&[], &[], 0),
+            Dataspace::Simple { shape, max_shape } => (shape, max_shape, 1),
+            Dataspace::Null => (&[], &[], 2),
+        };
+        let limited = !shape.iter().copied().map(Some).eq(max_shape.iter().copied());
+        let mut out = Output::new();
+        let new = libver != Libver::Earliest || kind == 2 || (kind == 1 && shape.is_empty());
+        out.u8(if new { 2 } else { 1 }).u8(fit(shape.len() as u64, "axes")?).u8(limited.into());
+        if new {
+            out.u8(kind);
+        } else {
+            out.zeros(5);
+        }
+        for len in shape {
+            out.u64(*len);
+        }
+        if limited {
+            // All bits set means no limit.
+            for most in max_shape {
+                out.address(*most);
+            }
+        }
+        Ok(out.take())
+    }
+
     /// Number of elements. `None`: it does not fit into 64 bits.
     pub fn count(&self) -> Option<u64> {
         match self {
@@ -95,6 +125,7 @@ fn limit(cursor: &mut Cursor<'_>) -> Parsed<Option<u64>> {
 mod tests {
     use super::*;
     use crate::Sizes;
+    use proptest::prelude::*;
 
     fn parsed(bytes: &[u8]) -> Parsed<Dataspace> {
         Dataspace::parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 8, length: 2 }))
@@ -128,6 +159,31 @@ mod tests {
             &[1, 0, 0, 0],
         ] {
             assert!(parsed(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            axes in proptest::collection::vec((any::<u64>(), any::<Option<u64>>()), 0..=32),
+            kind in 0..3,
+        ) {
+            let shape: Vec<u64> = axes.iter().map(|(len, _)| *len).collect();
+            let max_shape = axes.iter().map(|(len, most)| most.map(|most| most.max(*len))).collect();
+            let dataspace = match kind {
+                0 => Dataspace::Scalar,
+                1 => Dataspace::Null,
+                _ => Dataspace::Simple { shape, max_shape },
+            };
+            for libver in [Libver::Earliest, Libver::V110] {
+                let built = dataspace.build(libver).unwrap();
+                let mut cursor = Cursor::whole(&built, 0, Sizes { offset: 8, length: 8 });
+                // All bits set means no limit.
+                if !matches!(&dataspace, Dataspace::Simple { max_shape, .. } if max_shape.contains(&Some(u64::MAX))) {
+                    prop_assert_eq!(Dataspace::parse(&mut cursor), Ok(dataspace.clone()));
+                    prop_assert!(cursor.is_empty());
+                }
+            }
         }
     }
 }

@@ -3,13 +3,23 @@
 //! Specification IV.A.2.e and f: "The Data Storage - Fill Value (Old) Message" and "Fill Value
 //! Message", versions 1 to 3.
 
-use crate::{Cursor, Parsed};
+use crate::error::Built;
+use crate::output::{Output, fit};
+use crate::{Cursor, Libver, Parsed};
 
 pub const OLD_KIND: u16 = 0x04;
 pub const KIND: u16 = 0x05;
 
+/// When the storage of a dataset is made: with the dataset, with its first element, chunk by chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    Early,
+    Late,
+    Incremental,
+}
+
 /// A fill value as stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillValue {
     /// `true` if the fill value is never written to storage. Absent elements then read as zeros,
     /// too.
@@ -40,6 +50,29 @@ impl FillValue {
         Ok(FillValue { never: time == 1, value })
     }
 
+    /// Builds the message. Storage that exists is filled if the user has set a value, as in h5py.
+    pub fn build(&self, allocation: Allocation, libver: Libver) -> Built<Vec<u8>> {
+        let allocation: u8 = match allocation {
+            Allocation::Early => 1,
+            Allocation::Late => 2,
+            Allocation::Incremental => 3,
+        };
+        let time: u8 = if self.never { 1 } else { 2 };
+        let mut out = Output::new();
+        match (libver, &self.value) {
+            (Libver::Earliest, _) => out.u8(2).u8(allocation).u8(time).u8(1),
+            (_, None) => out.u8(3).u8(allocation | time << 2),
+            (_, Some(_)) => out.u8(3).u8(allocation | time << 2 | 0x20),
+        };
+        match &self.value {
+            Some(value) => drop(out.u32(fit(value.len() as u64, "bytes of the fill value")?).bytes(value)),
+            // Defined, and zero.
+            None if libver == Libver::Earliest => drop(out.u32(0)),
+            None => {}
+        }
+        Ok(out.take())
+    }
+
     pub fn parse_old(cursor: &mut Cursor<'_>) -> Parsed<FillValue> {
         Ok(FillValue { never: false, value: sized_bytes(cursor)? })
     }
@@ -59,6 +92,7 @@ fn sized_bytes(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<u8>>> {
 mod tests {
     use super::*;
     use crate::testing::SIZES;
+    use proptest::prelude::*;
 
     fn parsed(bytes: &[u8], old: bool) -> Parsed<(bool, Option<Vec<u8>>)> {
         let parse = if old { FillValue::parse_old } else { FillValue::parse };
@@ -79,5 +113,23 @@ mod tests {
         assert!(parsed(&[3, 0b01_1110], false).is_err());
         assert!(parsed(&[3, 0b10_0000, 9, 0, 0, 0, 1], false).is_err());
         assert!(parsed(&[4, 0], false).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            never in any::<bool>(),
+            value in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..40)),
+        ) {
+            let fill = FillValue { never, value };
+            for libver in [Libver::Earliest, Libver::V110] {
+                for allocation in [Allocation::Early, Allocation::Late, Allocation::Incremental] {
+                    let built = fill.build(allocation, libver).unwrap();
+                    let mut cursor = Cursor::whole(&built, 0, SIZES);
+                    prop_assert_eq!(FillValue::parse(&mut cursor), Ok(fill.clone()));
+                    prop_assert!(cursor.is_empty());
+                }
+            }
+        }
     }
 }

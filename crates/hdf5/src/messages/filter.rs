@@ -2,8 +2,10 @@
 //!
 //! Specification IV.A.2.l, "The Data Storage - Filter Pipeline Message", versions 1 and 2.
 
+use crate::error::Built;
+use crate::output::{Output, fit};
 use crate::text::lossless;
-use crate::{Cursor, Parsed};
+use crate::{Cursor, Libver, Parsed};
 
 /// The message type number.
 pub const KIND: u16 = 0x0b;
@@ -38,11 +40,43 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Filter>> {
     (0..count).map(|_| Filter::parse(cursor, version)).collect()
 }
 
+/// Builds the message.
+pub(crate) fn build(filters: &[Filter], libver: Libver) -> Built<Vec<u8>> {
+    let is_old = libver == Libver::Earliest;
+    let mut out = Output::new();
+    out.u8(if is_old { 1 } else { 2 }).u8(fit(filters.len() as u64, "filters")?);
+    out.zeros(if is_old { 6 } else { 0 });
+    for filter in filters {
+        // A name ends with a NUL. Version 2: filters that come with the HDF5 library have no name.
+        let name = filter.name.as_deref().filter(|_| is_old || filter.id >= FIRST_OTHER);
+        let mut name = name.map_or_else(Vec::new, |name| [name.as_bytes(), &[0]].concat());
+        if is_old {
+            name.resize(name.len().next_multiple_of(8), 0);
+        }
+        out.u16(filter.id);
+        if is_old || filter.id >= FIRST_OTHER {
+            out.u16(fit(name.len() as u64, "bytes of the name of a filter")?);
+        }
+        out.u16(filter.optional.into());
+        out.u16(fit(filter.client_data.len() as u64, "parameters of a filter")?).bytes(&name);
+        for number in &filter.client_data {
+            out.u32(*number);
+        }
+        if is_old && filter.client_data.len() % 2 == 1 {
+            out.u32(0);
+        }
+    }
+    Ok(out.take())
+}
+
+/// Filters with lower numbers come with the HDF5 library.
+const FIRST_OTHER: u16 = 256;
+
 impl Filter {
     fn parse(cursor: &mut Cursor<'_>, version: u8) -> Parsed<Filter> {
         let id = cursor.u16()?;
         // Version 2: filters that come with the HDF5 library have no name.
-        let name_len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
+        let name_len = if version == 1 || id >= FIRST_OTHER { usize::from(cursor.u16()?) } else { 0 };
         let optional = cursor.u16()? & 1 != 0;
         let count = cursor.u16()?;
         // Version 1: the name is padded to a multiple of 8. Some writers store the length without
@@ -62,6 +96,7 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::testing::{SIZES, needs_all, structure};
+    use proptest::prelude::*;
 
     fn parsed(bytes: &[u8]) -> Parsed<Vec<Filter>> {
         parse(&mut Cursor::whole(bytes, 0, SIZES))
@@ -87,5 +122,30 @@ mod tests {
         }
         assert!(parsed(&[2, 33]).is_err());
         assert!(parsed(&[3, 0]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            filters in proptest::collection::vec(
+                (1..60_000_u16, proptest::option::of("[a-z]{1,17}"), any::<bool>(),
+                    proptest::collection::vec(any::<u32>(), 0..9)),
+                0..=32,
+            ),
+        ) {
+            let filters = filters.into_iter().map(|(id, name, optional, client_data)| Filter { id, name, optional, client_data });
+            let filters: Vec<Filter> = filters.collect();
+            for libver in [Libver::Earliest, Libver::V110] {
+                let built = build(&filters, libver).unwrap();
+                let mut cursor = Cursor::whole(&built, 0, SIZES);
+                let mut expected = filters.clone();
+                if libver == Libver::V110 {
+                    // The names of the library's own filters are not stored.
+                    expected.iter_mut().filter(|filter| filter.id < 256).for_each(|filter| filter.name = None);
+                }
+                prop_assert_eq!(parse(&mut cursor), Ok(expected));
+                prop_assert!(cursor.is_empty());
+            }
+        }
     }
 }

@@ -3,7 +3,9 @@
 //! Specification IV.A.2.g, "The Link Message"; IV.A.2.c, "The Link Info Message"; IV.A.2.r, "The
 //! Symbol Table Message".
 
+use crate::error::{BuildError, Built};
 use crate::group::{Link, LinkTarget};
+use crate::output::{Output, fit, width};
 use crate::text::lossless;
 use crate::{Cursor, ParseError, Parsed};
 
@@ -11,6 +13,8 @@ pub const INFO_KIND: u16 = 0x02;
 pub const KIND: u16 = 0x06;
 
 pub const SYMBOL_TABLE_KIND: u16 = 0x11;
+
+pub const GROUP_INFO_KIND: u16 = 0x0a;
 
 /// The link type of external links.
 const EXTERNAL: u8 = 64;
@@ -42,6 +46,53 @@ impl Link {
             }
         };
         Ok(Link { name, target, creation_order })
+    }
+}
+
+impl Link {
+    /// Builds the message.
+    pub(crate) fn build(&self) -> Built<Vec<u8>> {
+        let kind = match &self.target {
+            LinkTarget::Hard(_) => 0,
+            LinkTarget::Soft(_) => 1,
+            LinkTarget::External { .. } => EXTERNAL,
+            LinkTarget::UserDefined(kind) => {
+                return Err(BuildError(format!("link '{}' of the user-defined type {kind}", self.name)));
+            }
+        };
+        let width = match width(self.name.len() as u64) {
+            3 => 4,
+            5.. => 8,
+            width => width,
+        };
+        let tracked = if self.creation_order.is_some() { 4 } else { 0 };
+        let named_kind = if kind == 0 { 0 } else { 8 };
+        let charset = if self.name.is_ascii() { 0 } else { 0x10 };
+        let mut out = Output::new();
+        out.u8(1)
+            .u8(u8::try_from(width.trailing_zeros()).unwrap_or_default() | tracked | named_kind | charset);
+        if kind != 0 {
+            out.u8(kind);
+        }
+        if let Some(order) = self.creation_order {
+            out.u64(order.cast_unsigned());
+        }
+        if charset != 0 {
+            out.u8(1);
+        }
+        out.uint(self.name.len() as u64, width.into()).bytes(self.name.as_bytes());
+        match &self.target {
+            LinkTarget::Hard(address) => drop(out.u64(*address)),
+            LinkTarget::Soft(path) => {
+                out.u16(fit(path.len() as u64, "bytes of the path of a soft link")?).bytes(path.as_bytes());
+            }
+            LinkTarget::External { file, path } => {
+                let value = [&[0], file.as_bytes(), &[0], path.as_bytes(), &[0]].concat();
+                out.u16(fit(value.len() as u64, "bytes of an external link")?).bytes(&value);
+            }
+            LinkTarget::UserDefined(_) => {}
+        }
+        Ok(out.take())
     }
 }
 
@@ -79,6 +130,32 @@ impl LinkInfo {
     }
 }
 
+/// Addresses of the heap of links, of the index of their names, and of the index of their creation
+/// orders. `None`: the links are in the header.
+pub(crate) type DenseLinks = [Option<u64>; 3];
+
+/// Builds the link info message of a group. `next`: the number of the next link, if links have a
+/// creation order. netCDF changes groups only if that is indexed, too.
+pub(crate) fn build_info(next: Option<u64>, [heap, names, orders]: DenseLinks) -> Vec<u8> {
+    let mut out = Output::new();
+    out.u8(0).u8(if next.is_some() { 3 } else { 0 });
+    if let Some(next) = next {
+        out.u64(next);
+    }
+    out.address(heap).address(names);
+    if next.is_some() {
+        out.address(orders);
+    }
+    out.take()
+}
+
+/// Builds the group info message (IV.A.2.k) with the library's own settings. The HDF5 library adds
+/// links only to new groups that have the message.
+pub(crate) fn build_group_info() -> Vec<u8> {
+    // Version and flags.
+    vec![0, 0]
+}
+
 /// Storage of links in an old group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolTable {
@@ -87,6 +164,10 @@ pub struct SymbolTable {
 }
 
 impl SymbolTable {
+    pub(crate) fn build(&self) -> Vec<u8> {
+        Output::new().u64(self.btree).u64(self.heap).take()
+    }
+
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<SymbolTable> {
         let btree = cursor.defined_address("the B-tree of links")?;
         Ok(SymbolTable { btree, heap: cursor.defined_address("the heap of names")? })
@@ -98,6 +179,7 @@ mod tests {
     use super::*;
     use crate::Sizes;
     use crate::testing::{changes, needs_all};
+    use proptest::prelude::*;
 
     const SIZES: Sizes = Sizes { offset: 4, length: 4 };
 
@@ -151,5 +233,35 @@ mod tests {
         assert!(info(&[1, 0]).is_err());
         let table = SymbolTable::parse(&mut Cursor::whole(&[1, 0, 0, 0, 2, 0, 0, 0], 0, SIZES));
         assert_eq!(table, Ok(SymbolTable { btree: 1, heap: 2 }));
+    }
+
+    fn any_link() -> impl Strategy<Value = Link> {
+        let target = prop_oneof![
+            (0..u64::MAX).prop_map(LinkTarget::Hard),
+            "[a-zé/.]{0,300}".prop_map(LinkTarget::Soft),
+            ("[a-zé/.]{0,30}", "[a-zé/.]{0,30}").prop_map(|(file, path)| LinkTarget::External { file, path }),
+        ];
+        ("[a-zé]{1,300}", target, any::<Option<i64>>()).prop_map(|(name, target, creation_order)| Link {
+            name,
+            target,
+            creation_order,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(link in any_link(), next in any::<Option<u64>>()) {
+            let sizes = Sizes { offset: 8, length: 8 };
+            let built = link.build().unwrap();
+            let mut cursor = Cursor::whole(&built, 0, sizes);
+            prop_assert_eq!(Link::parse(&mut cursor), Ok(link));
+            prop_assert!(cursor.is_empty());
+            let info = build_info(next, [None; 3]);
+            let expected = LinkInfo { tracked: next.is_some(), heap: None, names: None };
+            prop_assert_eq!(LinkInfo::parse(&mut Cursor::whole(&info, 0, sizes)), Ok(expected));
+            let info = build_info(next, [Some(1), Some(2), Some(3)]);
+            let expected = LinkInfo { tracked: next.is_some(), heap: Some(1), names: Some(2) };
+            prop_assert_eq!(LinkInfo::parse(&mut Cursor::whole(&info, 0, sizes)), Ok(expected));
+        }
     }
 }

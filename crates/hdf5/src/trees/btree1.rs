@@ -2,6 +2,8 @@
 //! 1).
 
 use crate::cursor::{address, to_usize};
+use crate::error::Built;
+use crate::output::{NEW_SIZES, Output, fit};
 use crate::trees::Visited;
 use crate::{Cursor, ParseError, Parsed, Result, Sizes, Source};
 
@@ -116,6 +118,51 @@ impl Tree {
     }
 }
 
+/// The nodes of a new tree, all of them full but the last of each level.
+pub(crate) struct NewTree {
+    pub root: u64,
+    /// The bytes of all nodes, which begin at the given address.
+    pub bytes: Vec<u8>,
+}
+
+impl Tree {
+    /// Builds a tree at `address` from its keys and its children: one key before each child, and one
+    /// after the last. A node has up to `most` children, and room for `most` of them.
+    pub(crate) fn build(self, address: u64, keys: &[u8], children: &[u64], most: usize) -> Built<NewTree> {
+        let len = self.node_len(most as u64, NEW_SIZES);
+        let (mut out, mut at, mut level) = (Output::new(), address, 0_u8);
+        let mut keys: Vec<&[u8]> = keys.chunks_exact(self.key.max(1)).collect();
+        let mut children = children.to_vec();
+        loop {
+            let nodes = children.len().div_ceil(most).max(1);
+            let address_of = |number: usize| at.saturating_add(len.saturating_mul(number as u64));
+            let (mut above, mut first_keys) = (Vec::new(), Vec::new());
+            for number in 0..nodes {
+                let first = number * most;
+                let own = children.get(first..children.len().min(first + most)).unwrap_or_default();
+                let own_keys = keys.get(first..=first + own.len()).unwrap_or_default();
+                let start = out.len();
+                out.bytes(b"TREE").u8(self.kind).u8(level).u16(fit(own.len() as u64, "children of a node")?);
+                out.address(number.checked_sub(1).map(address_of));
+                out.address((number + 1 < nodes).then(|| address_of(number + 1)));
+                for (key, child) in own_keys.iter().zip(own) {
+                    out.bytes(key).u64(*child);
+                }
+                out.bytes(own_keys.last().copied().unwrap_or_default()).fill(start + to_usize(len));
+                above.push(address_of(number));
+                first_keys.extend(own_keys.first().copied());
+            }
+            if let [root] = above[..] {
+                return Ok(NewTree { root, bytes: out.take() });
+            }
+            first_keys.extend(keys.last().copied());
+            at = at.saturating_add(len.saturating_mul(nodes as u64));
+            level = level.saturating_add(1);
+            (keys, children) = (first_keys, above);
+        }
+    }
+}
+
 /// Checks that levels descend one by one, so that a walk ends.
 fn check_level(at: u64, found: u8, expected: Option<u8>) -> Parsed<()> {
     match expected {
@@ -139,6 +186,7 @@ fn child(at: u64, entry: &[u8], key: usize) -> Parsed<u64> {
 pub(crate) mod tests {
     use super::*;
     use crate::testing::{fails, mutations, says, source, structure};
+    use proptest::prelude::*;
 
     const TREE: Tree = Tree { kind: 0, key: 8 };
 
@@ -246,5 +294,35 @@ pub(crate) mod tests {
         let source = source(&bytes);
         assert_eq!(children(&source).unwrap().len(), 100);
         assert_eq!(source.reads(), 1 + 50_u64.div_ceil(16));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(count in 0_u64..300, most in 2_usize..9, start in 0_u64..99) {
+            let (expected, keys) = ((0..count).map(|n| n * 3).collect::<Vec<u64>>(), 0..=count);
+            let keys: Vec<u8> = keys.flat_map(|key| (key * 7).to_le_bytes()).collect();
+            let tree = TREE.build(start, &keys, &expected, most).unwrap();
+            let source = source(&[vec![0; start as usize], tree.bytes].concat());
+            let (mut found, mut found_keys) = (Vec::new(), Vec::new());
+            TREE.walk(&source, tree.root, &mut |entries| {
+                while !entries.is_empty() {
+                    found_keys.push(entries.u64()?);
+                    found.push(entries.u64()?);
+                }
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(found_keys, (0..count).map(|key| key * 7).collect::<Vec<u64>>());
+            // From the root down to the child behind a key: keys of inner nodes are right.
+            for wanted in (0..count).step_by(17) {
+                let mut choose = |node: &Node<'_>| {
+                    let all = node.entries.clone().take_rest().chunks_exact(16).map(|entry| {
+                        u64::from_le_bytes(entry[..8].try_into().unwrap())
+                    });
+                    Ok(all.take_while(|key| *key <= wanted * 7).count().checked_sub(1))
+                };
+                prop_assert_eq!(TREE.descend(&source, tree.root, &mut choose).unwrap(), Some(wanted * 3));
+            }
+        }
     }
 }

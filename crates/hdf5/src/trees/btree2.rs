@@ -10,6 +10,8 @@
 //!    for the largest total of a node of depth d - 1.
 
 use crate::cursor::to_usize;
+use crate::error::{BuildError, Built};
+use crate::output::{NEW_SIZES, Output, fit};
 use crate::trees::Visited;
 use crate::{Cursor, Parsed, Result, Sizes, Source};
 use std::cmp::Ordering;
@@ -141,6 +143,78 @@ impl Tree {
     }
 }
 
+/// Bytes of a tree's header.
+const NEW_HEADER: u64 = 38;
+
+/// Fill percentages at which nodes are split and merged: the HDF5 library's numbers.
+const SPLIT_MERGE: [u8; 2] = [100, 40];
+
+/// Builds a tree at `address` from its records, which are sorted and of `record` bytes each. Nodes
+/// have `node` bytes.
+pub(crate) fn build(address: u64, kind: u8, node: u32, record: u16, records: &[u8]) -> Built<Vec<u8>> {
+    let records: Vec<&[u8]> = records.chunks_exact(usize::from(record).max(1)).collect();
+    let small = || BuildError(format!("records of {record} bytes in nodes of {node} bytes"));
+    let plan = (0..=DEEPEST).filter_map(|depth| Tree::plan(kind, node, record, depth, NEW_SIZES));
+    let mut enough = plan.filter(|tree| tree.total(tree.depth()) >= records.len() as u64);
+    let tree = enough.next().ok_or_else(small)?;
+    let mut nodes = Output::new();
+    let root = match records.is_empty() {
+        true => (None, 0),
+        false => {
+            let (root, count) =
+                tree.put(&records, tree.depth(), address.saturating_add(NEW_HEADER), &mut nodes);
+            (Some(root), count)
+        }
+    };
+    let mut out = Output::new();
+    out.bytes(b"BTHD").u8(0).u8(kind).u32(node).u16(record);
+    out.u16(fit(tree.depth() as u64, "levels of a B-tree")?).bytes(&SPLIT_MERGE);
+    out.address(root.0).u16(fit(root.1, "records of a node")?).u64(records.len() as u64).checksum();
+    Ok(out.bytes(&nodes.take()).take())
+}
+
+impl Tree {
+    fn depth(&self) -> usize {
+        self.most.len().saturating_sub(1)
+    }
+
+    /// The most records of a node of a depth and all nodes below it.
+    fn total(&self, depth: usize) -> u64 {
+        let most = self.most.iter().take(depth + 1);
+        most.fold(0, |below: u64, most| most.saturating_add(1).saturating_mul(below).saturating_add(*most))
+    }
+
+    /// Appends a node and the nodes below it. Returns its address and the number of its own records.
+    fn put(&self, records: &[&[u8]], depth: usize, start: u64, out: &mut Output) -> (u64, u64) {
+        let (mut own, mut pointers) = (Vec::new(), Output::new());
+        if depth == 0 {
+            own = records.to_vec();
+        } else {
+            // Take as few children as can hold the rest, and give all about the same size.
+            let below = self.total(depth - 1);
+            let children = (records.len() as u64 + 1).div_ceil(below.saturating_add(1)).max(2);
+            let rest = (records.len() as u64).saturating_sub(children - 1);
+            let mut left = records;
+            for child in 0..children {
+                let len = rest / children + u64::from(child < rest % children);
+                let (these, later) = left.split_at(to_usize(len).min(left.len()));
+                let (address, count) = self.put(these, depth - 1, start, out);
+                let total = self.total_widths.get(depth - 1).copied().unwrap_or_default();
+                pointers.u64(address).uint(count, self.count_width).uint(these.len() as u64, total);
+                let Some((between, later)) = later.split_first() else { break };
+                own.push(between);
+                left = later;
+            }
+        }
+        let mut node = Output::new();
+        node.bytes(if depth > 0 { b"BTIN" } else { b"BTLF" }).u8(0).u8(self.kind);
+        node.bytes(&own.concat()).bytes(&pointers.take()).checksum().fill(to_usize(self.node));
+        let address = start.saturating_add(out.len() as u64);
+        out.bytes(&node.take());
+        (address, own.len() as u64)
+    }
+}
+
 /// A part of a tree: a node to read, or the place of records in the bytes read so far.
 enum Stretch {
     Node(Child),
@@ -246,6 +320,7 @@ pub fn find(
 pub(crate) mod tests {
     use super::*;
     use crate::testing::{SIZES, append_checksum, mutations, says, source, structure};
+    use proptest::prelude::*;
 
     /// A tree of sorted `records` in full nodes of `node` bytes. The header is at `at`.
     pub(crate) fn tree(kind: u8, node: u32, records: &[Vec<u8>], at: u64) -> Vec<u8> {
@@ -380,5 +455,33 @@ pub(crate) mod tests {
             let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&7));
             let _ = find(source, 0, 9, compare, &mut |_| Ok(()));
         });
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            count in prop_oneof![0_u64..40, 0_u64..3000],
+            node in prop_oneof![Just(64_u32), Just(128), Just(512)],
+            start in 0_u64..40,
+        ) {
+            let numbers: Vec<u8> = (0..count).flat_map(|n| (n * 3).to_le_bytes()).collect();
+            let bytes = super::build(start, 9, node, 8, &numbers).unwrap();
+            let source = source(&[vec![0; start as usize], bytes].concat());
+            let mut found = Vec::new();
+            records(&source, start, 9, &mut |record| {
+                found.push(record.u64()?);
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(found, (0..count).map(|n| n * 3).collect::<Vec<_>>());
+            for wanted in (0..count).step_by(37) {
+                let mut met = Vec::new();
+                let mut compare = |record: &mut Cursor<'_>| Ok::<Ordering, _>(record.u64()?.cmp(&(wanted * 3)));
+                find(&source, start, 9, &mut compare, &mut |record| {
+                    met.push(record.u64()?);
+                    Ok(())
+                }).unwrap();
+                prop_assert_eq!(met, [wanted * 3]);
+            }
+        }
     }
 }

@@ -4,8 +4,13 @@
 //! are in a local heap.
 
 use crate::cursor::to_usize;
+use crate::error::Built;
 use crate::group::{Link, LinkTarget};
 use crate::heaps::LocalHeap;
+use crate::heaps::build_local_heap;
+use crate::messages::link::SymbolTable;
+use crate::output::{NEW_SIZES, Output, fit};
+use crate::superblock::{GROUP_K, LEAF_K};
 use crate::text::lossless;
 use crate::trees::Visited;
 use crate::trees::btree1::{Node, Tree};
@@ -109,6 +114,55 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Parsed<Option<usize
     Ok((low < count).then_some(low))
 }
 
+/// The cache type of soft links. The scratch pad has the heap offset of their path.
+const SOFT: u32 = 2;
+
+/// Builds the heap, the nodes and the B-tree of an old group at `address`. `links` are sorted by the
+/// bytes of their names, and are hard or soft.
+pub(crate) fn build(address: u64, links: &[Link]) -> Built<(SymbolTable, Vec<u8>)> {
+    let text = |link: &Link| match &link.target {
+        LinkTarget::Soft(path) => Some(path.clone()),
+        _ => None,
+    };
+    let paths: Vec<Option<String>> = links.iter().map(text).collect();
+    let names = links.iter().map(|link| link.name.as_bytes());
+    let all: Vec<&[u8]> = names.chain(paths.iter().flatten().map(String::as_bytes)).collect();
+    let (heap, places) = build_local_heap(address, &all);
+    let (name_places, mut path_places) = match places.split_at_checked(links.len()) {
+        Some((names, paths)) => (names, paths.iter()),
+        None => (&[][..], [].iter()),
+    };
+    let mut out = Output::new();
+    out.bytes(&heap);
+    let (mut children, mut keys) = (Vec::new(), Output::new());
+    // The first key is the empty name. Each other key is the last name of the child before it.
+    keys.u64(0);
+    let most = 2 * usize::from(LEAF_K);
+    let entries: Vec<(&Link, &u64)> = links.iter().zip(name_places).collect();
+    for node in entries.chunks(most) {
+        let start = out.len();
+        children.push(address.saturating_add(start as u64));
+        out.bytes(b"SNOD").u8(1).u8(0).u16(fit(node.len() as u64, "entries of a node")?);
+        for (link, name) in node {
+            out.u64(**name);
+            match link.target {
+                LinkTarget::Hard(header) => drop(out.u64(header).zeros(24)),
+                _ => {
+                    let path: u32 =
+                        fit(path_places.next().copied().unwrap_or(0), "bytes of all names of a group")?;
+                    out.address(None).u32(SOFT).u32(0).u32(path).zeros(12);
+                }
+            }
+        }
+        out.fill(start + 8 + most * 40);
+        keys.u64(node.last().map_or(0, |(_, name)| **name));
+    }
+    let start = address.saturating_add(out.len() as u64);
+    let tree = tree(NEW_SIZES).build(start, &keys.take(), &children, 2 * usize::from(GROUP_K))?;
+    out.bytes(&tree.bytes);
+    Ok((SymbolTable { btree: tree.root, heap: address }, out.take()))
+}
+
 /// Calls `each` with name and rest of each entry, until it returns `false`.
 fn node<'h>(
     cursor: &mut Cursor<'_>,
@@ -134,8 +188,6 @@ fn node<'h>(
 
 /// Parses the rest of an entry after its name.
 fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
-    /// The cache type of soft links. The scratch pad has the heap offset of their path.
-    const SOFT: u32 = 2;
     let name = lossless(name);
     let header = entry.offset()?;
     let cache = entry.u32()?;
@@ -165,6 +217,7 @@ fn group_below(entry: &mut Cursor<'_>) -> Parsed<Vec<(u64, u64)>> {
 mod tests {
     use super::*;
     use crate::testing::{fails, mutations, source, structure};
+    use proptest::prelude::*;
 
     /// A group of `count` links `n0000`, … that point to 1000 + number. Every seventh is a soft
     /// link to `/there`.
@@ -261,5 +314,29 @@ mod tests {
             let _ = entries(source, 0, heap);
             let _ = find(source, 0, heap, "n0003");
         });
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            links in proptest::collection::btree_map("[a-z0-9]{1,12}", any::<Option<u32>>(), 0..400),
+            start in 0_u64..50,
+        ) {
+            let target = |address: Option<u32>| match address {
+                Some(address) => LinkTarget::Hard(address.into()),
+                None => LinkTarget::Soft("/some/where".into()),
+            };
+            let links = links.into_iter();
+            let links = links.map(|(name, address)| Link { name, target: target(address), creation_order: None });
+            let links: Vec<Link> = links.collect();
+            let (table, bytes) = build(start, &links).unwrap();
+            let source = source(&[vec![0; start as usize], bytes].concat());
+            prop_assert_eq!(&entries(&source, table.btree, table.heap).unwrap(), &links);
+            for link in links.iter().step_by(11) {
+                let found = find(&source, table.btree, table.heap, &link.name).unwrap();
+                prop_assert_eq!(found.as_ref(), Some(link));
+            }
+            prop_assert_eq!(find(&source, table.btree, table.heap, "~").unwrap(), None);
+        }
     }
 }

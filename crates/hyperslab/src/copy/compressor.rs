@@ -123,7 +123,8 @@ fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>> {
     let value = json.to_serde()?;
     let bytes = DataType::new(Kind::Raw, element_size, ByteOrder::NATIVE)
         .ok_or_else(|| refuse(format!("elements of {element_size} bytes are too large")))?;
-    let array = Context::of_elements(bytes);
+    // Chunks are not known yet: a codec cannot check their size.
+    let array = Context { shape: vec![u64::MAX, 2].into(), ..Context::of_elements(bytes) };
     let found = match value.get("name").and_then(|name| name.as_str()).or(value.as_str()) {
         None => registry::CODECS.from_v2(&value, &array),
         Some(name) => registry::CODECS.from_v3(name, value.get("configuration"), &array),

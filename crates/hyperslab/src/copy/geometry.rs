@@ -9,8 +9,10 @@ use hyperslab_store::Ask;
 
 /// The geometry of one array. Reads a sample of elements of variable length.
 pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Result<Geometry> {
-    // Elements of variable length are also in the request's heap, and twice while comparing.
+    // Elements of variable length are also in the request's heap, and twice while comparing. Chunks
+    // for one file wait, encoded, for the end of their block.
     let (element, blocks) = match job.target.vlen() {
+        None if means.one_file.is_some() => (job.source.dtype().size() as u64, 2),
         None => (job.source.dtype().size() as u64, 1),
         Some(_) => (ragged::element_bytes(&job.source, ask)?, 4),
     };
@@ -35,6 +37,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
     let round = round.max(source.object_bytes(element).saturating_mul(reads));
     let beside = means.beside.as_ref().map(|beside| (Reach::NEAR, beside.room()));
     let place = beside.or(server.map(|reach| (reach, u64::MAX)));
+    let place = place.filter(|_| job.target.vlen().is_none());
     let geometry = Geometry {
         shape: job.window.shape.clone(),
         element,

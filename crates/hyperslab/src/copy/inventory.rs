@@ -69,8 +69,7 @@ impl<'o> Inventory<'o> {
         if let Shards::Shape(shards) = &options.shards {
             inventory.check_rank("shards", SHARDS_KEPT, shards.len())?;
         }
-        inventory.report.notes =
-            inventory.notes.iter().map(|(note, names)| format!("{note}: {}", list_names(names))).collect();
+        inventory.report.notes = list_notes(&inventory.notes);
         inventory.report.groups = inventory.groups.len() as u64;
         inventory.report.arrays = inventory.arrays.len() as u64;
         Ok(inventory)
@@ -370,6 +369,11 @@ fn difference_error(array: String, differs: &str) -> Error {
 
 fn open(group: &Group, below: &Below) -> Result<Node> {
     group.open_below(below)?.into_node()
+}
+
+/// The notes as text.
+pub(super) fn list_notes(notes: &Notes) -> Vec<String> {
+    notes.iter().map(|(note, names)| format!("{note}: {}", list_names(names))).collect()
 }
 
 /// Lists the first names, and the number of the others.

@@ -43,6 +43,7 @@ mod region;
 mod stored_blocks;
 mod structures;
 mod temporary;
+mod to_hdf5;
 mod transfer;
 
 pub(crate) use blocks::all_indices;
@@ -51,6 +52,7 @@ pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub use enclosing_groups::groups_above;
 pub use fence::fenced;
 pub(crate) use hdf5::Paths;
+pub use hyperslab_hdf5::Libver;
 pub use listings::Listings;
 pub(crate) use listings::{StoredObjects, is_listed_far, list_few};
 pub(crate) use one_chunk::OneChunk;
@@ -157,6 +159,8 @@ pub struct CopyOptions<'a> {
     /// `true`: flush everything to disk before the copy takes its place.
     /// The copy then survives a power failure. For a copy into a store, the store decides.
     pub fsync: bool,
+    /// The structures of a new HDF5 file. Other copies have none.
+    pub libver: Libver,
     /// The region of each array to copy; `None`: all.
     pub region: Option<Region>,
     /// `true`: write no consolidated metadata for the copy of a group.
@@ -181,6 +185,7 @@ impl Default for CopyOptions<'_> {
             skip_unsupported: false,
             overwrite: false,
             fsync: false,
+            libver: Libver::default(),
             region: None,
             progress: None,
         }
@@ -197,9 +202,20 @@ impl CopyOptions<'_> {
         let asked = self.threads.filter(|n| *n > 0);
         let threads = asked.unwrap_or_else(settings::threads);
         let (max_memory, memory_is_limit) = (self.max_memory, self.memory_is_limit);
-        let (server, progress) = (None, self.progress);
+        let (server, progress, one_file) = (None, self.progress, None);
         let (prices, workers) = (Prices::default(), 1);
-        Means { threads, asked, server, max_memory, memory_is_limit, beside, prices, workers, progress }
+        Means {
+            threads,
+            asked,
+            server,
+            max_memory,
+            memory_is_limit,
+            beside,
+            prices,
+            workers,
+            progress,
+            one_file,
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -234,7 +250,8 @@ pub struct CopyReport {
     pub skipped: Vec<(String, String)>,
 }
 
-/// Copies an array or group, and everything below it, to a path or URL.
+/// Copies an array or group, and everything below it, to a path or URL. A path that ends in `.h5`,
+/// `.hdf5` or `.he5` becomes an HDF5 file, if there is no directory.
 ///
 /// On a local disk, the destination is either complete or unchanged; elsewhere, see
 /// [`copy_to_store`]. Missing directories above the destination are created.
@@ -264,6 +281,9 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         store.flush()?;
         return Ok(report);
     };
+    if to_hdf5::is_file_name(&target) {
+        return to_hdf5::copy(source, origin(source).as_deref(), &target, options);
+    }
     refuse_file_name(&target)?;
     let origin = origin(source);
     let inventory = Inventory::new(source, Some(Room::of(&target)), options)?;
@@ -285,6 +305,9 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 /// Reads metadata (and a sample of elements of variable length); writes nothing.
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
+    if let Some(target) = target.as_ref().filter(|target| to_hdf5::is_file_name(target)) {
+        return to_hdf5::plan(source, target, options);
+    }
     let beside = target.as_deref().map(Beside::new).transpose()?;
     let inventory = Inventory::new(source, target.as_deref().map(Room::of), options)?;
     // The copies are created in memory, only for their layouts.

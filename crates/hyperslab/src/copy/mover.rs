@@ -180,7 +180,7 @@ impl<'a> Mover<'a> {
     fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged> {
         let source = &self.job.source;
         let block = block.shift(&self.starts[0]);
-        source.node().read_copied(&source.select(&block.index())?, self.read_options(0), paths)
+        ragged::read(source, &source.select(&block.index())?, self.read_options(0), paths)
     }
 
     /// Copies a block of elements of variable length and returns the bytes of their values.

@@ -8,12 +8,13 @@
 //! | strings of HDF5 | text, which must be UTF-8 |
 //! | sequences of plain numbers of HDF5 | arrays, in v2 |
 //! | references to objects of HDF5 | text: paths; empty where they lead nowhere |
+//! | text of fixed length of Zarr | text, in HDF5 |
 
 use super::blocks::Block;
 use super::hdf5::Paths;
 use crate::{Array, Error, Format, Result};
-use hyperslab_array::{Ragged, ReadOptions, element_count};
-use hyperslab_codec::{Cell, VlenKind};
+use hyperslab_array::{Ragged, ReadOptions, Selection, element_count};
+use hyperslab_codec::{ByteOrder, Cell, Kind, VlenKind};
 use hyperslab_store::Ask;
 
 /// Number of elements to look at to estimate their length.
@@ -67,9 +68,43 @@ pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> 
         return Ok(Cell::SIZE as u64);
     }
     let selection = array.select(&block.index())?;
-    let sample = array.node().read_copied(&selection, ReadOptions::default(), &mut Paths::new())?;
+    let sample = read(array, &selection, ReadOptions::default(), &mut Paths::new())?;
     let average = (sample.values.len() as u64).div_ceil(count);
     Ok(Cell::SIZE as u64 + average.max(as_stored))
+}
+
+/// Reads elements of variable length in the form that a copy stores, also from text of fixed length.
+pub(super) fn read(
+    source: &Array,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+    paths: &mut Paths,
+) -> Result<Ragged> {
+    if source.vlen().is_some() || source.dtype().kind() != Kind::Text {
+        return source.node().read_copied(selection, options, paths);
+    }
+    let (memory, dtype) = (source.read(selection, options)?, source.dtype());
+    let mut texts = Vec::new();
+    for element in memory.as_slice().chunks_exact(dtype.size().max(1)) {
+        let unit = |bytes: &[u8]| {
+            let bytes = bytes.try_into().unwrap_or_default();
+            match dtype.order() {
+                ByteOrder::Little => u32::from_le_bytes(bytes),
+                ByteOrder::Big => u32::from_be_bytes(bytes),
+            }
+        };
+        let units: Vec<u32> = element.chunks_exact(4).map(unit).collect();
+        let len = units.iter().rposition(|unit| *unit != 0).map_or(0, |last| last + 1);
+        let text: Option<String> = units.iter().take(len).map(|unit| char::from_u32(*unit)).collect();
+        let why =
+            || Error::Copy { array: source.name(), why: "a text has characters that Unicode has not".into() };
+        texts.push(text.ok_or_else(why)?);
+    }
+    let shape = selection.shape();
+    Ragged::of(&shape, texts.iter().map(String::as_bytes)).ok_or_else(|| {
+        let (array, what) = (source.name(), "text");
+        hyperslab_array::ArrayError::Memory { array, what, bytes: u64::MAX }.into()
+    })
 }
 
 /// Refuses values that are not text in UTF-8.

@@ -70,6 +70,18 @@ pub(super) struct Means<'a> {
     /// Number of tasks that run at once.
     pub(super) workers: u64,
     pub(super) progress: Option<&'a dyn Progress>,
+    /// For targets in one file.
+    pub(super) one_file: Option<OneFile<'a>>,
+}
+
+/// A copy of many arrays into one file.
+#[derive(Clone, Copy)]
+pub(super) struct OneFile<'a> {
+    /// Called after each block, with its array: what was written may go to its place.
+    pub(super) settle: &'a dyn Fn(&Job) -> Result<()>,
+    /// The most threads. Plans assume another number, so that the order of blocks, and with it the
+    /// bytes of the file, do not depend on threads.
+    pub(super) threads: usize,
 }
 
 /// A server that a planned copy goes to.
@@ -104,6 +116,7 @@ pub(super) struct Transfer<'a> {
     /// The arrays that cannot be copied.
     left_out: RefCell<BTreeSet<usize>>,
     progress: Option<&'a dyn Progress>,
+    one_file: Option<OneFile<'a>>,
 }
 
 impl<'a> Transfer<'a> {
@@ -117,6 +130,7 @@ impl<'a> Transfer<'a> {
             left_out: RefCell::default(),
             progress: means.progress,
             beside: None,
+            one_file: means.one_file,
         };
         let ask: Ask<'_> = &|| means.progress.is_some_and(Progress::cancelled);
         for job in jobs {
@@ -150,6 +164,7 @@ impl<'a> Transfer<'a> {
             prices: Prices::default(),
             workers: 1,
             progress,
+            one_file: None,
         };
         Transfer::new(&[], means)
     }
@@ -224,7 +239,8 @@ impl<'a> Transfer<'a> {
             };
             let from = read.as_ref().map_or(&job.source, |temporary| &temporary.array);
             let to = written.as_ref().map_or(&job.target, |temporary| &temporary.array);
-            let mut mover = Mover::new(job, (from, to), (pass.threads, pass.requests), cancelled);
+            let most = self.one_file.map_or(usize::MAX, |file| file.threads);
+            let mut mover = Mover::new(job, (from, to), (pass.threads.min(most), pass.requests), cancelled);
             match n {
                 0 => mover.stored = std::mem::take(&mut found),
                 _ => mover.list_stored_objects(phase)?,
@@ -359,6 +375,9 @@ impl<'a> Transfer<'a> {
                 self.values.set((all.saturating_add(bytes), most.max(bytes + len as u64)));
             }
             (Phase::Verify, Some(kind)) => mover.compare_ragged(&block, paths, kind)?,
+        }
+        if let Some(file) = self.one_file.filter(|_| walk.phase == Phase::Copy && !mover.is_temporary) {
+            (file.settle)(job)?;
         }
         let done = len as u64 / walk.share;
         *rest = rest.saturating_sub(done);

@@ -461,7 +461,15 @@ impl Array {
         }
     }
 
+    /// The array as its format describes it.
+    pub(crate) fn of_format(node: Arc<dyn ArrayNode>) -> Array {
+        Array(Inner::Read(node))
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.node().is_writable() {
+            return Ok(());
+        }
         Ok(self.written()?.store_repair(None)?)
     }
 

@@ -8,7 +8,7 @@
 use crate::copy::{Copied, Copying, Paths};
 use crate::nodes::words;
 use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, zarr};
-use hyperslab_array::{self as engine, ArrayLayout, Ragged, ReadOptions, Selection};
+use hyperslab_array::{self as engine, ArrayLayout, Ragged, ReadOptions, Selection, WriteOptions};
 use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::{self as hdf5, LinkTarget, NamedDatatype};
 use hyperslab_store::{Ask, Store};
@@ -177,7 +177,7 @@ pub(crate) use stored_in_file;
 pub(crate) enum Inner<Z, R> {
     /// The format that can be written.
     Zarr(Z),
-    /// A read-only format.
+    /// A format that is read, or a part of a file that is being made.
     Read(R),
 }
 
@@ -403,6 +403,21 @@ pub(crate) trait ArrayNode: StoredNode {
     /// Reads elements of variable length.
     fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged> {
         Ok(engine::read_ragged(self.layout(), selection, options)?)
+    }
+
+    /// Writes elements of variable length.
+    fn write_ragged(
+        &self,
+        selection: &Selection,
+        values: &Arc<Ragged>,
+        options: WriteOptions<'_>,
+    ) -> Result<()> {
+        Ok(engine::write_ragged(self.layout(), selection, values, options)?)
+    }
+
+    /// Returns `true` if the array is a part of a file that is being made.
+    fn is_writable(&self) -> bool {
+        false
     }
 
     /// Reads elements of variable length in the form that a copy stores.

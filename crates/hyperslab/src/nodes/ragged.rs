@@ -50,7 +50,7 @@ impl Array {
     ) -> Result<()> {
         self.check_writable()?;
         self.check_vlen()?;
-        Ok(engine::write_ragged(self.layout(), selection, values, options)?)
+        self.node().write_ragged(selection, values, options)
     }
 
     /// Writes values that [`Packed::take`] packed for this array. See [`Array::write_ragged`].

@@ -20,7 +20,7 @@ pub(crate) mod chunk_ranges;
 mod file;
 pub(crate) mod filters;
 mod store;
-mod strips;
+pub(crate) mod strips;
 
 pub use array::{ChunkBytes, NumberedChunk, PresentedArray};
 pub use chunk_ranges::FileRange;

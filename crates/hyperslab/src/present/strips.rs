@@ -1,4 +1,6 @@
 //! Cuts data without chunks into strips, which become chunks of Zarr.
+//!
+//! New HDF5 files are written in strips, too, where they have no chunks.
 
 use crate::Dims;
 
@@ -6,7 +8,7 @@ use crate::Dims;
 const STRIP: u64 = 8 << 20;
 
 /// The shape of the strips: whole rows, last axes first, so that the bytes of a strip are one range.
-pub(super) fn cut(shape: &[u64], element: u64) -> Dims {
+pub(crate) fn cut(shape: &[u64], element: u64) -> Dims {
     let mut left = (STRIP / element.max(1)).max(1);
     let mut strip: Dims = shape.into();
     for len in strip.iter_mut().rev() {

@@ -52,6 +52,7 @@ items! {
         consolidated: bool,
         overwrite: bool,
         fsync: bool,
+        libver: String,
         region: Option<WantedRegion>,
     }
 }
@@ -75,6 +76,7 @@ impl Wanted {
             unconsolidated: !self.consolidated,
             overwrite: self.overwrite,
             fsync: self.fsync,
+            libver: self.libver.parse().map_err(Error::Options).or_raise(py)?,
             region: self.region.map(Region::from),
             progress: None,
         })

@@ -20,6 +20,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 
 /// Most bytes per step when the system cannot copy and the bytes go through memory.
 const PIECE: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
@@ -175,6 +176,12 @@ impl Replacement for NewFile<'_> {
         })
     }
 
+    fn open(&mut self) -> Result<Option<Box<dyn Opened>>> {
+        self.flush(&[])?;
+        let (file, size) = (self.reader()?, self.len);
+        Ok(Some(Box::new(SoFar { file, size, key: self.key.clone(), url: file_url(&self.store.root) })))
+    }
+
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
         self.step(|new, file| {
             if offset.checked_add(len).is_none_or(|end| end > from.size()) {
@@ -241,6 +248,34 @@ impl Replacement for NewFile<'_> {
             Ok((put, _)) => Ok(put),
             Err(error) => Err(self.store.stopped(Operation::Write, &self.key, error)),
         }
+    }
+}
+
+/// The bytes of a file under construction, up to now.
+#[derive(Debug)]
+struct SoFar {
+    file: File,
+    size: u64,
+    key: String,
+    url: String,
+}
+
+impl Opened for SoFar {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        for RangeRead { offset, buf } in ranges {
+            let (key, url) = (self.key.clone(), self.url.clone());
+            if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size) {
+                let (offset, len, size) = (*offset, buf.len() as u64, self.size);
+                return Err(StoreError::OutOfRange { key, url, offset, len, size });
+            }
+            let read = self.file.read_exact_at(buf, *offset);
+            read.map_err(|source| StoreError::Io { operation: Operation::Read, key, url, source })?;
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
     }
 }
 

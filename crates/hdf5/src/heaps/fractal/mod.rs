@@ -7,8 +7,11 @@
 //! * *Huge* objects have their own place in the file. The id or a B-tree gives it.
 //! * *Managed* objects are at an offset in a space that grows by [blocks](managed).
 
+mod build;
 mod doubling_table;
 mod managed;
+
+pub(crate) use build::{HeapKind, build};
 
 use crate::cursor::to_usize;
 use crate::filter::{self, Filter};

@@ -1,0 +1,122 @@
+//! Builds collections of the global heap (specification III.E), one after the other.
+//!
+//! An object goes to the last collection if it fits there. Collections have up to [`WHOLE`] bytes,
+//! as the HDF5 library makes them: readers fetch these with one read. A larger object has a
+//! collection of its own.
+
+use super::{SMALLEST, WHOLE};
+use crate::error::Built;
+use crate::output::{Output, fit};
+
+/// Bytes before the first object of a collection.
+const HEAD: u64 = 16;
+
+/// Bytes before the data of an object.
+const OBJECT_HEAD: u64 = 16;
+
+/// The place of an object: address of the collection, index in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeapPlace {
+    pub collection: u64,
+    pub index: u32,
+}
+
+/// New collections. The first is at a given address, and each follows the one before.
+#[derive(Debug)]
+pub(crate) struct HeapWriter {
+    /// Address of the current collection.
+    address: u64,
+    /// The finished collections.
+    done: Vec<u8>,
+    /// The objects of the current collection, and their number.
+    objects: Output,
+    count: u16,
+}
+
+impl HeapWriter {
+    pub fn new(address: u64) -> HeapWriter {
+        HeapWriter { address, done: Vec::new(), objects: Output::new(), count: 0 }
+    }
+
+    /// Adds an object.
+    pub fn put(&mut self, data: &[u8]) -> Built<HeapPlace> {
+        let needed = OBJECT_HEAD + (data.len() as u64).next_multiple_of(8);
+        if self.count > 0 && HEAD + self.objects.len() as u64 + needed > WHOLE {
+            self.finish_collection();
+        }
+        self.count = fit(u64::from(self.count) + 1, "objects of a heap collection")?;
+        // Index, number of references (unused), reserved.
+        self.objects.u16(self.count).u16(0).u32(0).u64(data.len() as u64).bytes(data).align(8);
+        Ok(HeapPlace { collection: self.address, index: self.count.into() })
+    }
+
+    fn finish_collection(&mut self) {
+        let objects = self.objects.take();
+        let used = HEAD + objects.len() as u64;
+        let len = used.max(SMALLEST);
+        let mut out = Output::new();
+        out.bytes(b"GCOL").u8(1).zeros(3).u64(len).bytes(&objects);
+        if len > used {
+            // Object 0 is the free space, including its head.
+            out.u16(0).u16(0).u32(0).u64(len - used).fill(usize::try_from(len).unwrap_or(usize::MAX));
+        }
+        self.done.append(&mut out.take());
+        self.address = self.address.saturating_add(len);
+        self.count = 0;
+    }
+
+    /// Returns the bytes of all collections.
+    pub fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.finish_collection();
+        }
+        self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heaps::Collection;
+    use crate::testing::source;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_built_is_parsed(
+            objects in proptest::collection::vec(
+                prop_oneof![
+                    proptest::collection::vec(any::<u8>(), 0..40),
+                    (3000_usize..90_000, any::<u8>()).prop_map(|(len, byte)| vec![byte; len]),
+                ],
+                0..60,
+            ),
+        ) {
+            let mut heap = HeapWriter::new(8);
+            let places: Vec<HeapPlace> = objects.iter().map(|data| heap.put(data).unwrap()).collect();
+            let bytes = heap.finish();
+            let source = source(&[&[0; 8][..], &bytes].concat());
+            let mut addresses: Vec<u64> = places.iter().map(|place| place.collection).collect();
+            addresses.dedup();
+            let collections = Collection::read(&source, &addresses, 4096).unwrap();
+            prop_assert!(bytes.len() as u64 >= SMALLEST * addresses.len() as u64);
+            for (place, data) in places.iter().zip(&objects) {
+                let collection = collections.iter().find(|one| one.address() == place.collection).unwrap();
+                let object = collection.object(place.index).unwrap();
+                let found = object.read(&source).unwrap();
+                prop_assert_eq!(&found[..data.len()], &data[..]);
+                prop_assert!(found.len() < data.len() + 8);
+            }
+        }
+    }
+
+    #[test]
+    fn many_small_objects_share_a_collection() {
+        let mut heap = HeapWriter::new(0);
+        let places: Vec<HeapPlace> = (0..5000).map(|_| heap.put(b"x").unwrap()).collect();
+        let last = places.last().unwrap();
+        assert_eq!(places[2729], HeapPlace { collection: 0, index: 2730 });
+        assert_eq!(places[2730], HeapPlace { collection: 16 + 2730 * 24, index: 1 });
+        assert_eq!((last.index, heap.finish().len()), (2270, 2 * 16 + 5000 * 24));
+    }
+}

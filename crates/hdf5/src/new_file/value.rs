@@ -1,0 +1,85 @@
+//! Values of attributes and elements that may refer to other parts of the new file.
+
+use crate::error::{BuildError, Built};
+use crate::heaps::{HeapPlace, HeapWriter};
+use crate::output::{Output, fit};
+
+/// A part of the bytes of an element. An element is one part or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes as they are stored.
+    Bytes(Vec<u8>),
+    /// An element of variable length.
+    Vlen {
+        /// Number of items; of text, of bytes.
+        count: u64,
+        /// The items.
+        items: Vec<Part>,
+    },
+    /// A reference to an object, by its number. `None`: to nothing.
+    Object(Option<usize>),
+    /// A reference to a region: the object, and the description of the region.
+    Region(Option<(usize, Vec<u8>)>),
+}
+
+impl Part {
+    /// Text of variable length.
+    pub fn text(text: &[u8]) -> Part {
+        Part::Vlen { count: text.len() as u64, items: vec![Part::Bytes(text.to_vec())] }
+    }
+
+    /// Bytes in the element.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::Vlen { .. } => 16,
+            Part::Object(_) => 8,
+            Part::Region(_) => 12,
+        }
+    }
+
+    /// Appends the part to `out`. Values of variable length go to `heap`.
+    fn put(&self, addresses: &[u64], heap: &mut HeapWriter, out: &mut Output) -> Built<()> {
+        let address = |object: usize| {
+            let missing = || BuildError(format!("a reference to object {object}, which does not exist"));
+            addresses.get(object).copied().ok_or_else(missing)
+        };
+        match self {
+            Part::Bytes(bytes) => drop(out.bytes(bytes)),
+            // No items: no object in the heap.
+            Part::Vlen { items, .. } if items.is_empty() => {
+                out.u32(0);
+                put_place(None, out);
+            }
+            Part::Vlen { count, items } => {
+                let count: u32 = fit(*count, "items of an element of variable length")?;
+                let items = bytes(items, addresses, heap)?;
+                let place = heap.put(&items)?;
+                out.u32(count);
+                put_place(Some(place), out);
+            }
+            // References to nothing are zeros.
+            Part::Object(object) => drop(out.u64(object.map(address).transpose()?.unwrap_or(0))),
+            Part::Region(region) => {
+                let place = region.as_ref().map(|(object, selection)| {
+                    let value = [&address(*object)?.to_le_bytes()[..], selection].concat();
+                    heap.put(&value)
+                });
+                put_place(place.transpose()?, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_place(place: Option<HeapPlace>, out: &mut Output) {
+    let place = place.unwrap_or(HeapPlace { collection: 0, index: 0 });
+    out.u64(place.collection).u32(place.index);
+}
+
+/// The bytes of parts, one after the other. `addresses` has the address of each object.
+pub(super) fn bytes(parts: &[Part], addresses: &[u64], heap: &mut HeapWriter) -> Built<Vec<u8>> {
+    let mut out = Output::new();
+    parts.iter().try_for_each(|part| part.put(addresses, heap, &mut out))?;
+    Ok(out.take())
+}
