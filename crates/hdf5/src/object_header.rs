@@ -143,11 +143,8 @@ const REFERENCE_COUNT: u16 = 0x16;
 pub(crate) fn build(messages: &[NewMessage], links: u32, is_new: bool, tracks: bool) -> Built<Vec<u8>> {
     let mut block = Output::new();
     let mut order: u16 = 0;
-    let count = NewMessage {
-        kind: REFERENCE_COUNT,
-        constant: false,
-        data: Output::new().u8(0).u32(links).take(),
-    };
+    let count =
+        NewMessage { kind: REFERENCE_COUNT, constant: false, data: Output::new().u8(0).u32(links).take() };
     let count = (is_new && links > 1).then_some(&count);
     for message in messages.iter().chain(count) {
         let len = if is_new { message.data.len() } else { message.data.len().next_multiple_of(8) };

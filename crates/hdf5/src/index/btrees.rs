@@ -247,8 +247,8 @@ mod tests {
     use super::build_version1;
     use super::{NODE, build_version2};
     use crate::data_layout::ChunkIndexKind;
-    use crate::index::{ChunkRecord, Lookup};
     use crate::index::testing::{Dataset, StoredChunk};
+    use crate::index::{ChunkRecord, Lookup};
     use crate::testing::{fails, mutations, says, source, structure};
     use crate::trees::{btree1, btree2};
     use proptest::prelude::*;
