@@ -1,4 +1,4 @@
-"""What copies of a petabyte between servers cost: requests, dollars and hours, by the planner.
+"""The price of copies of a petabyte between servers: requests, dollars and hours, by the planner.
 
     python benches/petabytes.py
 

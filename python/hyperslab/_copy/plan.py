@@ -55,13 +55,13 @@ T = TypeVar("T")
 
 VERSION: Final = 3
 
-# The longest documents of a plan that are read from text: those of ten million arrays.
+# Maximum bytes of the documents of a plan that is text: enough for ten million arrays.
 _MOST_TEXT: Final = 1 << 33
 
 
 @dataclass(frozen=True)
 class CopyPrices:
-    """What a copy between servers costs, in dollars. The defaults are those of S3 Standard.
+    """Prices of a copy between servers, in dollars. By default the prices of S3 Standard.
 
     `plan_copy` chooses the cheapest plan by these prices, and prints what it costs.
 
@@ -129,7 +129,7 @@ class CopyPlan:
     workers: int = 8
     """Number of tasks that run at a time."""
     prices: CopyPrices = field(default=CopyPrices(), repr=False)
-    """What requests and workers cost."""
+    """Prices of requests and workers."""
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     """Server options. They may be secret: they are pickled, but not in `to_json`."""
     source_store: Any = field(default=None, repr=False, compare=False)
@@ -209,7 +209,7 @@ class CopyPlan:
 
     @property
     def puts(self) -> int:
-        """Estimated number of requests that write to a server, with those of the journal."""
+        """Estimated number of requests that write to a server, also to the journal."""
         return self._sum("puts") + self._records
 
     @property
@@ -501,8 +501,8 @@ def plan_copy(
         decoded more often.
     task_size : int or str, default "128 MiB"
         Minimum bytes of elements per task. Small tasks have more overhead; large tasks mean more
-        work to redo when a worker dies. A worker gets up to 50 000th of a stage at a time, and
-        records its progress every half minute.
+        work to redo when a worker dies. A worker gets at most one 50 000th of a stage at a time (at
+        least a task), and notes its progress every half minute.
     overwrite : bool, default False
         Whether to replace an array or group at the destination. On disk, the finished copy replaces
         it in one step. On a server, it is deleted when the run begins, metadata first.

@@ -1,7 +1,7 @@
-"""Ranges of tasks: what executors are handed, what the journal records, and what is left to do.
+"""Ranges of tasks: executors get them, the journal records them, and clients look for gaps.
 
-A stage may have 10⁷ tasks. Executors get ranges of them, and the journal has one record for a range,
-so the memory of the client, the number of calls, and the size of the journal are bounded. A range
+A stage may have 10⁷ tasks. Executors get ranges of them, and the journal has one record for a range.
+This bounds the memory of the client, the number of calls, and the size of the journal. A range
 carries the descriptions of its arrays: workers never read the plan.
 """
 
@@ -26,7 +26,7 @@ _MOST_RANGES: Final = 50_000
 
 
 class ArrayPass(NamedTuple):
-    """What workers need to know about one pass over an array."""
+    """One pass over an array, as workers need to know it."""
 
     path: str
     """Path of the array relative to the source."""

@@ -81,7 +81,7 @@ class CopyArray:
     shape: tuple[int, ...]
     """Shape of the copied elements."""
     advice: str = ""
-    """What to change if another plan would cost ten times less."""
+    """A change that would make the copy ten times cheaper, if there is one."""
 
     def one(self, number: int) -> CopyPass:
         """Return a pass by its number; -1: `compare`."""

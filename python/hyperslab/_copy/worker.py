@@ -1,4 +1,4 @@
-"""What workers of a planned copy run: ranges of tasks, checks, and comparisons.
+"""The work of a planned copy on workers: ranges of tasks, checks, and comparisons.
 
 A worker gets a job, which is the same for all tasks of a run, and ranges of tasks with the
 descriptions of their arrays. It reads nothing of the plan.

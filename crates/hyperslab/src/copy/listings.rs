@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The share of an array's objects that may be listed for a process, and its bounds.
 struct Most {
-    /// One object in so many. A listing that is given up must take little time beside looking up
+    /// The share is one in this number. A listing that is given up must take little time beside looking up
     /// all objects.
     share: u64,
     least: u64,

@@ -64,7 +64,7 @@ pub struct OutlinedArray {
     pub to_start: Vec<u64>,
     /// Elements per axis that are copied.
     pub shape: Vec<u64>,
-    /// What to change if another plan costs ten times less.
+    /// A change that would make the copy ten times cheaper.
     pub advice: Option<String>,
 }
 
@@ -89,11 +89,11 @@ pub struct Crew {
     pub workers: u64,
     /// Minimum bytes of elements in a part.
     pub size: u64,
-    /// What requests and workers cost.
+    /// The prices of requests and workers.
     pub prices: Prices,
 }
 
-/// Where a planned copy goes.
+/// The place that a planned copy goes to.
 #[derive(Clone, Copy, Debug)]
 pub enum Site<'a> {
     /// A directory on a local disk. Temporary arrays go beside it.
@@ -326,7 +326,7 @@ impl Crew {
         best
     }
 
-    /// What the copy costs. On disks this is proportional to the time that the crew takes.
+    /// The cost of the copy in dollars. On disks this is proportional to the time that the crew takes.
     fn expense(self, plan: &CopyPlan, shape: &[u64]) -> f64 {
         plan.dollars() + self.prices.work(self.seconds(plan, shape) * self.workers as f64)
     }

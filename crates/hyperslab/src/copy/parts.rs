@@ -99,7 +99,7 @@ pub fn copy_part(
         )?;
     }
     open.write_rest(part, Some(cancelled))?;
-    // In a fresh copy, only what was written exists. Looking for more would cost as much as the
+    // A fresh copy has only the objects that this part wrote. Looking for more would cost as much as the
     // array is large, even if little of it is stored.
     let keys = if part.is_fresh { checksums.written() } else { open.keys(part)? };
     let states = open.states_after(store, &keys, notes, Some(cancelled))?;

@@ -225,7 +225,7 @@ fn full_chunks(
     let mut chunks = Vec::with_capacity(count);
     for n in 0..count {
         let mut chunk = block.clone();
-        // What one axis is too long or too short by, the next one makes up for.
+        // If one axis is too long, the next one becomes shorter.
         let mut rest = 1.0;
         for axis in 0..chunk.len() {
             let (from, to) = (block[axis].max(1), writing[axis].max(1));

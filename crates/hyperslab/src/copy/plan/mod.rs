@@ -199,7 +199,7 @@ impl Geometry {
         plan(best, why)
     }
 
-    /// What a plan costs, in dollars. Between disks this is proportional to its time.
+    /// The cost of a plan in dollars. Between disks this is proportional to its time.
     fn expense(&self, passes: &[Pass]) -> f64 {
         dollars(passes) + self.prices.work(seconds(passes))
     }

@@ -38,7 +38,7 @@ const PART: u64 = 16 << 20;
 
 impl Prices {
     /// The price of a pass: its requests, and the temporary arrays that exist while it runs.
-    /// `bytes`: those of all elements.
+    /// `bytes`: the bytes of all elements.
     pub(super) fn pass(&self, pass: &Pass, sides: (&Side, &Side), workers: u64, bytes: f64) -> f64 {
         let requests = pass.puts as f64 * self.put + pass.gets as f64 * self.get;
         let out = if sides.0.reach.far { pass.read as f64 * self.egress } else { 0.0 };
@@ -47,7 +47,7 @@ impl Prices {
         requests / 1e3 + (out + held as f64 * bytes * months * self.storage) / 1e9
     }
 
-    /// The price of workers for so many seconds in all.
+    /// The price of workers that work this many seconds in all.
     pub(crate) fn work(&self, seconds: f64) -> f64 {
         seconds / 3600.0 * self.worker
     }
@@ -69,7 +69,7 @@ pub(super) fn gets(side: &Side, (opened, object): (u64, f64), (decoded, chunk): 
     (opened as f64 * (1.0 + runs.min(each * split(chunk)))) as u64
 }
 
-/// Number of requests to write `objects` objects of so many stored bytes each.
+/// Number of requests to write `objects` objects with this many stored bytes each.
 pub(super) fn puts(side: &Side, objects: u64, bytes: f64) -> u64 {
     if !side.reach.far {
         return 0;
