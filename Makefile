@@ -22,7 +22,7 @@ STEP := scripts/step.sh
 # The stable ABI makes one wheel for every CPython from 3.11 on. It is built once and tested on two.
 WHEEL_STAMP := build/wheel/stamp
 SOURCES := $(shell find crates python -type f \( -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.toml' \
-	-o -name py.typed \)) Cargo.toml $(wildcard Cargo.lock) pyproject.toml README.md LICENSE-MIT LICENSE-APACHE
+	-o -name py.typed \)) Cargo.toml $(wildcard Cargo.lock) pyproject.toml scripts/backend.py README.md LICENSE-MIT LICENSE-APACHE
 
 # Recipes begin with one of these. with_tools and with_wheel set `$$venv` to an environment with the
 # pinned tools; with_wheel installs hyperslab there too. PYO3_PYTHON keeps the Rust build off a
@@ -112,7 +112,7 @@ sanitize: tools ## Run the Rust tests of codec, store and array under AddressSan
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
 
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
-	@$(with_tools) rm -rf build/sdist; \
+	@$(with_tools) rm -rf build/sdist; mkdir -p build/command; \
 	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \
 	$(STEP) 'Package: contents of wheel and sdist' \
 	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/sdist/*.tar.gz; \
@@ -128,7 +128,7 @@ bench: $(WHEEL_STAMP) ## Measure against other libraries and the machine (ROW="s
 	$(if $(DOCS),"$$venv/bin/python" scripts/update_performance.py --bench build/bench/results.json)
 
 wheel: $(WHEEL_STAMP) ## Build the wheel and the sdist into dist/
-	@$(with_tools) mkdir -p dist; rm -f dist/hyperslab-*; \
+	@$(with_tools) mkdir -p dist build/command; rm -f dist/hyperslab-*; \
 	"$$venv/bin/maturin" sdist --out dist; cp build/wheel/*.whl dist; ls -l dist
 
 docs: tools ## Build the Rust documentation (target/doc) and the site of guides and Python reference (build/site)
