@@ -171,10 +171,10 @@ class Place:
                 there = self.store.list(self._work if plan.overwrite or plan.is_into else self._base)
                 # Another run may have been killed while it deleted its journal. A listing that lags
                 # may lack the marks, which would be taken for marks of this run.
-                left = {key for key in there if _is_below(key, self._work)} - {self.journal("id")}
-                if left or taken:
-                    left |= {self.journal(name) for name in _MARKS}
-                self._delete(sorted(left))
+                rest = {key for key in there if _is_below(key, self._work)} - {self.journal("id")}
+                if rest or taken:
+                    rest |= {self.journal(name) for name in _MARKS}
+                self._delete(sorted(rest))
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
