@@ -64,7 +64,7 @@ def test_a_copy_while_workers_are_killed(maps: Any, tmp_path: Path, seed: int, w
                 place, options = f"s3://bucket/{number}", server.s3_options
             plan = hs.plan_copy(maps, place, storage_options=options, **how)
             assert plan.tasks > 10
-            with killing(ray_workers, chance, every=0.1) as pids:
+            with killing(ray_workers, chance, every=0.1, most=5) as pids:
                 plan.run(ray, retries=20)
             killed += len(pids)
             assert number < 20 or killed, "no worker was found"

@@ -88,7 +88,7 @@ def test_workers_are_killed(cluster: Any, source: Path, tmp_path: Path, seed: in
             number += 1
             place = tmp_path / f"b{number}"
             plan = plan_to(source, place)
-            with killing(lambda: worker_ids(client), chance, every=0.6) as pids:
+            with killing(lambda: worker_ids(client), chance, every=0.6, most=5) as pids:
                 plan.run(client, retries=20)
             killed += len(pids)
             assert files(place) == expected, f"seed {seed}, run {number}"

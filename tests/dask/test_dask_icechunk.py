@@ -68,7 +68,7 @@ def test_into_a_session(client: Any, repository: Any, tmp_path: Path, seed: int)
         place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "y")
         plan = hs.plan_copy(tmp_path / "x", place, chunks=(32, 16, 16), task_size="32 KiB", overwrite=True)
         assert plan.tasks > 10
-        with killing(lambda: worker_ids(client), chance, every=0.3) as pids:
+        with killing(lambda: worker_ids(client), chance, every=0.3, most=2) as pids:
             plan.run(client, retries=20, verify=number % 2 == 0)
         killed += len(pids)
         session.commit("copy")
@@ -88,7 +88,7 @@ def test_from_a_session(client: Any, repository: Any, tmp_path: Path, seed: int,
     while killed < KILLS:
         number += 1
         plan = hs.plan_copy(store, tmp_path / f"y{number}", **wanted)
-        with killing(lambda: worker_ids(client), chance, every=0.3) as pids:
+        with killing(lambda: worker_ids(client), chance, every=0.3, most=2) as pids:
             plan.run(client, retries=20)
         killed += len(pids)
         assert files_below(tmp_path / f"y{number}") == files_below(tmp_path / "undisturbed"), f"seed {seed}"

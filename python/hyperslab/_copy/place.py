@@ -184,10 +184,10 @@ class Place:
                         writing.result()
                 # Another run may have been killed while it deleted its journal. A listing that lags
                 # may lack the marks.
-                left = {key for key in there if _is_below(key, self._work)} - {self.journal("id"), name}
-                if left or taken:
-                    left |= {self.journal(name) for name in _MARKS}
-                self.delete(sorted(left))
+                rest = {key for key in there if _is_below(key, self._work)} - {self.journal("id"), name}
+                if rest or taken:
+                    rest |= {self.journal(name) for name in _MARKS}
+                self.delete(sorted(rest))
                 is_written = writing is not None
             if not is_written:
                 self.writing.set(name, text)
