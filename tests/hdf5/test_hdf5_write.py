@@ -250,7 +250,7 @@ def test_chunk_indexes(tmp_path: Path, maxshape: Any, chunks: Any, compression: 
     copied(tmp_path / "a.h5", tmp_path / "b.h5", libver="v110")
     with h5py.File(tmp_path / "b.h5", "r+") as file:
         assert_same(file["a"][:], data)
-        assert file["sparse"].id.get_num_chunks() == 9 and file["sparse"][43, 8] == 7
+        assert file["sparse"].id.get_num_chunks() == 6 and file["sparse"][43, 8] == 7
         file["a"][4:6] = 5
         file["sparse"][0, 0] = 3
         if maxshape[0] != 10:
@@ -381,7 +381,7 @@ def test_links_and_attributes_of_hdf5(tmp_path: Path) -> None:
         assert file["z/data"][attributes["region"]].tolist() == [1, 2]
         assert [file[one] for one in attributes["references"]] == [file["/"], file["z"]]
         assert list(attributes["texts"]) == ["a", "", "é"]
-        assert [tuple(one) for one in attributes["mixed"]] == [(1, "x"), (2, "yy")]
+        assert [tuple(one) for one in attributes["mixed"]] == [(1, b"x"), (2, b"yy")]
         assert attributes["é"] == 2
         assert isinstance(file["null"][()], h5py.Empty)
 
