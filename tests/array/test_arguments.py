@@ -75,9 +75,11 @@ def test_names_of_files_become_no_stores(tmp_path: Path, ending: str) -> None:
         lambda p: hs.array([1], store=p),
         lambda p: hs.save(p, REF),
         lambda p: hs.save(p, a=REF),
-        lambda p: hs.copy(hs.array([1]), p),
         lambda p: hs.from_array(p, data=REF),
     ]
+    # A copy may make an HDF5 file, and no NetCDF file.
+    if ending.lower() in ("nc", "nc4", "cdf"):
+        attempts.append(lambda p: hs.copy(hs.array([1]), p))
     for attempt in attempts:
         with pytest.raises(ValueError, match="no Zarr store is created"):
             attempt(path)
@@ -90,7 +92,7 @@ def test_names_of_files_become_no_stores(tmp_path: Path, ending: str) -> None:
 
 def test_the_command_line_makes_no_such_stores(tmp_path: Path) -> None:
     hs.save(tmp_path / "a", REF)
-    for dest in ("b.h5", "simplecache::memory://q", "foo://x"):
+    for dest in ("b.nc", "simplecache::memory://q", "foo://x"):
         done = subprocess.run(
             [sys.executable, "-m", "hyperslab", "copy", "a", dest],
             cwd=tmp_path,

@@ -362,7 +362,11 @@ class Place:
         # Delete the marks and ``id`` after the plan: a copy without a plan is not resumed. All names that
         # are known are deleted, as listings may lag.
         last = [self.journal(name) for name in (*_MARKS, "id")]
-        known = {*self.store.list(self._work), *self.noted, self.journal("plan.json")}
+        listed = self.store.list(self._work)
+        if not listed and self.store.get(self.journal("id")) is None:
+            # Another run has deleted the journal.
+            return
+        known = {*listed, *self.noted, self.journal("plan.json")}
         first = sorted(known.difference(last))
         if len(first) + len(last) <= _DELETED_AT_ONCE:
             self.delete([*first, *last])

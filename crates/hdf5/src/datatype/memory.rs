@@ -64,7 +64,7 @@ impl Datatype {
             ElementKind::Enum { base, members } => {
                 let base = Arc::new(Datatype::of_numpy(*base)?);
                 let value = |value: i128| {
-                    let mut bytes = value.to_le_bytes()[..element.size.min(16)].to_vec();
+                    let mut bytes: Vec<u8> = value.to_le_bytes().into_iter().take(element.size).collect();
                     if matches!(base.class, Class::Integer { order: Order::Big, .. }) {
                         bytes.reverse();
                     }

@@ -8,7 +8,7 @@ use crate::output::{Output, fit};
 use crate::trees::btree2;
 
 /// Larger objects are huge. The HDF5 library's number for links and attributes.
-const LARGEST_MANAGED: usize = 4096;
+const LARGEST_MANAGED: u32 = 4096;
 
 /// Bytes of the header.
 const HEADER: u64 = 146;
@@ -55,13 +55,17 @@ pub(crate) struct NewHeap {
     pub bytes: Vec<u8>,
 }
 
+fn is_managed(object: &[u8]) -> bool {
+    object.len() <= LARGEST_MANAGED as usize
+}
+
 /// Builds a heap of objects at `address`.
 pub(crate) fn build(address: u64, objects: &[Vec<u8>], kind: HeapKind) -> Built<NewHeap> {
     let (offset_len, id_len) = (kind.offset_len(), kind.id_len());
     // Signature, version, address of the header, offset, checksum.
     let head = 4 + 1 + 8 + offset_len + 4;
-    let managed = || objects.iter().filter(|object| object.len() <= LARGEST_MANAGED);
-    let huge = || objects.iter().filter(|object| object.len() > LARGEST_MANAGED);
+    let managed = || objects.iter().filter(|object| is_managed(object));
+    let huge = || objects.iter().filter(|object| !is_managed(object));
     let used = head as u64 + managed().map(|object| object.len() as u64).sum::<u64>();
     let is_empty = managed().next().is_none();
     let block_len = used.next_power_of_two().max(FIRST_BLOCK);
@@ -73,7 +77,7 @@ pub(crate) fn build(address: u64, objects: &[Vec<u8>], kind: HeapKind) -> Built<
     let mut count_huge = 0_u64;
     for object in objects {
         let mut id = Output::new();
-        if object.len() <= LARGEST_MANAGED {
+        if is_managed(object) {
             id.u8(0).uint((head + data.len()) as u64, offset_len).uint(object.len() as u64, LENGTH);
             data.bytes(object);
         } else {
@@ -95,7 +99,7 @@ pub(crate) fn build(address: u64, objects: &[Vec<u8>], kind: HeapKind) -> Built<
     let mut out = Output::new();
     out.bytes(b"FRHP").u8(0).u16(fit(id_len as u64, "bytes of a heap id")?).u16(0);
     // Direct blocks have checksums.
-    out.u8(2).u32(LARGEST_MANAGED as u32);
+    out.u8(2).u32(LARGEST_MANAGED);
     out.u64(count_huge).address((count_huge > 0).then_some(tree_at));
     let space = if is_empty { 0 } else { block_len };
     // Free space without a manager, space, allocated space, end of the allocated space.
