@@ -199,7 +199,9 @@ class Machines:
     def wake(self, process: BaseProcess) -> None:
         assert process.pid is not None
         self.stopped.remove(process)
-        os.kill(process.pid, signal.SIGCONT)
+        # The process may have ended before it stopped.
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGCONT)
 
     def settle(self) -> None:
         """Wakes all processes up, and returns when no task and no client is left."""
