@@ -165,8 +165,11 @@ pub(crate) struct Refusal {
     pub(crate) advice: Option<Duration>,
 }
 
+/// Hosts by name and port.
+type Hosts = BTreeMap<String, Arc<Host>>;
+
 /// The hosts of this process, with the process's generation. Gated.
-static HOSTS: Mutex<Option<(u64, BTreeMap<String, Arc<Host>>)>> = Mutex::new(None);
+static HOSTS: Mutex<Option<(u64, Hosts)>> = Mutex::new(None);
 
 impl Host {
     /// The host with this name and port.
