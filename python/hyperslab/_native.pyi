@@ -69,6 +69,7 @@ __all__ = [
     "optional_type",
     "outline_copy",
     "outline_copy_into",
+    "part_keys",
     "pack_optional",
     "packing",
     "planned_copy",
