@@ -453,6 +453,26 @@ def test_an_unfinished_copy_is_not_started_anew(tmp_path: Path) -> None:
     assert files(tmp_path / "b") == undisturbed(tmp_path)
 
 
+@pytest.mark.parametrize("left", [["plan.json", "finished"], ["finished"], [], ["id"]], ids="+".join)
+def test_the_remains_of_a_journal(tmp_path: Path, left: list[str]) -> None:
+    """A run was killed while it deleted its journal, or before it had written the plan."""
+    plan = planned(tmp_path)
+    with pytest.raises(Stopped):
+        plan.run(progress=stop_after(2))
+    journal = tmp_path / ".b.hyperslab-copy" / "journal"
+    (journal / "finished").touch()
+    texts = {name: (journal / name).read_bytes() for name in left}
+    assert plan.discard()
+    plan.run()
+    journal.mkdir(parents=True)
+    for name, text in texts.items():
+        (journal / name).write_bytes(text)
+    assert plan.discard()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert files(tmp_path / "b") == undisturbed(tmp_path)
+    assert not plan.discard()
+
+
 def test_the_journal_of_another_plan(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         planned(tmp_path).run(progress=stop_after(2))

@@ -69,7 +69,7 @@ def test_temporary_arrays_on_a_server(server: Server) -> None:
     run = plan.run()
     found = requests(server)
     assert run.tasks == plan.tasks
-    # As many requests as planned. The journal has one more of each kind for each range.
+    # The plan also counts a request of each kind for the journal of each range.
     records = sum(map(len, plan.stages))
     assert found["PUT"] == plan.puts - records
     assert found["GET"] == plan.gets - records

@@ -1,4 +1,4 @@
-"""Consolidated groups of many members: what is opened is parsed, and a new member is cheap."""
+"""Consolidated groups of many members: only opened members are parsed, and a new one is cheap."""
 
 from __future__ import annotations
 

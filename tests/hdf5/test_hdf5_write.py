@@ -1,4 +1,4 @@
-"""New HDF5 files: what h5py, h5dump, xarray and netCDF4 read is what was copied."""
+"""New HDF5 files: h5py, h5dump, xarray, netCDF4 and anndata read the values of the source."""
 
 from __future__ import annotations
 
@@ -473,7 +473,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         hs.HyperslabError, match="'/data': HDF5 has no filter like the codec \"lzma\"; choose comp"
     ):
         hs.copy(tmp_path / "lzma", tmp_path / "a.h5")
-    assert hs.copy(tmp_path / "lzma", tmp_path / "a.h5", compressors="gzip").arrays == 1
+    assert hs.copy(tmp_path / "lzma", tmp_path / "a.h5", compressors=[hs.codecs.Gzip()]).arrays == 1
     with pytest.raises(hs.errors.DestinationError, match="exists already"):
         hs.copy(root, tmp_path / "a.h5")
     before = (tmp_path / "a.h5").read_bytes()
@@ -546,7 +546,7 @@ hs.copy(sys.argv[1], sys.argv[2], overwrite=True)
 
 @pytest.mark.parametrize("limit", [50, 50_000, 790_000, 800_100])
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, limit: int) -> None:
-    """Of 800 000 bytes of elements, and some hundred bytes of structures."""
+    """The file has 800 000 bytes of elements, and some hundred bytes of structures."""
     hs.create_array(tmp_path / "a", data=np.arange(100_000), chunks=5000, compressors=None)
     hs.copy(tmp_path / "a", tmp_path / "a.h5", region=np.s_[:5])
     before = (tmp_path / "a.h5").read_bytes()
@@ -573,3 +573,42 @@ def test_the_command(tmp_path: Path) -> None:
     )
     assert done.returncode == 0 and done.stdout.startswith("/data: copy 800 bytes in one pass"), done
     assert not (tmp_path / "b.h5").exists()
+
+
+@pytest.mark.parametrize("libver", LIBVERS)
+@pytest.mark.parametrize("source", ["v2", "v3", "h5ad"])
+@pytest.mark.filterwarnings("ignore")
+def test_anndata_reads_the_source(tmp_path: Path, source: str, libver: Any) -> None:
+    anndata = pytest.importorskip("anndata")
+    helpers = pytest.importorskip("anndata.tests.helpers")
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    names = [f"cell {n}" for n in range(50)]
+    obs = {
+        "kind": pandas.Categorical(list("ab") * 25),
+        "n": np.arange(50),
+        "on": [True, False] * 25,
+        "s": names,
+    }
+    made = anndata.AnnData(
+        X=sparse.random(50, 20, 0.2, format="csr", dtype="f4", random_state=1),
+        obs=pandas.DataFrame(obs, index=names),
+        var=pandas.DataFrame(index=[f"gene {n}" for n in range(20)]),
+        uns={"title": "žluť", "list": np.arange(3), "inner": {"k": 1.5}},
+        obsm={"pca": np.linspace(0, 1, 100).reshape(50, 2)},
+        layers={"raw": np.ones((50, 20))},
+    )
+    if source == "h5ad":
+        made.write_h5ad(tmp_path / "a")
+    else:
+        with anndata.settings.override(zarr_write_format=int(source[1])):
+            made.write_zarr(tmp_path / "a")
+    report = copied(tmp_path / "a", tmp_path / "b.h5", libver=libver)
+    assert any("hdf5plugin" in note for note in report.notes) == (source != "h5ad")
+    helpers.assert_equal(made, anndata.read_h5ad(tmp_path / "b.h5"))
+
+
+def test_filters_of_the_library_need_no_note(tmp_path: Path) -> None:
+    hs.create_array(tmp_path / "a", data=np.arange(100), chunks=50)
+    assert copied(tmp_path / "a", tmp_path / "a.h5", compressors="gzip").notes == ()
+    hs.create_array(tmp_path / "b", data=np.arange(100), chunks=50, compressors=[hs.codecs.Gzip()])
+    assert copied(tmp_path / "b", tmp_path / "b.h5").notes == ()

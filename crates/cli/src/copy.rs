@@ -118,7 +118,7 @@ pub(crate) struct CopyArgs {
     /// HYPERSLAB_FSYNC=1 does the same.
     #[arg(long)]
     fsync: bool,
-    /// Structures of an HDF5 file: the oldest that can say it, or those of HDF5 1.10.
+    /// Structures of a new HDF5 file: the oldest possible ones, or structures of HDF5 1.10.
     #[arg(long, value_parser = str::parse::<Libver>, value_name = "earliest|v110", default_value = "earliest")]
     libver: Libver,
     /// Show how SRC would be copied, and why: reads and writes, how often each chunk is decoded,

@@ -6,7 +6,7 @@
 //! A filter comes with client data: 32-bit numbers from the library that wrote the file. Most
 //! chunks record themselves how they were made; then the client data is ignored.
 //!
-//! All filters decode, and those that new files have encode ([`encodes`]).
+//! All filters decode. Filters of new files also encode ([`encodes`]).
 
 mod aec;
 mod bits;

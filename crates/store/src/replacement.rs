@@ -26,7 +26,7 @@ pub trait Replacement: Send + Debug {
     /// end.
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Opens what was appended so far, to check it before the commit.
+    /// Opens the appended bytes, to check them before the commit.
     ///
     /// `None`, the default: it can only be read after the commit.
     fn open(&mut self) -> Result<Option<Box<dyn Opened>>> {

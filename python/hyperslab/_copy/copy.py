@@ -130,7 +130,7 @@ def copy(
         Whether to replace an array or group at a destination on disk or on a server. On a server,
         the old metadata is deleted first if there is more than 64 MiB of new data.
     libver : {"earliest", "v110"}, default "earliest"
-        Structures of an HDF5 file, as in h5py: the oldest that can say it, or those of HDF5 1.10.
+        Structures of a new HDF5 file, as in h5py: the oldest possible ones, or structures of HDF5 1.10.
     progress : callable, or True, optional
         Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True`` shows a bar
         on standard error.

@@ -427,6 +427,21 @@ class Place:
             self.delete([key for key in self.store.list(self._base) if not _is_below(key, self._work)])
         self.remove_journal()
 
+    def remove_remains(self, plan: CopyPlan) -> bool:
+        """Delete a journal on this disk that names no copy. Returns True if there was one.
+
+        A run was killed while it deleted its journal, or before it had written the plan. The
+        destination stays as it is. On a server, the next copy deletes such a journal.
+        """
+        if self._local is None or not self._root.is_dir():
+            return False
+        with self.lock_out_others(make=True):
+            # Another run may have begun by now.
+            if self.plan(plan) is not None:
+                return False
+            self.remove_journal()
+        return True
+
     # -- the destination
 
     def check(self, plan: CopyPlan, has_begun: bool, there: list[str] | None = None) -> None:

@@ -300,7 +300,7 @@ def discard(plan: CopyPlan) -> bool:
     """Implement `CopyPlan.discard`."""
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     if place.plan(plan) is None:
-        return False
+        return place.remove_remains(plan)
     with place.lock_out_others():
         place.take_over()
         place.discard(plan)

@@ -3,9 +3,9 @@
 //! In a near store, each object is deleted at once, unless a listing shows that it does not exist
 //! ([`LateListing`]).
 //!
-//! In a store far away, their objects must be deleted, if there are any. Mostly none exists, and each look or deletion
-//! would be a request. A write therefore only collects them, and deletes them together at its end:
-//! a listing tells which ones exist, and a server deletes many objects with one request.
+//! In a store far away, mostly no object exists, and each look or deletion would be a request. A
+//! write therefore only collects them, and deletes them together at its end. A listing tells which
+//! ones exist, and a server deletes many objects with one request.
 //!
 //! The write has not returned meanwhile, so other writers of these chunks write at the same time.
 //! Their order is free: an object that the listing does not show was absent during the write, and

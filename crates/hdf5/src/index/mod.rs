@@ -117,8 +117,8 @@ fn fill(request: &IndexRequest<'_>, records: &mut Records) -> Result<()> {
     }
 }
 
-/// The place of a chunk in a grid of `counts` chunks per axis.
-pub(crate) fn place(number: u64, counts: &[u64]) -> Vec<u64> {
+/// The place of the chunk with this number in a grid of `counts` chunks per axis, in C order.
+pub fn place(number: u64, counts: &[u64]) -> Vec<u64> {
     let mut rest = number;
     let mut place = vec![0; counts.len()];
     for (at, count) in place.iter_mut().zip(counts).rev() {

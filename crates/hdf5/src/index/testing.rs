@@ -41,11 +41,12 @@ impl Dataset {
     pub fn find_each(&self, source: &Source) -> Vec<ChunkRecord> {
         let counts = self.counts();
         let numbers = 0..counts.iter().product();
-        let found = numbers.filter_map(|number| match self.find(source, &places(number, &counts)).unwrap() {
-            Lookup::Stored(record) => Some(record),
-            Lookup::Absent => None,
-            Lookup::Unsorted => panic!("chunk {number}: the index is not sorted"),
-        });
+        let found =
+            numbers.filter_map(|number| match self.find(source, &super::place(number, &counts)).unwrap() {
+                Lookup::Stored(record) => Some(record),
+                Lookup::Absent => None,
+                Lookup::Unsorted => panic!("chunk {number}: the index is not sorted"),
+            });
         found.collect()
     }
 
@@ -70,7 +71,7 @@ impl Dataset {
         let counts = self.counts();
         let numbers = 0..counts.iter().product();
         let records = numbers.filter_map(|number| {
-            let (address, size, skipped) = self.stored(&places(number, &counts))?;
+            let (address, size, skipped) = self.stored(&super::place(number, &counts))?;
             Some(ChunkRecord { number, address, size, skipped })
         });
         records.collect()
@@ -95,7 +96,7 @@ impl Dataset {
         let slots = 0..counts.iter().product();
         let element = |slot| {
             let mut place = vec![0; order.len()];
-            order.iter().zip(places(slot, &counts)).for_each(|(axis, at)| place[*axis] = at);
+            order.iter().zip(super::place(slot, &counts)).for_each(|(axis, at)| place[*axis] = at);
             self.element(&place)
         };
         slots.map(element).collect()
@@ -110,20 +111,11 @@ impl Dataset {
     pub fn all_stored(&self, counts: &[u64]) -> Vec<StoredChunk> {
         let numbers = 0..counts.iter().product();
         let stored = numbers.filter_map(|number| {
-            let place = places(number, counts);
+            let place = super::place(number, counts);
             self.stored(&place).map(|stored| (place, stored))
         });
         stored.collect()
     }
-}
-
-/// Place of the chunk with this number in a grid.
-fn places(mut number: u64, counts: &[u64]) -> Vec<u64> {
-    let mut place = vec![0; counts.len()];
-    for (place, count) in place.iter_mut().zip(counts).rev() {
-        (*place, number) = (number % count, number / count);
-    }
-    place
 }
 
 /// First bytes of an array's block.

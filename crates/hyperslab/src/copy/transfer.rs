@@ -77,7 +77,7 @@ pub(super) struct Means<'a> {
 /// A copy of many arrays into one file.
 #[derive(Clone, Copy)]
 pub(super) struct OneFile<'a> {
-    /// Called after each block, with its array: what was written may go to its place.
+    /// Called with its array after each block: moves the written chunks to the file.
     pub(super) settle: &'a dyn Fn(&Job) -> Result<()>,
     /// The most threads. Plans assume another number, so that the order of blocks, and with it the
     /// bytes of the file, do not depend on threads.

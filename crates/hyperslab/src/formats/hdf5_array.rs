@@ -14,6 +14,7 @@ use hyperslab_hdf5::data_layout::{ChunkIndexKind, DataLayout};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
+use hyperslab_hdf5::index::place;
 use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Dataset, Hdf5Error, vlen};
 use hyperslab_netcdf::netcdf4;
@@ -191,7 +192,7 @@ impl ArrayNode for Hdf5Array {
             let unwritten = matches!(data, DataLayout::Contiguous { address: None, .. });
             return Ok((unwritten && self.dataset.external_files().is_empty()).then(Vec::new));
         };
-        Ok(Some(index.records.iter().map(|record| place(&index.counts, record.number)).collect()))
+        Ok(Some(index.records.iter().map(|record| place(record.number, &index.counts).into()).collect()))
     }
 
     fn storage(&self) -> Option<&'static str> {
@@ -224,17 +225,6 @@ impl ArrayNode for Hdf5Array {
 
 /// The number of the filter that HDF5 calls deflate and h5py gzip.
 const DEFLATE: u16 = 1;
-
-/// The place of a chunk in a grid of `counts` chunks per axis.
-pub(crate) fn place(counts: &[u64], number: u64) -> Dims {
-    let mut rest = number;
-    let mut place: Dims = counts.iter().map(|_| 0).collect();
-    for (at, count) in place.iter_mut().zip(counts).rev() {
-        *at = rest.checked_rem(*count).unwrap_or(0);
-        rest = rest.checked_div(*count).unwrap_or(0);
-    }
-    place
-}
 
 /// The name of a filter in h5py, or its registered name, or its name in the file, or its number.
 pub(crate) fn filter_name(filter: &Filter) -> String {

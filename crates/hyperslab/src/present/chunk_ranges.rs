@@ -1,11 +1,10 @@
 //! The ranges of a file that hold chunks.
 
-use crate::formats::hdf5_array::place;
 use crate::{Array, Dims, Error, Key, Result, netcdf};
 use hyperslab_array::element_count;
 use hyperslab_hdf5::Dataset;
 use hyperslab_hdf5::data_layout::DataLayout;
-use hyperslab_hdf5::index::{ChunkIndex, ChunkRecord};
+use hyperslab_hdf5::index::{ChunkIndex, ChunkRecord, place};
 use hyperslab_store::{Operation, RangeRead, StoreError};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -103,7 +102,7 @@ pub(crate) fn stored_chunks(array: &Array) -> Result<Option<Vec<(Dims, FileRange
     Ok(Some(match ranges {
         ChunkRanges::Indexed { index, base } => {
             let chunk = |record: &ChunkRecord| {
-                (place(&index.counts, record.number), FileRange::of_record(record, base))
+                (place(record.number, &index.counts).into(), FileRange::of_record(record, base))
             };
             index.records.iter().map(chunk).collect()
         }

@@ -13,6 +13,9 @@ const BLOSC: u16 = 32001;
 const LZ4: u16 = 32004;
 const ZSTD: u16 = 32015;
 
+/// Filters up to this one are a part of HDF5. Others are plugins.
+const LAST_OF_LIBRARY: u16 = 255;
+
 /// Advice for a codec that HDF5 does not have.
 const ADVICE: &str = "choose compressors: none, gzip, zstd, lz4 or blosc";
 
@@ -29,6 +32,11 @@ pub(super) fn of_codecs(
         found.ok_or_else(|| format!("HDF5 has no filter like the codec {:?}; {ADVICE}", codec.name()))
     };
     codecs.iter().map(filter).collect()
+}
+
+/// Returns `true` if programs need a plugin to read the chunks.
+pub(super) fn needs_plugin(filters: &[Filter]) -> bool {
+    filters.iter().any(|filter| filter.id > LAST_OF_LIBRARY)
 }
 
 /// The filter of a codec of numcodecs.

@@ -2,6 +2,7 @@
 
 use super::attributes::{self, simple};
 use super::described::{Described, Elements, Filters};
+use super::filters;
 use super::scales::{self, NamedAxes};
 use crate::copy::convert::{Copying, Notes};
 use crate::copy::region::Window;
@@ -20,6 +21,8 @@ const UTF8: &str = "text of fixed length became text of variable length, because
 const BYTES: &str = "bytes of variable length became sequences of bytes";
 const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
 const C_ORDER: &str = "elements in chunks are in order C, which HDF5 always has";
+const PLUGIN: &str = "compressed as in the source, with filters that are not a part of HDF5: h5py needs hdf5plugin \
+                      to read them, unless you choose the compressor gzip";
 const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
 /// Describes an array, which gets this name in the root group, or a group and everything below it.
@@ -127,6 +130,9 @@ fn array(
     let (window, _) = Window::of_variable(&array, &variable, described.options.region.as_ref())?;
     let elements = elements(described, &path, &array)?;
     let dataset = described.dataset(&path, &array, &window, &elements, Filters::Codecs)?;
+    if described.options.compressors.is_none() && filters::needs_plugin(&dataset.filters) {
+        described.note(PLUGIN, path_text(&path));
+    }
     let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
     let group = described.number(above).unwrap_or(0);
     let missing = missing_value(&variable, &elements);

@@ -17,7 +17,7 @@ use hyperslab_array::{
 };
 use hyperslab_codec::{Codec, DataType, VlenKind, hdf5};
 use hyperslab_hdf5::filter::Filter;
-use hyperslab_hdf5::index::ChunkRecord;
+use hyperslab_hdf5::index::{ChunkRecord, place};
 use hyperslab_hdf5::new_file::StoredValues;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Ask, Expected, Key, Opened, RangeRead, Replacement, Store};
@@ -152,7 +152,7 @@ impl NewArray {
     /// shorter than the others.
     fn strip(&self, number: u64) -> (u64, u64) {
         let grid = self.layout.grid();
-        let place = Numbered::place(&grid.counts(self.layout.shape()), number);
+        let place = place(number, &grid.counts(self.layout.shape()));
         let (mut first, mut len) = (0_u64, 1_u64);
         for ((at, step), n) in place.iter().zip(grid.chunk_shape()).zip(self.layout.shape()) {
             let start = at.saturating_mul(*step);
@@ -294,13 +294,6 @@ impl ArrayNode for NewArray {
 #[derive(Debug)]
 struct Numbered {
     counts: Dims,
-}
-
-impl Numbered {
-    /// The place of a chunk in a grid.
-    fn place(counts: &[u64], number: u64) -> Dims {
-        crate::formats::hdf5_array::place(counts, number)
-    }
 }
 
 impl ChunkLocator for Numbered {
