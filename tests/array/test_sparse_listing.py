@@ -20,8 +20,10 @@ z = hs.open_array(sys.argv[1], mode="r+")
 os.path.exists("/hyperslab-mark-begin")
 if sys.argv[2] == "set":
     z[...] = 7
-else:
+elif sys.argv[2] == "statistics":
     hs.statistics(z)
+else:
+    hs.plan_copy(sys.argv[1], sys.argv[1] + "-copy").run()
 os.path.exists("/hyperslab-mark-end")
 """
 
@@ -53,7 +55,9 @@ def calls(trace: Path, path: Path, what: str) -> int:
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
 def test_only_stored_chunks_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    make(path, range(5, 4000, 900))
+    values = make(path, range(5, 4000, 900))
+    assert calls(tmp_path / "plan", path, "plan") < CHUNKS / 4
+    assert np.array_equal(hs.open_array(f"{path}-copy")[...], values)
     assert calls(tmp_path / "statistics", path, "statistics") < CHUNKS / 4
     assert calls(tmp_path / "set", path, "set") < CHUNKS / 4
     assert not list(path.glob("c/*"))

@@ -2,14 +2,13 @@
 
 use super::blocks::{Block, Blocks};
 use super::listings::{self, Listings, StoredObjects};
-use super::stored_blocks::{self, Sizes, Wanted};
+use super::stored_blocks::{self, Held, Sizes, Wanted, is_sparse};
 use super::transfer::{Job, wrong_size};
 use super::{Paths, Phase, ragged};
 use crate::nodes::element::swap_bytes;
 use crate::{Array, Dims, Error, Result};
 use hyperslab_array::{Ragged, ReadOptions, ShardParts, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The stored objects in a block, as numbers in the list of all stored objects.
@@ -138,22 +137,27 @@ impl<'a> Mover<'a> {
     }
 
     /// The blocks with stored objects on one side at least; `None`: any block.
-    pub(super) fn blocks_held(&self, blocks: &Blocks, phase: Phase) -> Result<Option<BTreeSet<Dims>>> {
-        let sides: &[(usize, &Array)] = match phase {
-            Phase::Copy => &[(0, self.from)],
-            Phase::Verify => &[(0, self.from), (1, self.to)],
-        };
-        let mut held = BTreeSet::new();
+    pub(super) fn blocks_held(&self, blocks: &Blocks, phase: Phase) -> Result<Option<Held>> {
         if !self.skips_absent()? {
             return Ok(None);
         }
-        for (side, array) in sides {
-            let Some(places) = self.places(*side) else { return Ok(None) };
-            let grid = array.layout().object_grid();
-            let Some(found) = blocks.holding(grid, places, &self.starts[*side]) else { return Ok(None) };
-            held.extend(found.into_keys());
-        }
-        Ok(Some(held))
+        let [start, to] = &self.starts;
+        let Some(stored) = self.places(0) else { return Ok(None) };
+        let from = (self.from, stored, start.as_slice());
+        Ok(match (phase, self.places(1)) {
+            (Phase::Copy, _) => stored_blocks::holding(blocks, &[from]),
+            (Phase::Verify, None) => None,
+            (Phase::Verify, Some(copied)) => stored_blocks::holding(blocks, &[from, (self.to, copied, to)]),
+        })
+    }
+
+    /// The stored objects in a block, for a side of which little is stored there.
+    pub(super) fn listed<'l>(&'l self, blocks: &Blocks, found: &'l [Vec<usize>; 2]) -> InBlock<'l> {
+        let listed = |array: &Array, side: usize| {
+            let (numbers, all) = (found[side].as_slice(), self.places(side)?);
+            is_sparse(array, blocks, numbers.len()).then_some(Listed { numbers, all })
+        };
+        [listed(self.from, 0), listed(self.to, 1)]
     }
 
     pub(super) fn copy(

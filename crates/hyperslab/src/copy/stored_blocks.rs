@@ -31,12 +31,18 @@ pub(super) struct Sizes {
     pub(super) small: Blocks,
 }
 
+/// Blocks with stored objects. Each has its objects in the source and in the copy, as numbers in the
+/// lists of all stored objects.
+pub(super) type Held = BTreeMap<Dims, [Vec<usize>; 2]>;
+
+/// An array, its stored objects, and the first element of the blocks in it.
+pub(super) type ArrayObjects<'a> = (&'a Array, &'a [Dims], &'a [u64]);
+
 /// The blocks that must be visited.
 pub(super) struct Wanted<'a> {
     pub(super) blocks: &'a Blocks,
     /// The blocks to visit; `None`: all blocks.
-    /// Each has its objects in the source and in the copy.
-    pub(super) places: Option<BTreeMap<Dims, [Vec<usize>; 2]>>,
+    pub(super) places: Option<Held>,
     /// `true`: only look up listed objects.
     pub(super) sparse: bool,
 }
@@ -47,21 +53,22 @@ pub(super) fn objects(array: &Array) -> &[u64] {
     array.layout().object_grid().chunk_shape()
 }
 
-/// Chooses the blocks to visit.
-/// `arrays`: the source, and the copy if its contents matter, each with its stored objects and the
-/// first element of the blocks.
-pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])]) -> Wanted<'a> {
-    let holding = |blocks: &Blocks| {
-        let mut places: BTreeMap<Dims, [Vec<usize>; 2]> = BTreeMap::new();
-        for (which, (array, stored, start)) in arrays.iter().enumerate() {
-            for (place, numbers) in blocks.holding(array.layout().object_grid(), stored, start)? {
-                if let Some(list) = places.entry(place).or_default().get_mut(which) {
-                    *list = numbers;
-                }
+/// Finds the blocks with stored objects. `None`: most blocks have some.
+/// `arrays`: the source, and the copy if its contents matter.
+pub(super) fn holding(blocks: &Blocks, arrays: &[ArrayObjects<'_>]) -> Option<Held> {
+    let mut held = Held::new();
+    for (which, (array, stored, start)) in arrays.iter().enumerate() {
+        for (place, numbers) in blocks.holding(array.layout().object_grid(), stored, start)? {
+            if let Some(list) = held.entry(place).or_default().get_mut(which) {
+                *list = numbers;
             }
         }
-        Some(places)
-    };
+    }
+    Some(held)
+}
+
+/// Chooses the blocks to visit. `arrays`: the source, and the copy if its contents matter.
+pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[ArrayObjects<'_>]) -> Wanted<'a> {
     // Chunks in shards count separately: each is a task, stored or not.
     let chunks = |blocks: &Blocks| {
         arrays.iter().fold(0, |n: u64, (array, ..)| n.saturating_add(blocks.chunks(array.chunk_shape())))
@@ -72,13 +79,11 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])])
         n.saturating_add(each.saturating_mul(stored.len() as u64))
     });
     let most = stored.saturating_mul(LOOKED_UP).saturating_add(FEW);
-    let places = holding(&sizes.large);
-    // Far away, a round of requests takes as long as one, and listed keys are not looked up.
-    let far = arrays.iter().any(|(array, ..)| array.store().cost().prefers_rounds());
-    if !far
+    let places = holding(&sizes.large, arrays);
+    if !arrays.iter().any(|(array, ..)| is_read_in_rounds(array))
         && let Some(few) = &places
         && chunks(&sizes.large).saturating_mul(few.len() as u64) > most
-        && let small @ Some(_) = holding(&sizes.small)
+        && let small @ Some(_) = holding(&sizes.small, arrays)
     {
         return Wanted { blocks: &sizes.small, places: small, sparse: true };
     }
@@ -92,8 +97,17 @@ pub(super) fn little_is_stored(array: &Array, stored: &[Dims]) -> bool {
     (stored.len() as u64).saturating_mul(LOOKED_UP) < all
 }
 
+/// Returns `true` for servers: a round of requests takes as long as one, and listed keys are not
+/// looked up.
+fn is_read_in_rounds(array: &Array) -> bool {
+    array.store().cost().prefers_rounds()
+}
+
 /// Returns `true` if so little of a block is stored that its chunks are read one by one.
 pub(super) fn is_sparse(array: &Array, blocks: &Blocks, stored: usize) -> bool {
+    if is_read_in_rounds(array) {
+        return false;
+    }
     blocks.chunks(objects(array)) > (stored as u64).saturating_mul(LOOKED_UP).saturating_add(LOOKED_UP)
 }
 

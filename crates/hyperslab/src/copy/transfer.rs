@@ -3,10 +3,10 @@
 use super::blocks::Blocks;
 use super::geometry::geometry;
 use super::listings::Listings;
-use super::mover::{InBlock, Listed, Mover, Shard};
+use super::mover::{InBlock, Mover, Shard};
 use super::plan::{CopyPlan, Geometry, Pass, Prices};
 use super::region::Window;
-use super::stored_blocks::{Sizes, is_sparse, little_is_stored};
+use super::stored_blocks::{Sizes, little_is_stored};
 use super::structures::Repack;
 use super::temporary::{Beside, Temporary};
 use super::{Paths, Phase, Progress, path_text};
@@ -267,12 +267,7 @@ impl<'a> Transfer<'a> {
         let blocks = wanted.blocks;
         let mut paths = Paths::new();
         let mut go = |at: &Dims, found: &Found, shard: Shard<'_, '_>| {
-            let listed = |array: &Array, which: usize| {
-                let (numbers, all) = (&found[which], mover.places(which)?);
-                let sparse = wanted.sparse && is_sparse(array, blocks, numbers.len());
-                sparse.then_some(Listed { numbers, all })
-            };
-            let listed = [listed(mover.from, 0), listed(mover.to, 1)];
+            let listed = if wanted.sparse { mover.listed(blocks, found) } else { [None, None] };
             self.block(walk, (blocks, at), listed, &mut paths, shard, rest)
         };
         let mut object = |object: &Dims, parts: &mut dyn Iterator<Item = (Dims, &Found)>| {
@@ -318,16 +313,17 @@ impl<'a> Transfer<'a> {
         listings: &Listings,
     ) -> Result<()> {
         mover.list_for_part(phase, listings)?;
-        // Blocks in which one side has stored objects; `None`: any block may.
         let held = mover.blocks_held(blocks, phase)?;
         let walk = Walk { phase, mover, share: 1 };
         let (mut paths, mut rest) = (Paths::new(), 0);
         let mut go = |at: &Dims, shard: Shard<'_, '_>| {
-            self.block(&walk, (blocks, at), [None, None], &mut paths, shard, &mut rest)
+            let found = held.as_ref().and_then(|held| held.get(at));
+            let listed = found.map_or([None, None], |found| walk.mover.listed(blocks, found));
+            self.block(&walk, (blocks, at), listed, &mut paths, shard, &mut rest)
         };
         for number in units {
             let object = blocks.object(number);
-            let wanted = |at: &Dims| held.as_ref().is_none_or(|held| held.contains(at));
+            let wanted = |at: &Dims| held.as_ref().is_none_or(|held| held.contains_key(at));
             let mut parts = blocks.parts_of(&object).filter(wanted).peekable();
             if parts.peek().is_none() {
                 continue;
