@@ -112,11 +112,9 @@ sanitize: tools ## Run the Rust tests of codec, store and array under AddressSan
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
 
 test-package: $(WHEEL_STAMP) ## Check the wheel, the sdist and the crates as they would be published
-	@$(with_tools) rm -rf build/sdist; mkdir -p build/command; \
-	$(STEP) 'Package: sdist' "$$venv/bin/maturin" sdist --out build/sdist; \
-	$(STEP) 'Package: contents of wheel and sdist' \
-	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/sdist/*.tar.gz; \
-	$(STEP) 'Package: sdist installs from source' scripts/try-sdist.sh "$$venv/bin/python" build/sdist/*.tar.gz
+	@$(with_tools) $(STEP) 'Package: contents of wheel and sdist' \
+	    "$$venv/bin/python" scripts/check_package.py build/wheel/*.whl build/wheel/*.tar.gz; \
+	$(STEP) 'Package: wheel in an empty environment' scripts/try-wheel.sh "$$venv/bin/python" build/wheel/*.whl
 	@$(with_rust) $(STEP) 'Package: crates' scripts/package-crates.sh $(CARGO_FLAGS)
 
 ##@ Work
@@ -128,8 +126,7 @@ bench: $(WHEEL_STAMP) ## Measure against other libraries and the machine (ROW="s
 	$(if $(DOCS),"$$venv/bin/python" scripts/update_performance.py --bench build/bench/results.json)
 
 wheel: $(WHEEL_STAMP) ## Build the wheel and the sdist into dist/
-	@$(with_tools) mkdir -p dist build/command; rm -f dist/hyperslab-*; \
-	"$$venv/bin/maturin" sdist --out dist; cp build/wheel/*.whl dist; ls -l dist
+	@mkdir -p dist; rm -f dist/hyperslab-*; cp build/wheel/*.tar.gz build/wheel/*.whl dist; ls -l dist
 
 docs: tools ## Build the Rust documentation (target/doc) and the site of guides and Python reference (build/site)
 	@$(with_rust) $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
@@ -163,10 +160,7 @@ tools:
 
 $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	@scripts/check-tools.sh
-	@mkdir -p build/wheel; rm -f build/wheel/*.whl; $(with_tools) PATH="$$PWD/$$venv/bin:$$PATH"; \
-	$(STEP) 'Building the command' python scripts/backend.py --release --locked --quiet; \
-	$(STEP) 'Building the wheel' maturin build --release --locked --quiet \
-	    --interpreter "$$venv/bin/python" --out build/wheel
+	@$(with_tools) PATH="$$PWD/$$venv/bin:$$PATH"; $(STEP) 'Building the wheel' scripts/wheel.sh
 	@touch $@
 
 .PHONY: run test dev quick lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package soak sanitize bench wheel docs fmt lock \
