@@ -415,13 +415,14 @@ def test_requests_are_counted(server: Server) -> None:
     server.put("bucket", "key", b"0123456789")
     server.reset()
     assert (server.log(), server.rounds()) == ([], 0)
-    server.control(latency=0.03)
+    # Eight requests begin within this time even on a busy machine.
+    server.control(latency=0.25)
     store = s3_store(server)
     obstore.get_range(store, "key", start=2, end=5)
     (entry,) = server.log()
     assert (entry["method"], entry["key"], entry["range"]) == ("GET", "key", "bytes=2-4")
     assert (entry["status"], entry["sent"], entry["number"]) == (206, 3, 1)
-    assert entry["end"] - entry["start"] >= 0.03
+    assert entry["end"] - entry["start"] >= 0.25
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: obstore.get(store, "key").bytes(), range(8)))
     obstore.put(store, "new", b"1234", use_multipart=False)
