@@ -174,15 +174,15 @@ fn explain(
         tasks: Vec::new(),
     };
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
-    let mut seen = Telling { list, write, cache, remaining: most, ..Telling::default() };
-    seen.visit(layout, selection, &strides, None, &mut explain)?;
+    let mut explainer = Explainer { list, write, cache, remaining: most, ..Explainer::default() };
+    explainer.visit(layout, selection, &strides, None, &mut explain)?;
     let limit =
         if write { tasks::write_limits(layout, WriteOptions::default()).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
     explain.threads = tasks::worthwhile_threads(work, costs::INLINE_WORK, explain.chunks, limit);
-    explain.examined = most - seen.remaining;
-    explain.objects = seen.objects.len();
-    explain.strategies = seen.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
+    explain.examined = most - explainer.remaining;
+    explain.objects = explainer.objects.len();
+    explain.strategies = explainer.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
     Ok(explain)
 }
 
@@ -196,7 +196,7 @@ fn foreign_codecs(layout: &ArrayLayout) -> Vec<(&'static str, &'static str)> {
 
 /// The state of an explanation.
 #[derive(Default)]
-struct Telling<'a> {
+struct Explainer<'a> {
     list: usize,
     write: bool,
     cache: Option<&'a ChunkCache>,
@@ -207,19 +207,19 @@ struct Telling<'a> {
     objects: BTreeSet<(u64, String)>,
 }
 
-impl Telling<'_> {
-    fn tell(&mut self, layout: &ArrayLayout, told: ExplainTask, explain: &mut Explain) {
+impl Explainer<'_> {
+    fn tell(&mut self, layout: &ArrayLayout, explained: ExplainTask, explain: &mut Explain) {
         self.remaining -= 1;
-        *self.strategies.entry(told.strategy.name()).or_default() += 1;
-        explain.bytes_read = explain.bytes_read.saturating_add(told.bytes_read);
-        explain.ranges = explain.ranges.saturating_add(told.ranges.len());
-        explain.bytes_decoded = explain.bytes_decoded.saturating_add(told.bytes_decoded);
-        let object = Key::new(&told.key).map_or(0, |key| layout.store().lock_id(key));
-        if !told.key.is_empty() {
-            self.objects.insert((object, told.key.clone()));
+        *self.strategies.entry(explained.strategy.name()).or_default() += 1;
+        explain.bytes_read = explain.bytes_read.saturating_add(explained.bytes_read);
+        explain.ranges = explain.ranges.saturating_add(explained.ranges.len());
+        explain.bytes_decoded = explain.bytes_decoded.saturating_add(explained.bytes_decoded);
+        let object = Key::new(&explained.key).map_or(0, |key| layout.store().lock_id(key));
+        if !explained.key.is_empty() {
+            self.objects.insert((object, explained.key.clone()));
         }
         if explain.tasks.len() < self.list {
-            explain.tasks.push(told);
+            explain.tasks.push(explained);
         }
     }
 
@@ -295,7 +295,7 @@ impl Telling<'_> {
         scratch: &mut Scratch,
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
-        let mut told: Vec<(usize, ExplainTask)> = Vec::new();
+        let mut explained: Vec<(usize, ExplainTask)> = Vec::new();
         // Bytes between the chunks of runs; and how many fewer ranges than chunks there are.
         let (mut gap_bytes, mut joined) = (0, 0);
         explain.index_bytes += lot.index_bytes;
@@ -312,7 +312,7 @@ impl Telling<'_> {
             if object.is_some_and(|object| object.in_memory) {
                 (task.ranges, task.bytes_read) = (Vec::new(), 0);
             }
-            told.push((number, task));
+            explained.push((number, task));
             Ok::<_, ArrayError>(())
         };
         for step in steps {
@@ -357,24 +357,24 @@ impl Telling<'_> {
                 }
             }
         }
-        told.sort_by_key(|(number, _)| *number);
+        explained.sort_by_key(|(number, _)| *number);
         // The parts of a cut chunk are shown as one chunk.
-        told.dedup_by(|(_, part), (_, first)| {
+        explained.dedup_by(|(_, part), (_, first)| {
             let same = request.plan.is_cut();
             if same {
                 first.join(part);
             }
             same
         });
-        if self.write && told.len() < self.remaining {
+        if self.write && explained.len() < self.remaining {
             explain.bytes_copied = explain.bytes_copied.saturating_add(lot.others);
         }
-        if told.len() > self.remaining {
+        if explained.len() > self.remaining {
             // Only some of the lot is examined, so leave out the gaps between its chunks.
-            told.truncate(self.remaining);
+            explained.truncate(self.remaining);
             (gap_bytes, joined) = (0, 0);
         }
-        told.into_iter().for_each(|(_, task)| self.tell(request.layout, task, explain));
+        explained.into_iter().for_each(|(_, task)| self.tell(request.layout, task, explain));
         explain.gap_bytes = explain.gap_bytes.saturating_add(gap_bytes);
         explain.bytes_read = explain.bytes_read.saturating_add(gap_bytes);
         explain.ranges -= joined;
@@ -399,7 +399,7 @@ impl Telling<'_> {
             }
             Location::Range { offset, len, .. } => Some((offset, len)),
         };
-        let told = |strategy, ranges: Vec<(u64, u64)>, bytes_decoded, scratch: &Scratch| ExplainTask {
+        let explained = |strategy, ranges: Vec<(u64, u64)>, bytes_decoded, scratch: &Scratch| ExplainTask {
             chunk: scratch.task.chunk.to_vec(),
             key: scratch.key.clone(),
             strategy,
@@ -435,13 +435,13 @@ impl Telling<'_> {
             let decodes = reads.filter(|_| !encoding.chain().stores_decoded());
             let decoded = decodes.map_or(0, |_| encoding.decoded_size() as u64);
             let strategy = Strategy(strategy.name);
-            return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));
+            return Ok(explained(strategy, reads.into_iter().collect(), decoded, scratch));
         }
-        let Some(stored) = stored else { return Ok(told(Strategy::FILL, Vec::new(), 0, scratch)) };
+        let Some(stored) = stored else { return Ok(explained(Strategy::FILL, Vec::new(), 0, scratch)) };
         let tell = |reader: &ChunkReader<'_>, scratch: &mut Scratch| {
             let task = &scratch.task;
             let (strategy, decodes) = (reader.strategy.name, (reader.strategy.decodes)(reader, task));
-            Ok(told(Strategy(strategy), reader.ranges(task, stored), decodes, scratch))
+            Ok(explained(Strategy(strategy), reader.ranges(task, stored), decodes, scratch))
         };
         if joined || held.is_some() {
             let reader = ChunkReader::new(request, request.layout, &scratch.task, held, joined);
@@ -469,13 +469,13 @@ impl Telling<'_> {
             Some(nesting) => nesting.descend(layout, mosaic.pieces().len(), 0)?,
             None => Nesting::new(&left),
         };
-        mosaic::read::explain(layout, mosaic, selection, strides, &mut |told| match told {
+        mosaic::read::explain(layout, mosaic, selection, strides, &mut |explained| match explained {
             _ if self.remaining == 0 => Ok(()),
             mosaic::read::SourceStep::Read(source, selection, strides) => {
                 self.visit(source, selection, strides, Some(&nesting), explain)
             }
             mosaic::read::SourceStep::Fill(elements) => {
-                let told = ExplainTask {
+                let explained = ExplainTask {
                     chunk: Vec::new(),
                     key: String::new(),
                     strategy: Strategy::FILL,
@@ -485,7 +485,7 @@ impl Telling<'_> {
                     bytes_decoded: 0,
                 };
                 explain.chunks = explain.chunks.saturating_add(1);
-                self.tell(layout, told, explain);
+                self.tell(layout, explained, explain);
                 Ok(())
             }
         })

@@ -99,7 +99,7 @@ impl Command for StatsArgs {
                     if kind != NodeKind::Array {
                         continue;
                     }
-                    let told = match group.child(&path).map_err(Failure::from) {
+                    let summary = match group.child(&path).map_err(Failure::from) {
                         Ok(Node::Array(array)) if number_type(&array).is_some() => {
                             match is_variable(&array) {
                                 Ok(true) => self.of(path.clone(), &array, &meter),
@@ -110,8 +110,8 @@ impl Command for StatsArgs {
                         Ok(_) => continue,
                         Err(error) => Err(error),
                     };
-                    match told {
-                        Ok(told) => found.push(told),
+                    match summary {
+                        Ok(summary) => found.push(summary),
                         Err(error) if error.is_interruption() => return Err(error),
                         // The other arrays are still worth showing. Writing this message may fail.
                         Err(error) => {
@@ -137,15 +137,15 @@ impl Command for StatsArgs {
 impl StatsArgs {
     fn of(&self, name: String, array: &Array, meter: &Meter<'_>) -> Result<Found, Failure> {
         let words = array.type_words();
-        let Some(told) = NumberTypes::of(array, self.raw)? else {
+        let Some(number_types) = NumberTypes::of(array, self.raw)? else {
             statistics(array, &StatisticsOptions::default())?;
             return Err(Failure::Usage(format!("{name} has no numbers")));
         };
-        let packed = if told.scaled { " packed" } else { "" };
-        let (words, is_float) = (words + packed, told.is_float());
+        let packed = if number_types.scaled { " packed" } else { "" };
+        let (words, is_float) = (words + packed, number_types.is_float());
         let region = self.region(array)?;
         let missing: Result<Vec<_>, _> =
-            self.missing.iter().map(|value| element(value, told.stored)).collect();
+            self.missing.iter().map(|value| element(value, number_types.stored)).collect();
         let options = StatisticsOptions {
             region: Some(region.clone()),
             missing: missing?.into_iter().flatten().collect(),

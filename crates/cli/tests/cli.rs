@@ -131,8 +131,8 @@ names.zarr
     );
     let tree = output(&directory, &["tree", "names.zarr"]);
     assert!(tree.contains("string") && tree.contains("vlen-utf8"), "{tree}");
-    let told = output(&directory, &["explain", "names.zarr[:3]"]);
-    assert!(told.contains("2 in 2 objects") && told.contains("1 fill"), "{told}");
+    let stdout = output(&directory, &["explain", "names.zarr[:3]"]);
+    assert!(stdout.contains("2 in 2 objects") && stdout.contains("1 fill"), "{stdout}");
     let copied = output(&directory, &["copy", "--format", "v2", "--verify", "names.zarr", "v2.zarr"]);
     assert!(copied.contains("copied 1 array") && copied.contains("verified"), "{copied}");
     let json = info(&directory, "v2.zarr");

@@ -256,19 +256,19 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
 fn check(slab: &Slab) -> Result<(), String> {
     let Slab { start, stride, count, block } = *slab;
     let size = |n: Option<u64>| n.map_or("unlimited".to_owned(), |n| n.to_string());
-    let told = format!("start {start}, stride {stride}, count {}, block {}", size(count), size(block));
+    let extent = format!("start {start}, stride {stride}, count {}, block {}", size(count), size(block));
     match (count, block) {
-        (Some(0), _) | (_, Some(0)) => Err(format!("it is empty ({told})")),
-        (None, None) => Err(format!("count and block are both unlimited ({told})")),
+        (Some(0), _) | (_, Some(0)) => Err(format!("it is empty ({extent})")),
+        (None, None) => Err(format!("count and block are both unlimited ({extent})")),
         (Some(1), None) => Ok(()),
-        (Some(_), None) => Err(format!("unlimited blocks overlap ({told})")),
+        (Some(_), None) => Err(format!("unlimited blocks overlap ({extent})")),
         (count, Some(block)) if stride < block && count != Some(1) => {
-            Err(format!("its blocks overlap ({told})"))
+            Err(format!("its blocks overlap ({extent})"))
         }
         (count, Some(block)) => {
             let last = count.unwrap_or(1).saturating_sub(1).checked_mul(stride);
             let end = last.and_then(|last| start.checked_add(last)?.checked_add(block));
-            end.map(|_| ()).ok_or_else(|| format!("it ends after element 2⁶⁴ - 1 ({told})"))
+            end.map(|_| ()).ok_or_else(|| format!("it ends after element 2⁶⁴ - 1 ({extent})"))
         }
     }
 }

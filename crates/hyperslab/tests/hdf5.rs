@@ -30,8 +30,8 @@ fn a_chunked_dataset() {
     assert_eq!((info.chunks_stored, info.bytes_stored), (Some(number), Some(bytes)));
     assert!(number > 0 && bytes > 0);
     assert_eq!(info.storage, Some("chunked, found by a fixed array"));
-    let told = array.explain_read(&array.select(&[]).unwrap(), 100).unwrap();
-    assert_eq!(told.objects, 1);
+    let explained = array.explain_read(&array.select(&[]).unwrap(), 100).unwrap();
+    assert_eq!(explained.objects, 1);
 }
 
 #[test]

@@ -150,8 +150,8 @@ fn per_request() {
             return;
         }
     };
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}\n{}", String::from_utf8_lossy(&output.stdout));
     let mut wrong = Vec::new();
     for (number, (request, counted)) in COUNTED.iter().enumerate() {
         let bound = counted * (100 + SLACK) / 100;

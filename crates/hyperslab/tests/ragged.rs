@@ -240,8 +240,8 @@ fn consolidated_metadata_and_facts() {
         assert_eq!(info.dimension_names, Some(vec![Some("x".into())]));
         assert_eq!(info.attributes.get("long_name"), Some(&"n".into()));
         assert!(array.codec_names()[0].starts_with("vlen-"), "{:?}", array.codec_names());
-        let told = array.explain_read(&array.select(&[]).unwrap(), 10).unwrap();
-        assert_eq!(told.chunks, 1);
+        let explained = array.explain_read(&array.select(&[]).unwrap(), 10).unwrap();
+        assert_eq!(explained.chunks, 1);
     }
 }
 

@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 const EMPTY: u32 = 10_000;
 
 /// Most characters of a token in an error message.
-const TOLD: usize = 80;
+const LONGEST_TOKEN: usize = 80;
 
 /// Why a listing would never end.
 #[derive(Clone, Debug)]
@@ -32,10 +32,11 @@ impl fmt::Display for Endless {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endless::Token(token) => {
-                let told: String = token.chars().filter(|c| !c.is_control()).take(TOLD).collect();
+                let printable: String =
+                    token.chars().filter(|c| !c.is_control()).take(LONGEST_TOKEN).collect();
                 write!(
                     f,
-                    "the listing would never end: the server gave the continuation token '{told}' twice"
+                    "the listing would never end: the server gave the continuation token '{printable}' twice"
                 )
             }
             Endless::Empty => {

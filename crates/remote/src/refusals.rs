@@ -37,7 +37,7 @@ struct Refused {
     /// The last refused version.
     version: u64,
     /// True if the server has since reported that the object has this version.
-    seen: bool,
+    confirmed: bool,
     same: u32,
     all: u32,
 }
@@ -62,7 +62,7 @@ impl Refusals {
             version(contents.strong_tag(), contents.number.as_deref(), marks)
         });
         if let Some(refused) = self.objects.lock().get_mut(path) {
-            refused.seen |= refused.version == now;
+            refused.confirmed |= refused.version == now;
         }
     }
 
@@ -75,9 +75,9 @@ impl Refusals {
             objects.pop_first();
         }
         let refused = objects.entry(path.to_owned()).or_default();
-        refused.same = if refused.seen && refused.version == version { refused.same + 1 } else { 0 };
+        refused.same = if refused.confirmed && refused.version == version { refused.same + 1 } else { 0 };
         refused.all += 1;
-        (refused.version, refused.seen) = (version, false);
+        (refused.version, refused.confirmed) = (version, false);
         let often = if refused.same >= SAME { refused.same } else { refused.all };
         let over = refused.same >= SAME || refused.all >= ANY;
         if over {

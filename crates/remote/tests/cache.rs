@@ -4,7 +4,7 @@ mod server;
 
 use hyperslab_remote::{RemoteStore, on_cache_failure};
 use hyperslab_store::{Holds, Key, Many, Next, Opening, RangeRead, Store, StoreError};
-use server::{Fault, Seen, Server};
+use server::{Fault, Recorded, Server};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -45,9 +45,9 @@ fn pattern(len: usize) -> Vec<u8> {
 
 /// The number of requests, and how many of them were conditional.
 fn asked(server: &Server) -> (usize, usize) {
-    let seen = server.take();
-    let conditional = |seen: &&Seen| seen.headers.contains_key("if-none-match");
-    (seen.len(), seen.iter().filter(conditional).count())
+    let requests = server.take();
+    let conditional = |request: &&Recorded| request.headers.contains_key("if-none-match");
+    (requests.len(), requests.iter().filter(conditional).count())
 }
 
 /// All files below a directory.
@@ -233,11 +233,11 @@ fn damaged_and_lost_files_are_read_again() {
     assert_eq!(get(&store, "y").unwrap(), bytes);
 }
 
-static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
 fn a_cache_that_cannot_be_written_fails_no_read() {
-    on_cache_failure(|text| TOLD.lock().unwrap().push(text.to_owned()));
+    on_cache_failure(|text| WARNINGS.lock().unwrap().push(text.to_owned()));
     let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
     server.put("/b/x", b"bytes");
     server.put("/b/y", b"other");
@@ -249,10 +249,13 @@ fn a_cache_that_cannot_be_written_fails_no_read() {
         assert_eq!(get(&store, "x").unwrap(), b"bytes");
         assert_eq!(get(&store, "y").unwrap(), b"other");
     }
-    let told: Vec<_> =
-        TOLD.lock().unwrap().iter().filter(|text| text.contains("no-folder")).cloned().collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with("s3://b: the cache") && told[0].contains("cannot be written"), "{told:?}");
+    let warnings: Vec<_> =
+        WARNINGS.lock().unwrap().iter().filter(|text| text.contains("no-folder")).cloned().collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("s3://b: the cache") && warnings[0].contains("cannot be written"),
+        "{warnings:?}"
+    );
 }
 
 #[test]

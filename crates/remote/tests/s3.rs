@@ -75,10 +75,14 @@ fn fifty_objects_are_opened_in_one_round() {
         opened.push(object.unwrap().unwrap());
     });
     assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
-    let seen = server.take();
-    assert_eq!(seen.len(), 50);
-    assert!(seen.iter().all(|seen| seen.method == "GET" && seen.range.as_deref() == Some("bytes=-100")));
-    assert_eq!(seen.iter().map(|seen| seen.at_once).max(), Some(50), "all under way together");
+    let requests = server.take();
+    assert_eq!(requests.len(), 50);
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.method == "GET" && request.range.as_deref() == Some("bytes=-100"))
+    );
+    assert_eq!(requests.iter().map(|request| request.at_once).max(), Some(50), "all under way together");
     // Bytes that have arrived are not requested again.
     for object in &opened {
         let mut buf = [0; 100];
@@ -96,10 +100,10 @@ fn fifty_objects_are_opened_in_one_round() {
         object.read_ranges(ranges).unwrap();
         assert_eq!((&one[..], &two[..], &three[..]), (&bytes[..10], &bytes[100..110], &bytes[5000..5020]));
     }
-    let seen = server.take();
-    assert_eq!(seen.len(), 100, "near ranges are joined");
-    assert!(seen.iter().map(|seen| seen.at_once).max() >= Some(40));
-    assert!(seen.iter().all(|seen| seen.headers.contains_key("if-match")));
+    let requests = server.take();
+    assert_eq!(requests.len(), 100, "near ranges are joined");
+    assert!(requests.iter().map(|request| request.at_once).max() >= Some(40));
+    assert!(requests.iter().all(|request| request.headers.contains_key("if-match")));
 }
 
 #[test]
@@ -152,9 +156,9 @@ fn what_is_asked() {
     let store = open_with(&server, &[("max_request_size", "100000")]);
     let bytes = pattern(250_000);
     let count = |method: &str, expected: usize| {
-        let seen = server.take();
-        assert_eq!(seen.len(), expected, "{seen:?}");
-        assert!(seen.iter().all(|seen| seen.method == method), "{seen:?}");
+        let requests = server.take();
+        assert_eq!(requests.len(), expected, "{requests:?}");
+        assert!(requests.iter().all(|request| request.method == method), "{requests:?}");
     };
     store.write(key("a/x"), &[&bytes]).unwrap();
     count("PUT", 1);
@@ -198,8 +202,8 @@ fn what_is_asked() {
     for n in 60..240 {
         assert_eq!(read(&*held, &name, n * 1000, 8).unwrap(), bytes[n as usize * 1000..][..8]);
     }
-    let seen = server.take();
-    assert!(seen.len() <= 3, "{}", seen.len());
+    let requests = server.take();
+    assert!(requests.len() <= 3, "{}", requests.len());
 }
 
 #[test]
@@ -209,8 +213,8 @@ fn parts_of_long_objects() {
     let bytes = pattern(12 << 20);
     store.write(key("x"), &[&bytes[..1000], &bytes[1000..]]).unwrap();
     assert!(server.get("/b/p/x").unwrap() == bytes);
-    let seen = server.take();
-    let count = |method: &str| seen.iter().filter(|seen| seen.method == method).count();
+    let requests = server.take();
+    let count = |method: &str| requests.iter().filter(|request| request.method == method).count();
     assert_eq!((count("POST"), count("PUT")), (2, 3));
     assert_eq!(server.uploads(), 0);
     // The response to the last step is lost.
@@ -348,8 +352,8 @@ fn objects_that_grow_while_they_are_read() {
 
 #[test]
 fn servers_that_know_no_conditions() {
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    on_unconditional(|warning| TOLD.lock().unwrap().push(warning.to_owned()));
+    static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    on_unconditional(|warning| WARNINGS.lock().unwrap().push(warning.to_owned()));
     let server = Server::start();
     server.state.unconditional.store(true, SeqCst);
     let store = open(&server);
@@ -359,8 +363,11 @@ fn servers_that_know_no_conditions() {
     assert!(store.swap(key("x"), Expected::Same(&*opened), &[b"3"], None).unwrap());
     assert!(!store.swap(key("x"), Expected::Same(&*opened), &[b"4"], None).unwrap());
     assert_eq!(server.get("/b/p/x").unwrap(), b"3");
-    let told = TOLD.lock().unwrap().clone();
-    assert!(told.len() == 1 && told[0].starts_with("s3://b/p: the server cannot replace"), "{told:?}");
+    let warnings = WARNINGS.lock().unwrap().clone();
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with("s3://b/p: the server cannot replace"),
+        "{warnings:?}"
+    );
     let strict = open_with(&server, &[("unconditional", "refuse")]);
     let error = strict.write_new(key("y"), &[b"1"]).unwrap_err().to_string();
     assert!(error.contains("under the condition"), "{error}");

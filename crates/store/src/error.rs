@@ -221,7 +221,7 @@ impl Refusal {
 
 /// A reference from an object to all or a range of another object, which cannot be read.
 #[derive(Debug, Error)]
-#[error("'{key}' in {url} is {}: {why}", self.told())]
+#[error("'{key}' in {url} is {}: {why}", self.reference_words())]
 #[non_exhaustive]
 pub struct BrokenReference {
     /// The object.
@@ -248,7 +248,7 @@ impl BrokenReference {
     }
 
     /// Describes the reference.
-    fn told(&self) -> String {
+    fn reference_words(&self) -> String {
         let target = &self.target;
         match (&self.why, self.range) {
             (Unread::Malformed(_), _) => format!("no reference, but {target}"),

@@ -166,8 +166,8 @@ fn killed_at_any_instant() {
     for _ in 0..100 {
         let mut command = this_program("killed_at_any_instant", dir.path());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(told.any(|line| line.unwrap() == "begun"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "begun"));
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let until = Instant::now() + Duration::from_micros(2_000 + (random >> 33) % 20_000);
         while Instant::now() < until {

@@ -127,12 +127,12 @@ fn per_object() {
             return;
         }
     };
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    if told.contains("ptrace") {
-        eprintln!("skipped: strace may not trace here: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    if stderr.contains("ptrace") {
+        eprintln!("skipped: strace may not trace here: {stderr}");
         return;
     }
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{stderr}\n{}", String::from_utf8_lossy(&output.stdout));
 
     let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
     let expected: [(&str, &[&str]); 20] = [

@@ -147,7 +147,7 @@ impl Array {
         path: String,
         stored: StoredNode,
         consolidated: bool,
-        seen: Option<Identity>,
+        identity: Option<Identity>,
     ) -> Result<Self> {
         if stored.kind != NodeKind::Array {
             return Err(ZarrError::WrongNode {
@@ -158,10 +158,10 @@ impl Array {
             });
         }
         let metadata = Arc::new(stored.array(&store)?);
-        Self::bind(store, path, metadata, &stored.key, consolidated, seen)
+        Self::bind(store, path, metadata, &stored.key, consolidated, identity)
     }
 
-    /// Binds metadata to a place. `key` is the document's key, for messages. `seen` is the
+    /// Binds metadata to a place. `key` is the document's key, for messages. `identity` is the
     /// directory that the document was read from, if known.
     pub(crate) fn bind(
         store: Arc<dyn Store>,
@@ -169,9 +169,9 @@ impl Array {
         metadata: Arc<Metadata>,
         key: &str,
         consolidated: bool,
-        seen: Option<Identity>,
+        identity: Option<Identity>,
     ) -> Result<Self> {
-        let place = OpenedAt::new(store.clone(), path.clone(), metadata.clone(), seen);
+        let place = OpenedAt::new(store.clone(), path.clone(), metadata.clone(), identity);
         let layout = Arc::new(metadata.layout(&store, &path, key)?.with_origin(Arc::new(place)));
         Ok(Array { store, path, metadata, layout, consolidated, copy: None })
     }

@@ -203,7 +203,7 @@ impl Group {
         let name = if self.format == Format::V2 { ZATTRS } else { ZARR_JSON };
         loop {
             walk::check(ask)?;
-            let (stored, seen) = lock.read(&store, &path, self.format, NodeKind::Group, name, ask)?;
+            let (stored, version) = lock.read(&store, &path, self.format, NodeKind::Group, name, ask)?;
             let mut stored = stored.ok_or_else(|| self.not_found())?;
             let (changed, result) = stored.change_attributes(&store, &path, &mut change)?;
             let put = match (self.format, &stored.attributes) {
@@ -211,13 +211,13 @@ impl Group {
                     // Fail before anything is changed.
                     let known = stored.consolidated.take();
                     consolidated::check_own_attributes(&store, &path, attributes, known)?;
-                    let put = seen.replace(attributes, ask)?;
+                    let put = version.replace(attributes, ask)?;
                     if put {
                         consolidated::put_own_attributes(&lock, &store, &path, ask)?;
                     }
                     put
                 }
-                (Format::V3, _) if changed => seen.replace(&stored.document, ask)?,
+                (Format::V3, _) if changed => version.replace(&stored.document, ask)?,
                 _ => true,
             };
             if !put {

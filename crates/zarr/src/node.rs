@@ -144,12 +144,12 @@ fn open_any(
     what: &'static str,
 ) -> Result<Result<Array, (String, StoredNode)>> {
     let path = normalize_path(path)?;
-    let seen = origin::current_identity(store, &path);
-    let is_absent = wanted.in_directory && seen.is_none();
+    let identity = origin::current_identity(store, &path);
+    let is_absent = wanted.in_directory && identity.is_none();
     let Some(found) = (if is_absent { None } else { find(store, &path, wanted)? }) else {
         return Err(ZarrError::NotFound { what, url: store.url(), path });
     };
-    open_found(store, path, found, seen)
+    open_found(store, path, found, identity)
 }
 
 /// Opens the array whose metadata has been found.
@@ -159,18 +159,18 @@ fn open_found(
     store: &Arc<dyn Store>,
     path: String,
     found: FoundNode,
-    seen: Option<Identity>,
+    identity: Option<Identity>,
 ) -> Result<Result<Array, (String, StoredNode)>> {
     // Only the metadata of arrays is cached.
     if let Some(metadata) = metadata_cache::find(&found.texts) {
-        return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
+        return Array::bind(store.clone(), path, metadata, &found.key, false, identity).map(Ok);
     }
     let codecs = registry::finder_count();
     let stored = found.parse(store, &path)?;
     if stored.kind != NodeKind::Array {
         return Ok(Err((path, stored)));
     }
-    let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
+    let array = Array::from_stored(store.clone(), path, stored, false, identity)?;
     // A codec in another language may mean something else next time.
     if registry::finder_count() == codecs {
         metadata_cache::keep(found.texts, array.metadata());

@@ -68,19 +68,19 @@ mod tests {
 
     #[test]
     fn fewer_documents_are_asked_for() {
-        for (format, told, kept) in [(Format::V2, 2, 4), (Format::V3, 1, 1)] {
+        for (format, if_told, if_remembered) in [(Format::V2, 2, 4), (Format::V3, 1, 1)] {
             let (far, store) = far(format);
             let open = |wanted: Wanted| node::open_with(&store, "a", wanted).unwrap();
             let (count, _) = counted(&far, || open(Wanted::default()));
             assert_eq!(count, (1, 5), "not known");
             let (count, _) = counted(&far, || open(Wanted::array(Some(format))));
-            assert_eq!(count, (1, told), "told");
+            assert_eq!(count, (1, if_told), "told");
             let (count, _) = counted(&far, || Group::open(&store, "", None, Consolidation::Auto).unwrap());
             assert_eq!(count, (1, 5), "a root is not known");
             let (count, _) = counted(&far, || open(Wanted::array(None)));
-            assert_eq!(count, (1, told), "remembered");
+            assert_eq!(count, (1, if_told), "remembered");
             let (count, _) = counted(&far, || open(Wanted::default()));
-            assert_eq!(count, (1, kept), "remembered, but not the kind");
+            assert_eq!(count, (1, if_remembered), "remembered, but not the kind");
             let (count, _) = counted(&far, || open(Wanted { may_be_missing: true, ..Wanted::array(None) }));
             assert_eq!(count, (1, 5), "all at once");
         }

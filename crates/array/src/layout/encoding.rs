@@ -65,11 +65,11 @@ impl ChunkEncoding {
         } else {
             order.iter().map(|axis| *axis as u8).collect()
         };
-        let mut seen = order.clone();
-        seen.sort_unstable();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
         if rank > crate::dims::MAX_RANK
-            || seen.iter().enumerate().any(|(k, axis)| k != *axis as usize)
-            || seen.len() != rank
+            || sorted.iter().enumerate().any(|(k, axis)| k != *axis as usize)
+            || sorted.len() != rank
         {
             return Err(format!(
                 "the stored order of axes {order:?} is not a permutation of the {rank} axes"

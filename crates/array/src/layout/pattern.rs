@@ -484,14 +484,14 @@ mod tests {
     }
 
     /// Both positions of each element of the runs, sorted along the output.
-    fn told(runs: &[Interval]) -> Vec<(u64, u64)> {
+    fn pairs(runs: &[Interval]) -> Vec<(u64, u64)> {
         let each = |run: &Interval| {
             let run = *run;
             (0..run.len).map(move |i| (run.out + i * run.out_step, run.at + i * run.at_step))
         };
-        let mut told: Vec<_> = runs.iter().flat_map(each).collect();
-        told.sort_unstable();
-        told
+        let mut pairs: Vec<_> = runs.iter().flat_map(each).collect();
+        pairs.sort_unstable();
+        pairs
     }
 
     proptest! {
@@ -508,7 +508,7 @@ mod tests {
                 })
                 .collect();
             let runs = meet(&blocks, selected);
-            prop_assert_eq!(told(&runs), expected);
+            prop_assert_eq!(pairs(&runs), expected);
             prop_assert!(runs.len() as u64 <= blocks.count().min(blocks.block));
             prop_assert_eq!(blocks.end(), numbers.last().unwrap() + 1);
         }
@@ -527,7 +527,7 @@ mod tests {
             let run = Interval { out: 7, out_step, at, at_step, len };
             let expected: Vec<(u64, u64)> =
                 (0..len).map(|i| (7 + i * out_step, numbers[(at + i * at_step) as usize])).collect();
-            prop_assert_eq!(told(&map_through_blocks(&blocks, run)), expected);
+            prop_assert_eq!(pairs(&map_through_blocks(&blocks, run)), expected);
         }
 
         #[test]

@@ -73,9 +73,9 @@ impl IndexEncoding {
             })?;
         let rank = counts.len() + 1;
         let order: SmallVec<[usize; 8]> = if order.is_empty() { (0..rank).collect() } else { order.into() };
-        let mut seen = order.clone();
-        seen.sort_unstable();
-        if !seen.iter().copied().eq(0..rank) {
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..rank) {
             return Err(format!(
                 "the order of the index's axes {order:?} is not a permutation of {rank} axes"
             ));

@@ -192,9 +192,9 @@ impl ShardLevel {
             [] => (0..rank as u8).collect(),
             order => order.iter().map(|axis| *axis as u8).collect(),
         };
-        let mut seen = order.clone();
-        seen.sort_unstable();
-        if seen.len() != rank || seen.iter().enumerate().any(|(k, axis)| k != *axis as usize) {
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        if sorted.len() != rank || sorted.iter().enumerate().any(|(k, axis)| k != *axis as usize) {
             return Err(format!("the order of axes {order:?} is not a permutation of {rank} axes"));
         }
         let counts: Dims = shape.iter().zip(inner).map(|(shape, inner)| shape / inner).collect();

@@ -399,8 +399,8 @@ fn worker(shared: &Shared) {
 /// worker for each other core polls.
 fn sleep<'q>(shared: &'q Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
     // Under the lock, so that anything queued from here on changes the number.
-    let seen = shared.posted.load(Ordering::Relaxed);
-    let posted = || shared.posted.load(Ordering::Relaxed) != seen;
+    let before = shared.posted.load(Ordering::Relaxed);
+    let posted = || shared.posted.load(Ordering::Relaxed) != before;
     if shared.awake.fetch_add(1, Ordering::Relaxed) + 1 < settings::cores() {
         drop(queue);
         look_out(posted);

@@ -212,16 +212,16 @@ fn explain_tells() {
     let cache = room_for(4);
     same(&layout, &window((0, 1), (0, 1)), &cache);
     let counts = cache.hits_and_misses();
-    let told = explain_read_cached(&layout, &window((0, 40), (0, 31)), 0, Some(&cache)).unwrap();
+    let explained = explain_read_cached(&layout, &window((0, 40), (0, 31)), 0, Some(&cache)).unwrap();
     let expected = [(Strategy("cached"), 1), (Strategy("decode-scatter"), 1), (Strategy("fill"), 2)];
-    assert_eq!(told.strategies, expected);
-    assert_eq!((told.bytes_decoded, cache.hits_and_misses()), (20 * 30 * 2, counts));
+    assert_eq!(explained.strategies, expected);
+    assert_eq!((explained.bytes_decoded, cache.hits_and_misses()), (20 * 30 * 2, counts));
     // Without a cache, only the wanted part is decoded.
-    let told = explain_read(&layout, &window((0, 1), (0, 1)), 0).unwrap();
-    assert_eq!(told.strategies, [(Strategy("decode-part"), 1)]);
+    let explained = explain_read(&layout, &window((0, 1), (0, 1)), 0).unwrap();
+    assert_eq!(explained.strategies, [(Strategy("decode-part"), 1)]);
     count_up(&layout, &window((0, 1), (0, 1)), 2);
-    let told = explain_read_cached(&layout, &window((0, 1), (0, 1)), 0, Some(&cache)).unwrap();
-    assert_eq!(told.strategies, [(Strategy("decode-scatter"), 1)]);
+    let explained = explain_read_cached(&layout, &window((0, 1), (0, 1)), 0, Some(&cache)).unwrap();
+    assert_eq!(explained.strategies, [(Strategy("decode-scatter"), 1)]);
 }
 
 /// Readers with a cache never see a value older than the last one written before they began.

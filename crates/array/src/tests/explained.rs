@@ -138,11 +138,11 @@ fn no_more_is_told_than_was_examined() {
     put_repeated(&layout, &some, &[1]);
     for write in [false, true] {
         let all = spec.all();
-        let told =
+        let explained =
             if write { explain_write(&layout, &all, 1) } else { explain_read(&layout, &all, 1) }.unwrap();
-        let counted: usize = told.strategies.iter().map(|(_, n)| n).sum();
+        let counted: usize = explained.strategies.iter().map(|(_, n)| n).sum();
         assert_eq!(
-            (told.chunks, told.examined, counted),
+            (explained.chunks, explained.examined, counted),
             (400_000, Explain::MOST_CHUNKS, Explain::MOST_CHUNKS)
         );
     }
@@ -159,21 +159,21 @@ fn same(
     let read_bytes = || stores.iter().map(|store| store.bytes.swap(0, Relaxed)).sum::<u64>();
     let reset = || (read_bytes(), decoded.swap(0, Relaxed));
     reset();
-    let told = explain_read_cached(layout, selection, usize::MAX, cache).unwrap();
-    prop_assert_eq!(reset(), (told.index_bytes, 0), "explaining reads indexes, no more");
+    let explained = explain_read_cached(layout, selection, usize::MAX, cache).unwrap();
+    prop_assert_eq!(reset(), (explained.index_bytes, 0), "explaining reads indexes, no more");
     // Indexes that the explanation has read may be kept now.
     let index = explain_read_cached(layout, selection, 0, cache).unwrap().index_bytes;
     reset();
     read(layout, selection, ReadOptions { cache, ..ReadOptions::default() }).unwrap();
     let done = reset();
-    prop_assert_eq!(done, (told.bytes_read + index, told.bytes_decoded), "{}", &told);
+    prop_assert_eq!(done, (explained.bytes_read + index, explained.bytes_decoded), "{}", &explained);
     prop_assert_eq!(
-        told.tasks.iter().map(|task| task.bytes_read).sum::<u64>(),
-        told.bytes_read - told.gap_bytes
+        explained.tasks.iter().map(|task| task.bytes_read).sum::<u64>(),
+        explained.bytes_read - explained.gap_bytes
     );
     // Pieces of a mosaic may overlap. For points, the whole boxes around them are read.
     if layout.mosaic().is_none() {
-        prop_assert_eq!(elements(&told), selection.shape().iter().product::<u64>());
+        prop_assert_eq!(elements(&explained), selection.shape().iter().product::<u64>());
     }
     Ok(())
 }
@@ -185,14 +185,19 @@ fn same_write(
     store: &[Arc<Counting>],
     decoded: &AtomicU64,
 ) -> Result<(), TestCaseError> {
-    let told = explain_write(layout, selection, usize::MAX).unwrap();
+    let explained = explain_write(layout, selection, usize::MAX).unwrap();
     store[0].bytes.store(0, Relaxed);
     decoded.store(0, Relaxed);
     let values: Vec<u8> = (0..layout.dtype().size()).map(|n| 7 + n as u8).collect();
     put_repeated(layout, selection, &values);
     let done = (store[0].bytes.load(Relaxed), decoded.load(Relaxed));
     // The explanation left the index of the shard in the cache.
-    prop_assert_eq!(done, (told.bytes_read + told.bytes_copied, told.bytes_decoded), "{}", &told);
+    prop_assert_eq!(
+        done,
+        (explained.bytes_read + explained.bytes_copied, explained.bytes_decoded),
+        "{}",
+        &explained
+    );
     Ok(())
 }
 

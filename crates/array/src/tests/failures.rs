@@ -159,19 +159,25 @@ fn any_number_of_chunks_can_be_planned() {
     let layout = spec.layout(&MemoryStore::new());
     let all = spec.all();
     assert_eq!(Plan::new(&layout, &all).unwrap().len(), 1 << 62);
-    let told = explain_read(&layout, &all, 2).unwrap();
-    assert_eq!((told.chunks, told.examined, told.tasks.len()), (1 << 62, Explain::MOST_CHUNKS, 2));
-    assert!(told.to_string().contains("the first 100000 in 100000 objects"), "{told}");
+    let explained = explain_read(&layout, &all, 2).unwrap();
+    assert_eq!(
+        (explained.chunks, explained.examined, explained.tasks.len()),
+        (1 << 62, Explain::MOST_CHUNKS, 2)
+    );
+    assert!(explained.to_string().contains("the first 100000 in 100000 objects"), "{explained}");
     assert!(matches!(read(&layout, &all, ReadOptions::default()), Err(ArrayError::Memory { .. })));
     let square = Spec::plain(&[1 << 62, 1 << 62], &[1, 1], "|u1");
     let layout = square.layout(&MemoryStore::new());
     assert!(Plan::new(&layout, &square.all()).is_none());
     // More chunks than can be counted: the first ones are described.
-    let told = explain_write(&layout, &square.all(), 2).unwrap();
-    assert_eq!((told.chunks, told.examined, told.tasks.len()), (usize::MAX, Explain::MOST_CHUNKS, 2));
+    let explained = explain_write(&layout, &square.all(), 2).unwrap();
+    assert_eq!(
+        (explained.chunks, explained.examined, explained.tasks.len()),
+        (usize::MAX, Explain::MOST_CHUNKS, 2)
+    );
     let axes = Spec::plain(&[2; 64], &[1; 64], "|u1");
-    let told = explain_read(&axes.layout(&MemoryStore::new()), &axes.all(), 1).unwrap();
-    assert_eq!((told.chunks, told.examined), (usize::MAX, Explain::MOST_CHUNKS / 8));
+    let explained = explain_read(&axes.layout(&MemoryStore::new()), &axes.all(), 1).unwrap();
+    assert_eq!((explained.chunks, explained.examined), (usize::MAX, Explain::MOST_CHUNKS / 8));
     let step = Index::Slice { start: Some(5), stop: None, step: 1 << 61 };
     let few = select(&square.shape, &[step, Index::At(-1)]);
     let plan = Plan::new(&layout, &few).unwrap();

@@ -170,8 +170,8 @@ pub(crate) fn on(threads: usize) -> ReadOptions<'static> {
 }
 
 /// The number of elements in an explanation.
-pub(crate) fn elements(told: &Explain) -> u64 {
-    told.tasks.iter().map(|task| task.elements).sum()
+pub(crate) fn elements(explained: &Explain) -> u64 {
+    explained.tasks.iter().map(|task| task.elements).sum()
 }
 
 /// Writes elements that are dense in the selection's order.

@@ -306,11 +306,11 @@ fn only_what_is_touched_is_opened_and_read() {
         .collect();
     let layout = mosaic(&[200, 8, 8], -1, pieces);
     let frames = select(&[200, 8, 8], &[Index::range(38, 52)]);
-    let told = explain_read(&layout, &frames, 100).unwrap();
+    let explained = explain_read(&layout, &frames, 100).unwrap();
     assert_eq!(opened.swap(0, Ordering::Relaxed), 3);
-    assert_eq!((told.chunks, told.examined, told.objects), (14, 14, 14));
-    assert_eq!(told.strategies, [(Strategy("decode-into"), 14)]);
-    assert_eq!(told.bytes_decoded, 14 * 256);
+    assert_eq!((explained.chunks, explained.examined, explained.objects), (14, 14, 14));
+    assert_eq!(explained.strategies, [(Strategy("decode-into"), 14)]);
+    assert_eq!(explained.bytes_decoded, 14 * 256);
     for threads in [1, 3] {
         let found = read(&layout, &frames, on(threads)).unwrap();
         assert_eq!(opened.swap(0, Ordering::Relaxed), 3);
@@ -337,10 +337,14 @@ fn what_no_part_has_is_told_as_filled() {
     let gone = Piece::new(gone, Pattern::all(), Arc::new(Given(None))).unwrap();
     let layout = mosaic(&[12], 5, vec![gone, here]);
     let all = Selection::all(&[12]);
-    let told = explain_read(&layout, &all, 10).unwrap();
-    let filled: u64 =
-        told.tasks.iter().filter(|task| task.strategy == Strategy("fill")).map(|task| task.elements).sum();
-    assert_eq!(filled, 8, "{told}");
+    let explained = explain_read(&layout, &all, 10).unwrap();
+    let filled: u64 = explained
+        .tasks
+        .iter()
+        .filter(|task| task.strategy == Strategy("fill"))
+        .map(|task| task.elements)
+        .sum();
+    assert_eq!(filled, 8, "{explained}");
     assert_eq!(numbers(&get(&layout, &all)), [5, 5, 7, 8, 9, 10, 5, 5, 5, 5, 5, 5]);
 }
 
@@ -368,14 +372,14 @@ fn mosaics_of_mosaics() {
         layout = Arc::new(mosaic(&[6, 6], 0, pieces.collect()));
         let row = select(&[6, 6], &[Index::At(1)]);
         let outcome = read(&layout, &row, ReadOptions::default());
-        let told = explain_read(&layout, &row, 10);
+        let explained = explain_read(&layout, &row, 10);
         if depth <= 16 {
             let first = if depth % 2 == 0 { 6 } else { 24 };
             assert_eq!(numbers(&outcome.unwrap()), (first..first + 6).collect::<Vec<u32>>());
-            assert_eq!(elements(&told.unwrap()), 6);
+            assert_eq!(elements(&explained.unwrap()), 6);
         } else {
             assert!(matches!(outcome, Err(ArrayError::Layout { .. })));
-            assert!(matches!(told, Err(ArrayError::Layout { .. })));
+            assert!(matches!(explained, Err(ArrayError::Layout { .. })));
         }
     }
     let itself = Arc::new(Itself::default());

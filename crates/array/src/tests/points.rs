@@ -349,20 +349,20 @@ fn only_what_is_wanted_is_read() {
     // one.
     let [opens, _, bytes] = counting.counts();
     assert_eq!((opens, bytes), (2, 8 + 4 + 4 + 4));
-    let told = explain_read(&layout, &selection, 10).unwrap();
-    assert_eq!(told.tasks[0].ranges, [(20, 8), (160_000, 4), (3 * 200_000 + 199_996, 4)]);
-    assert_eq!((told.tasks[0].strategy, told.tasks[0].elements), (Strategy("read-rows"), 4));
+    let explained = explain_read(&layout, &selection, 10).unwrap();
+    assert_eq!(explained.tasks[0].ranges, [(20, 8), (160_000, 4), (3 * 200_000 + 199_996, 4)]);
+    assert_eq!((explained.tasks[0].strategy, explained.tasks[0].elements), (Strategy("read-rows"), 4));
     // One point in a chunk, or a row of points, is a request like one for a slice.
-    assert_eq!((told.tasks[1].strategy, told.bytes_read), (Strategy("read-into"), 20));
+    assert_eq!((explained.tasks[1].strategy, explained.bytes_read), (Strategy("read-into"), 20));
     // Long rows are read straight to their places.
     let rows = select(&spec.shape, &[Index::List(&[0, 3, 2]), Index::range(0, 50_000)]);
-    let told = explain_read(&layout, &rows, 10).unwrap();
-    assert_eq!(told.tasks[0].ranges.iter().map(|(_, len)| len).sum::<u64>(), 600_000);
+    let explained = explain_read(&layout, &rows, 10).unwrap();
+    assert_eq!(explained.tasks[0].ranges.iter().map(|(_, len)| len).sum::<u64>(), 600_000);
     // Columns that lie close together are read along with the bytes between them.
     let columns = [Index::range(1, 3), Index::List(&[1, 2, 300])];
     let columns = select(&spec.shape, &columns);
-    let told = explain_read(&layout, &columns, 10).unwrap();
-    assert_eq!(told.tasks[0].ranges, [1, 2].map(|row| (row * 200_000 + 4, 1200)));
+    let explained = explain_read(&layout, &columns, 10).unwrap();
+    assert_eq!(explained.tasks[0].ranges, [1, 2].map(|row| (row * 200_000 + 4, 1200)));
 }
 
 /// Large plain chunks whose steps are longer than the cost of a range.
@@ -416,8 +416,8 @@ fn one_open_for_each_shard() {
             assert_eq!(*element, at(&values, (rows[n] * 64 + columns[n]) as usize));
         }
         assert_eq!(counting.counts()[0], 3);
-        let told = explain_read(&layout, &selection, 10).unwrap();
-        assert_eq!((told.chunks, told.objects), (6, 3));
+        let explained = explain_read(&layout, &selection, 10).unwrap();
+        assert_eq!((explained.chunks, explained.objects), (6, 3));
     }
 }
 
@@ -428,15 +428,15 @@ fn whole_chunks_are_known() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8, 6], &[4, 6], "<u4") };
     let layout = spec.layout(&memory);
     let by_selection = |selection: &Selection| {
-        let told = explain_write(&layout, selection, 9).unwrap();
-        told.tasks.iter().map(|task| task.strategy).collect::<Vec<_>>()
+        let explained = explain_write(&layout, selection, 9).unwrap();
+        explained.tasks.iter().map(|task| task.strategy).collect::<Vec<_>>()
     };
-    let told = |indices: &[Index<'_>]| by_selection(&select(&spec.shape, indices));
+    let explained = |indices: &[Index<'_>]| by_selection(&select(&spec.shape, indices));
     let (gather, modify) = (Strategy("gather"), Strategy("modify"));
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 3])]), [gather]);
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 3]), Index::range(0, 5)]), [modify]);
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 3, 7])]), [gather, modify]);
-    assert_eq!(told(&[Index::List(&[2, 0, 1, 0])]), [modify]);
+    assert_eq!(explained(&[Index::List(&[2, 0, 1, 3])]), [gather]);
+    assert_eq!(explained(&[Index::List(&[2, 0, 1, 3]), Index::range(0, 5)]), [modify]);
+    assert_eq!(explained(&[Index::List(&[2, 0, 1, 3, 7])]), [gather, modify]);
+    assert_eq!(explained(&[Index::List(&[2, 0, 1, 0])]), [modify]);
     let mut mask = vec![true; 48];
     let chosen = |mask: &[bool]| by_selection(&Selection::mask("a", &spec.shape, mask).unwrap());
     assert_eq!(chosen(&mask), [Strategy("encode-from"), Strategy("encode-from")]);

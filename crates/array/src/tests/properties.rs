@@ -139,8 +139,8 @@ proptest! {
                 prop_assert_eq!(&memory[*offset..offset + element], value);
             }
             // The plan shown is the plan that ran: every selected element is in exactly one task.
-            let told = explain_read(&layout, selection, usize::MAX).unwrap();
-            prop_assert_eq!(elements(&told), shape.iter().product::<u64>());
+            let explained = explain_read(&layout, selection, usize::MAX).unwrap();
+            prop_assert_eq!(elements(&explained), shape.iter().product::<u64>());
         }
     }
 
@@ -221,15 +221,15 @@ fn strategies_as_documented() {
     let spec = |codecs, order: Vec<usize>| Spec { codecs, order, ..Spec::plain(&[64, 64], &[16, 64], "<f4") };
     check(&spec(0, vec![]), &all, Strategy("read-into"));
     // Part of a chunk, one run: only its bytes.
-    let told = check(&spec(0, vec![]), &[Index::At(3)], Strategy("read-into"));
-    assert_eq!(told.tasks[0].ranges, [(3 * 256, 256)]);
+    let explained = check(&spec(0, vec![]), &[Index::At(3)], Strategy("read-into"));
+    assert_eq!(explained.tasks[0].ranges, [(3 * 256, 256)]);
     check(&spec(0, vec![1, 0]), &all, Strategy("read-rows"));
-    let told = check(&spec(0, vec![]), &[Index::ALL, Index::At(5)], Strategy("read-rows"));
-    assert!(told.bytes_read < 64 * 256);
+    let explained = check(&spec(0, vec![]), &[Index::ALL, Index::At(5)], Strategy("read-rows"));
+    assert!(explained.bytes_read < 64 * 256);
     check(&spec(1, vec![]), &all, Strategy("decode-into"));
     check(&spec(1, vec![1, 0]), &all, Strategy("decode-scatter"));
-    let told = check(&spec(1, vec![]), &[Index::At(0)], Strategy("decode-part"));
-    assert_eq!(told.bytes_decoded, 256);
+    let explained = check(&spec(1, vec![]), &[Index::At(0)], Strategy("decode-part"));
+    assert_eq!(explained.bytes_decoded, 256);
     check(&spec(1, vec![]), &[Index::At(15)], Strategy("decode-scatter"));
     check(&spec(4, vec![]), &all, Strategy("decode-scatter"));
     let backwards = Index::Slice { start: None, stop: None, step: -1 };
@@ -240,11 +240,11 @@ fn strategies_as_documented() {
     check(&foreign, &[Index::At(0)], Strategy("read-into"));
     // Long rows go straight to the output, one range each. Ranges that touch are shown as one.
     let wide = Spec::plain(&[4, 4096], &[4, 2048], "<f4");
-    let told = check(&wide, &all, Strategy("read-rows"));
-    assert_eq!(told.tasks[0].ranges, [(0, 4 * 2048 * 4)]);
+    let explained = check(&wide, &all, Strategy("read-rows"));
+    assert_eq!(explained.tasks[0].ranges, [(0, 4 * 2048 * 4)]);
     // A single chunk of this array is cut, here along its rows: each part is one row of bytes.
-    let told = check(&wide, &[Index::ALL, Index::range(0, 1100)], Strategy("read-into"));
-    assert_eq!(told.tasks[0].ranges, (0..4).map(|r| (r * 8192, 4400)).collect::<Vec<_>>());
+    let explained = check(&wide, &[Index::ALL, Index::range(0, 1100)], Strategy("read-into"));
+    assert_eq!(explained.tasks[0].ranges, (0..4).map(|r| (r * 8192, 4400)).collect::<Vec<_>>());
     // Writing.
     let chosen = |spec: &Spec, indices: &[Index<'_>]| {
         let layout = spec.layout(&store);
@@ -290,8 +290,8 @@ fn codecs_left_out() {
         explain_read(&layout, &all, 10).unwrap().tasks.iter().map(|task| task.strategy).collect();
     let (into, scatter, plain) = (Strategy("decode-into"), Strategy("decode-scatter"), Strategy("read-into"));
     assert_eq!(strategies, [into, scatter, into, plain, plain, into]);
-    let told = explain_read_cached(&layout, &all, 10, Some(&cache)).unwrap();
-    assert_eq!(told.strategies, [(Strategy("cached"), 4), (Strategy("read-into"), 2)]);
+    let explained = explain_read_cached(&layout, &all, 10, Some(&cache)).unwrap();
+    assert_eq!(explained.strategies, [(Strategy("cached"), 4), (Strategy("read-into"), 2)]);
     // A part of a chunk without codecs is a part of its bytes. A chunk of another size is refused.
     let one = select(&spec.shape, &[Index::At(3), Index::range(5, 7)]);
     assert_eq!(explain_read(&layout, &one, 1).unwrap().tasks[0].ranges, [(ranges[3].unwrap().0 + 10, 4)]);
@@ -315,8 +315,8 @@ fn absent_chunks_cost_nothing_where_zero() {
     let one = select(&spec.shape, &[Index::At(300), Index::At(700)]);
     put_repeated(&layout, &one, &[1, 2, 3, 4]);
     let all = spec.all();
-    let told = explain_read(&layout, &all, 0).unwrap();
-    assert_eq!(told.strategies, [(Strategy("decode-scatter"), 1), (Strategy("fill"), 255)]);
+    let explained = explain_read(&layout, &all, 0).unwrap();
+    assert_eq!(explained.strategies, [(Strategy("decode-scatter"), 1), (Strategy("fill"), 255)]);
     let found = get(&layout, &all);
     let at = (300 * 4096 + 700) * 4;
     assert_eq!(&found.as_slice()[at..at + 4], [1, 2, 3, 4]);

@@ -112,8 +112,8 @@ proptest! {
         let cache = ChunkCache::new(1 << 20);
         for selection in reads.iter().chain([&spec.all()]) {
             let expected = model.read(selection);
-            let told = explain_read(&layout, selection, usize::MAX).unwrap();
-            prop_assert_eq!(elements(&told) * layout.dtype().size() as u64, expected.len() as u64);
+            let explained = explain_read(&layout, selection, usize::MAX).unwrap();
+            prop_assert_eq!(elements(&explained) * layout.dtype().size() as u64, expected.len() as u64);
             assert_eq!(read(&layout, selection, on(threads)).unwrap().as_slice(), expected.as_slice());
             let cached = ReadOptions { cache: Some(&cache), ..on(threads) };
             assert_eq!(read(&layout, selection, cached).unwrap().as_slice(), expected.as_slice());
@@ -140,8 +140,8 @@ proptest! {
             check_objects(&spec, &runs, &layout, &store);
         }
         for Chosen { selection, places, .. } in &reads {
-            let told = explain_read(&layout, selection, usize::MAX).unwrap();
-            prop_assert_eq!(elements(&told), places.len() as u64);
+            let explained = explain_read(&layout, selection, usize::MAX).unwrap();
+            prop_assert_eq!(elements(&explained), places.len() as u64);
             assert_eq!(get(&layout, selection).as_slice(), model.read_at(places));
         }
         assert_eq!(get(&layout, &spec.all()).as_slice(), model.bytes);
@@ -213,8 +213,8 @@ proptest! {
         }
         let check = || {
             for Chosen { selection, places, .. } in &reads {
-                let told = explain_read(&layout, selection, usize::MAX).unwrap();
-                assert_eq!(elements(&told), places.len() as u64);
+                let explained = explain_read(&layout, selection, usize::MAX).unwrap();
+                assert_eq!(elements(&explained), places.len() as u64);
                 assert_eq!(read(&layout, selection, on(threads)).unwrap().as_slice(), model.read_at(places));
             }
             assert_eq!(read(&layout, &spec.all(), on(threads)).unwrap().as_slice(), model.bytes);

@@ -158,8 +158,8 @@ proptest! {
             for selection in reads.iter().chain([&spec.all()]) {
                 let found = read(layout, selection, on(threads)).unwrap();
                 assert_eq!(found.as_slice(), model.read(selection), "{selection:?}");
-                let told = explain_read(layout, selection, usize::MAX).unwrap();
-                assert_eq!(elements(&told), selection.shape().iter().product::<u64>());
+                let explained = explain_read(layout, selection, usize::MAX).unwrap();
+                assert_eq!(elements(&explained), selection.shape().iter().product::<u64>());
             }
         };
         check(&layout);
@@ -242,9 +242,9 @@ fn chunks_of_many_shards_are_located_in_one_round_for_each_depth() {
             let layout = layout(&spec, &all, counting.clone());
             let every = Index::Slice { start: None, stop: None, step: step as i64 };
             // Looks the chunks up, but reads none of them.
-            let told = explain_read(&layout, &select(&spec.shape, &[every]), usize::MAX).unwrap();
+            let explained = explain_read(&layout, &select(&spec.shape, &[every]), usize::MAX).unwrap();
             let shards = (40 * factor / step) as usize;
-            assert_eq!((told.chunks, told.objects), (shards, shards));
+            assert_eq!((explained.chunks, explained.objects), (shards, shards));
             let calls = (0..shards).step_by(at_once).map(|first| at_once.min(shards - first));
             let rounds: usize = calls.map(|shards| 1 + deeper * shards.div_ceil(together)).sum();
             let found = counting.rounds.load(Relaxed);

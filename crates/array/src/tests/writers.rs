@@ -173,8 +173,8 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     }
     raised.extend(writer.flush(None).err().map(|error| error.to_string()));
     // Two errors. If both happened between two calls, the earlier one is reported.
-    let told = |chunk: &str| raised.iter().filter(|error| error.contains(chunk)).count();
-    assert_eq!((told("chunk [3, 0]"), told("chunk [12, 0]")), (1, raised.len() - 1), "{raised:?}");
+    let count = |chunk: &str| raised.iter().filter(|error| error.contains(chunk)).count();
+    assert_eq!((count("chunk [3, 0]"), count("chunk [12, 0]")), (1, raised.len() - 1), "{raised:?}");
     writer.flush(None).unwrap();
     broken.store(false, Relaxed);
     let found = get(&layout, &spec.all());

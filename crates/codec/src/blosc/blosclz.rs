@@ -147,7 +147,7 @@ const TAIL: usize = 12;
 /// clearing the table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    seen: Vec<u32>,
+    positions: Vec<u32>,
     base: u32,
 }
 
@@ -155,9 +155,9 @@ impl Table {
     /// Prepares the table for a stream of `len` bytes.
     fn start(&mut self, len: usize) -> u32 {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        if self.seen.is_empty() || self.base.checked_add(len).is_none() {
-            self.seen.clear();
-            self.seen.resize(1 << HASH_BITS, 0);
+        if self.positions.is_empty() || self.base.checked_add(len).is_none() {
+            self.positions.clear();
+            self.positions.resize(1 << HASH_BITS, 0);
             // Not 0, which marks a hash never seen.
             self.base = 1;
         }
@@ -179,7 +179,7 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
     }
     let base = table.start(src.len());
     let place = |at: usize| low32(at as u64);
-    let seen: &mut [u32; 1 << HASH_BITS] = table.seen.as_mut_slice().try_into().ok()?;
+    let positions: &mut [u32; 1 << HASH_BITS] = table.positions.as_mut_slice().try_into().ok()?;
     // The longer nothing matches, the more bytes are skipped; low levels skip sooner.
     let patience = 3 + u32::from(level) / 3;
 
@@ -194,7 +194,7 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
     let mut misses = 0_u32;
     while at < end {
         let sequence = word(src, at);
-        let slot = &mut seen[(sequence.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize];
+        let slot = &mut positions[(sequence.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize];
         let before = std::mem::replace(slot, base + place(at));
         let distance = (base + place(at) - before) as usize;
         if before < base || distance > MAX_DISTANCE || word(src, at - distance) != sequence {
@@ -231,7 +231,7 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
             // Runs and periods continue here: the position just before the end is the likeliest to
             // match again.
             let recent = at - 2;
-            seen[(word(src, recent).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize] =
+            positions[(word(src, recent).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize] =
                 base + place(recent);
         }
     }

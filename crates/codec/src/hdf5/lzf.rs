@@ -85,14 +85,14 @@ fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
 fn encode(src: &[u8], dst: &mut Vec<u8>) {
     const HASH_BITS: u32 = 13;
     dst.clear();
-    let mut seen = [0u32; 1 << HASH_BITS];
+    let mut positions = [0u32; 1 << HASH_BITS];
     let (mut at, mut literals) = (0, 0);
     while let Some(&[a, b, c]) = src[at..].first_chunk() {
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS);
         // Places are counted from 1. Places past 4 GiB are cut to 32 bits and never match: the
         // distance comes out too large.
-        let candidate = seen[hash as usize] as usize;
-        seen[hash as usize] = low32(at as u64 + 1);
+        let candidate = positions[hash as usize] as usize;
+        positions[hash as usize] = low32(at as u64 + 1);
         let distance = (at + 1).wrapping_sub(candidate);
         if candidate == 0 || distance > MAX_DISTANCE || src[at - distance..][..3] != [a, b, c] {
             at += 1;

@@ -367,8 +367,8 @@ mod tests {
         inner.delete(key("j/id")).unwrap();
         assert!(is_superseded(fence.check(Look::New, Operation::Write, key("a"))));
         fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
-        let seen = fence.last_look.lock().unwrap();
-        *fence.last_look.lock() = seen.checked_sub(RECENT);
+        let last = fence.last_look.lock().unwrap();
+        *fence.last_look.lock() = last.checked_sub(RECENT);
         assert!(is_superseded(fence.check(Look::Recent, Operation::Write, key("a"))));
     }
 }

@@ -43,8 +43,8 @@ pub(super) struct NumberRules<'a, T> {
 }
 
 /// Adds the statistics of stored numbers to `all`.
-pub(super) fn add<T: Number>(values: &[T], seen: &NumberRules<'_, T>, all: &mut PartialStatistics) {
-    let NumberRules { missing, scale, bins } = seen;
+pub(super) fn add<T: Number>(values: &[T], rules: &NumberRules<'_, T>, all: &mut PartialStatistics) {
+    let NumberRules { missing, scale, bins } = rules;
     let mut kept = Vec::new();
     for piece in values.chunks(PIECE) {
         let mut left = piece;
@@ -254,8 +254,8 @@ mod tests {
 
     fn known<T: Number>(values: &[T], missing: &[T]) -> PartialStatistics {
         let mut all = PartialStatistics::default();
-        let seen = NumberRules { missing: missing.to_vec(), scale: None, bins: None };
-        add(values, &seen, &mut all);
+        let rules = NumberRules { missing: missing.to_vec(), scale: None, bins: None };
+        add(values, &rules, &mut all);
         all
     }
 
@@ -287,16 +287,16 @@ mod tests {
     fn packed_numbers() {
         let packing = Packing { scale: Some(-0.5), offset: Some(10.0), ..Packing::default() };
         let bins = Bins::even(8.0, 10.0, 2).unwrap();
-        let seen = NumberRules { missing: vec![-99_i16], scale: Some(&packing), bins: Some(&bins) };
+        let rules = NumberRules { missing: vec![-99_i16], scale: Some(&packing), bins: Some(&bins) };
         let mut all = PartialStatistics::default();
-        add(&[1, 2, -99, 3], &seen, &mut all);
+        add(&[1, 2, -99, 3], &rules, &mut all);
         assert_eq!((all.count, all.missing, all.min, all.max), (3, 1, 8.5, 9.5));
         assert_eq!((all.mean(), all.std(), all.sum.value()), (Some(9.0), Some((1.0_f64 / 6.0).sqrt()), 27.0));
         assert_eq!(all.bins, [1, 2]);
         // Without elements, there are no results.
-        let seen = NumberRules { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
+        let rules = NumberRules { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
         let mut none = PartialStatistics::default();
-        add(&[1.0, f32::NAN], &seen, &mut none);
+        add(&[1.0, f32::NAN], &rules, &mut none);
         assert_eq!(none, PartialStatistics { missing: 2, ..PartialStatistics::default() });
     }
 

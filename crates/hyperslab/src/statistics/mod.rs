@@ -186,7 +186,7 @@ fn run<T: Number + Sync>(
         stored: list_far(array, &blocks, &numbers, &cancelled)?,
         near: list_near(array, &blocks, &cancelled)?,
         blocks,
-        seen: NumberRules { missing, scale, bins: options.bins.as_ref() },
+        rules: NumberRules { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
         threads: if workers == 1 || array.layout().store().cost().waiting_dominates() {
             None
@@ -289,7 +289,7 @@ struct Job<'a, T> {
     /// The same in a near store.
     near: Option<NearObjects>,
     blocks: Blocks,
-    seen: NumberRules<'a, T>,
+    rules: NumberRules<'a, T>,
     /// Number of threads that read a block.
     threads: Option<usize>,
     /// The next unclaimed block.
@@ -392,7 +392,7 @@ impl<T: Number> Job<'_, T> {
             if self.array.dtype().order() != ByteOrder::NATIVE {
                 swap_bytes(elements, size);
             }
-            kernel::add(bytemuck::cast_slice(elements), &self.seen, all);
+            kernel::add(bytemuck::cast_slice(elements), &self.rules, all);
         }
         Ok(())
     }
@@ -415,6 +415,6 @@ impl<T: Number> Job<'_, T> {
             })
             .collect();
         all.missing += (elements.len() / size - values.len()) as u64;
-        kernel::add(&values, &self.seen, all);
+        kernel::add(&values, &self.rules, all);
     }
 }

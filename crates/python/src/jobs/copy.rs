@@ -132,10 +132,10 @@ struct Teller {
 
 impl Teller {
     fn tell(&self) {
-        let Some(told) = &self.callback else { return };
+        let Some(callback) = &self.callback else { return };
         let phase = if self.phase.get() == Phase::Copy { "copy" } else { "verify" };
         let answer =
-            Python::attach(|py| told.call1(py, (phase, self.done.get(), self.total.get())).map(drop));
+            Python::attach(|py| callback.call1(py, (phase, self.done.get(), self.total.get())).map(drop));
         if let Err(error) = answer {
             self.raised.borrow_mut().get_or_insert(error);
         }

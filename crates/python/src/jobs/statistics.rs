@@ -26,8 +26,8 @@ struct Teller {
 
 impl Progress for Teller {
     fn advance(&self, bytes: u64) {
-        let Some(told) = self.callback.as_ref().filter(|_| bytes > 0) else { return };
-        if let Err(error) = Python::attach(|py| told.call1(py, (bytes,)).map(drop)) {
+        let Some(callback) = self.callback.as_ref().filter(|_| bytes > 0) else { return };
+        if let Err(error) = Python::attach(|py| callback.call1(py, (bytes,)).map(drop)) {
             self.raised.borrow_mut().get_or_insert(error);
         }
     }
@@ -117,7 +117,7 @@ pub(crate) fn statistics_part<'py>(
 }
 
 items! {
-    /// A part in the form of `told`.
+    /// A part in the form of `callback`.
     pub(crate) struct StatisticsDict {
         count: u64,
         missing: u64,

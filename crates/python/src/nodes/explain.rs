@@ -17,11 +17,11 @@ pub(crate) fn explanation<'py>(
     tasks: usize,
     cache: Option<&ChunkCache>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let told = py.detach(|| match write {
+    let explained = py.detach(|| match write {
         true => explain_write(layout, selection, tasks),
         false => explain_read_cached(layout, selection, tasks, cache),
     });
-    to_dict(py, &told.or_raise(py)?)
+    to_dict(py, &explained.or_raise(py)?)
 }
 
 /// Converts all facts, and the text.
@@ -30,7 +30,7 @@ fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDic
     for (strategy, count) in &explain.strategies {
         strategies.set_item(strategy.to_string(), count)?;
     }
-    let tasks: Vec<_> = explain.tasks.iter().map(|told| task(py, told)).collect::<PyResult<_>>()?;
+    let tasks: Vec<_> = explain.tasks.iter().map(|explained| task(py, explained)).collect::<PyResult<_>>()?;
     dict!(
         py, explain {
             array, write, bytes, chunks, examined, objects, threads, ranges, bytes_read, gap_bytes,

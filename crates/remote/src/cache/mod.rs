@@ -74,7 +74,7 @@ pub(crate) struct Cache {
     off: AtomicBool,
     /// Why nothing more is put into the cache.
     failure: Lazy<String>,
-    told: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -89,8 +89,8 @@ impl Cache {
             Keep::Folder(root, limit) => Backend::Folder(Folder::new(root.clone(), *limit)),
             Keep::Memory(limit) => Backend::Memory(Memory::new(*limit)),
         };
-        let (off, failure, told) = (AtomicBool::new(false), Lazy::new(), AtomicBool::new(false));
-        Cache { place, check, identity: identity.to_owned(), off, failure, told }
+        let (off, failure, has_warned) = (AtomicBool::new(false), Lazy::new(), AtomicBool::new(false));
+        Cache { place, check, identity: identity.to_owned(), off, failure, has_warned }
     }
 
     pub(crate) fn asks(&self) -> bool {
@@ -207,7 +207,7 @@ impl Cache {
     /// Reports the failure once. For threads that may wait for the receiver.
     pub(crate) fn tell(&self, url: &str) {
         if let Some(failure) = self.failure.get()
-            && !self.told.swap(true, Relaxed)
+            && !self.has_warned.swap(true, Relaxed)
             && let Some(tell) = FAILED.get()
         {
             tell(&format!("{url}: {failure}. What is read from the server is not kept"));

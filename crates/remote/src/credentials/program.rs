@@ -61,7 +61,7 @@ impl Program {
         let mut child = command.spawn().map_err(|error| failed(&format!("cannot be run: {error}")))?;
         let output = child.stdout.take();
         let running = Running(Arc::new(Mutex::new(child)));
-        let (done, told) = tokio::sync::oneshot::channel();
+        let (done, answer) = tokio::sync::oneshot::channel();
         // A separate thread: processes started by the program may keep the output open for long.
         let child = running.0.clone();
         let wait = move || {
@@ -82,9 +82,9 @@ impl Program {
         };
         let started = thread::Builder::new().name("hyperslab-credentials".into()).spawn(wait);
         started.map_err(|error| failed(&format!("cannot be waited for: {error}")))?;
-        let told = tokio::time::timeout(patience, told).await;
-        let Ok(Ok((Ok(bytes), Ok(status)))) = told else {
-            return Err(match told {
+        let answer = tokio::time::timeout(patience, answer).await;
+        let Ok(Ok((Ok(bytes), Ok(status)))) = answer else {
+            return Err(match answer {
                 Err(_) => failed(&format!("did not end within {} s", patience.as_secs())),
                 Ok(_) => failed("could not be read from"),
             });

@@ -39,7 +39,7 @@ pub enum Fault {
 
 /// One recorded request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Recorded {
     pub method: String,
     pub path: String,
     pub range: Option<String>,
@@ -68,7 +68,7 @@ pub struct State {
     pub objects: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
     uploads: Mutex<BTreeMap<String, BTreeMap<u64, Vec<u8>>>>,
     version: AtomicU64,
-    pub seen: Mutex<Vec<Seen>>,
+    pub requests: Mutex<Vec<Recorded>>,
     under_way: AtomicUsize,
     /// Index of the first failing request, number of failures, and the fault.
     faults: Mutex<Option<(usize, usize, Fault)>>,
@@ -114,8 +114,8 @@ impl Server {
     }
 
     /// The requests since the last call.
-    pub fn take(&self) -> Vec<Seen> {
-        std::mem::take(&mut *self.state.seen.lock().unwrap())
+    pub fn take(&self) -> Vec<Recorded> {
+        std::mem::take(&mut *self.state.requests.lock().unwrap())
     }
 
     /// Makes `times` requests fail with `fault`, after the next `after` requests.
@@ -184,14 +184,14 @@ fn serve(state: &State, stream: TcpStream) {
             return;
         }
         let at_once = state.under_way.fetch_add(1, SeqCst) + 1;
-        let seen = Seen {
+        let request = Recorded {
             method: method.clone(),
             path: target.clone(),
             range: headers.get("range").cloned(),
             at_once,
             headers: headers.clone(),
         };
-        state.seen.lock().unwrap().push(seen);
+        state.requests.lock().unwrap().push(request);
         let latency = *state.latency.lock().unwrap();
         std::thread::sleep(latency);
         let open = answer(state, &stream, &method, &target, &headers, body);

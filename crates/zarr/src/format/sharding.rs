@@ -131,13 +131,13 @@ struct Inner {
 impl Inner {
     /// Parses a sharding codec, which is the serializer of `around`, for shards of `shape`.
     ///
-    /// Adds its level and the levels in it. `seen` gets the first list of inner codecs.
+    /// Adds its level and the levels in it. `visit` gets the first list of inner codecs.
     fn parse(
         sharding: &Extension<'_>,
         around: &Chain<'_>,
         shape: &[u64],
         levels: &mut Vec<ShardLevel>,
-        seen: &mut dyn FnMut(&Chain<'_>),
+        visit: &mut dyn FnMut(&Chain<'_>),
     ) -> Result<Self, Problem> {
         let field = format!("{}: \"{NAME}\"", sharding.field);
         if levels.len() >= DEEPEST {
@@ -156,12 +156,12 @@ impl Inner {
         let array = Context { shape: axes.into(), ..around.arrays.array.clone() };
         let chain = Chain::parse(&inside, sharding.require("codecs")?, order.clone(), array)?;
         if levels.len() == 1 {
-            seen(&chain);
+            visit(&chain);
         }
         let listed =
             [chain.filters(), chain.serializer_json().map_or(&[], std::slice::from_ref), chain.compressors()];
         match chain.serializer.clone() {
-            Serializer::Sharding(deeper) => Inner::parse(&deeper, &chain, &inner, levels, seen),
+            Serializer::Sharding(deeper) => Inner::parse(&deeper, &chain, &inner, levels, visit),
             Serializer::Codec(serializer) => {
                 Ok(Inner { chunk: inner, listed: listed.concat(), codecs: chain.complete(serializer)? })
             }

@@ -28,9 +28,9 @@ fn it_is_chosen_told_and_followed() {
     store.write(Key::new("a/0").unwrap(), &[&[0, 1, 2, 3, 4, 5, 6, 7]]).unwrap();
     let selection = Selection::new("toy", &[16], &[Index::range(2, 10)]).unwrap();
     for (name, strategy, bytes) in [("toy", "toy", 8), ("other", "read-into", 6)] {
-        let told = explain_read(&layout(name), &selection, 9).unwrap();
-        let names: Vec<&str> = told.tasks.iter().map(|task| task.strategy.name()).collect();
-        assert_eq!((names, told.bytes_read), (vec![strategy, "fill"], bytes));
+        let explained = explain_read(&layout(name), &selection, 9).unwrap();
+        let names: Vec<&str> = explained.tasks.iter().map(|task| task.strategy.name()).collect();
+        assert_eq!((names, explained.bytes_read), (vec![strategy, "fill"], bytes));
         let found = crate::read(&layout(name), &selection, ReadOptions::default()).unwrap();
         assert_eq!(found.as_slice(), [2, 3, 4, 5, 6, 7, 7, 7]);
     }

@@ -87,8 +87,8 @@ impl Refs {
         match (entry.target, entry.len) {
             (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inline_bytes(entry.offset, len))),
             (ODD, len) => {
-                let told = std::str::from_utf8(self.inline_bytes(entry.offset, len)).unwrap_or_default();
-                let (text, why) = told.split_once('\0').unwrap_or((told, ""));
+                let written = std::str::from_utf8(self.inline_bytes(entry.offset, len)).unwrap_or_default();
+                let (text, why) = written.split_once('\0').unwrap_or((written, ""));
                 Ref::Odd(Odd { text: text.into(), why: why.into() })
             }
             (target, WHOLE) => Ref::Whole(target),
