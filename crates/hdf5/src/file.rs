@@ -263,8 +263,8 @@ impl File {
 
     /// Returns the global heap collection at an address.
     pub fn collection(&self, address: u64) -> Result<Arc<Collection>> {
-        if let Some(kept) = self.kept_collection(address) {
-            return Ok(kept);
+        if let Some(cached) = self.cached_collection(address) {
+            return Ok(cached);
         }
         let found = self.collections(&[address], true)?;
         found.into_iter().next().ok_or_else(|| self.source().invalid("a global heap collection was not read"))
@@ -296,7 +296,7 @@ impl File {
     }
 
     /// Returns the global heap collection at an address if it is cached.
-    pub(crate) fn kept_collection(&self, address: u64) -> Option<Arc<Collection>> {
+    pub(crate) fn cached_collection(&self, address: u64) -> Option<Arc<Collection>> {
         self.inner.collections.find(address)
     }
 

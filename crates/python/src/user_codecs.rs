@@ -92,7 +92,7 @@ fn ask<T>(codec: &'static str, question: impl FnOnce(Python<'_>) -> PyResult<T>)
 }
 
 /// Returns a name that lives forever. There is one per codec that was found.
-fn kept(name: &str) -> &'static str {
+fn interned(name: &str) -> &'static str {
     /// Gated.
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut names = NAMES.lock();
@@ -132,7 +132,7 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
         // Without an interpreter there are no Python codecs.
         None | Some(Ok(None)) => None,
         Some(Ok(Some(codec))) => Some(Ok(codec)),
-        Some(Err(error)) => Some(Err(codec_error(kept(name), error))),
+        Some(Err(error)) => Some(Err(codec_error(interned(name), error))),
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
 
 /// Makes a codec from an object that was found.
 fn wrap_codec(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
-    let codec = PythonCodec::new(found, kept(name), array)?;
+    let codec = PythonCodec::new(found, interned(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {
         "array-array" => AnyCodec::ArrayToArray(codec),
         "array-bytes" => AnyCodec::ArrayToBytes(codec),

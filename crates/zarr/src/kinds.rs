@@ -49,14 +49,14 @@ fn find(store: &Arc<dyn Store>, key: Key<'_>) -> Result<Option<NodeKind>> {
         return Ok(None);
     }
     let Some(stamp) = store.stamp(key)? else { return Ok(None) };
-    Ok(KEPT.lock().iter().find(|(kept, _)| *kept == stamp).map(|(_, kind)| *kind))
+    Ok(KEPT.lock().iter().find(|(cached, _)| *cached == stamp).map(|(_, kind)| *kind))
 }
 
 fn keep(stamp: Stamp, kind: NodeKind) {
-    let mut kept = KEPT.lock();
-    if kept.len() == ENTRIES {
-        kept.rotate_left(1);
-        kept.pop();
+    let mut cached = KEPT.lock();
+    if cached.len() == ENTRIES {
+        cached.rotate_left(1);
+        cached.pop();
     }
-    kept.push((stamp, kind));
+    cached.push((stamp, kind));
 }

@@ -39,10 +39,10 @@ static KEPT: Mutex<Vec<(Texts, Arc<Metadata>)>> = Mutex::new(Vec::new());
 
 /// The metadata for these texts, if it is cached.
 pub(crate) fn find(texts: &Texts) -> Option<Arc<Metadata>> {
-    let mut kept = KEPT.lock();
-    let at = kept.iter().position(|(other, _)| other == texts)?;
-    kept.get_mut(..=at)?.rotate_right(1);
-    kept.first().map(|(_, metadata)| metadata.clone())
+    let mut cached = KEPT.lock();
+    let at = cached.iter().position(|(other, _)| other == texts)?;
+    cached.get_mut(..=at)?.rotate_right(1);
+    cached.first().map(|(_, metadata)| metadata.clone())
 }
 
 /// Caches the metadata for these texts.
@@ -54,12 +54,12 @@ pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
     if let Some(attributes) = &mut texts.attributes {
         attributes.shrink_to_fit();
     }
-    let mut kept = KEPT.lock();
-    let least = kept.len().min(ENTRIES - 1);
-    let dropped = kept.split_off(least);
-    kept.insert(0, (texts, metadata.clone()));
+    let mut cached = KEPT.lock();
+    let least = cached.len().min(ENTRIES - 1);
+    let dropped = cached.split_off(least);
+    cached.insert(0, (texts, metadata.clone()));
     // Dropping codecs may run foreign code, so it happens after unlocking.
-    drop(kept);
+    drop(cached);
     drop(dropped);
 }
 

@@ -40,9 +40,9 @@ pub(crate) struct ChunkShapes {
 /// A clone is for another layout: it shares the encodings and makes its own layouts of chunks.
 impl Clone for ChunkShapes {
     fn clone(&self) -> Self {
-        let ChunkShapes { make, encodings: kept, heap, .. } = self;
-        let (make, kept, heap) = (make.clone(), kept.clone(), heap.clone());
-        ChunkShapes { make, encodings: kept, heap, layouts: Mutex::default() }
+        let ChunkShapes { make, encodings: cached, heap, .. } = self;
+        let (make, cached, heap) = (make.clone(), cached.clone(), heap.clone());
+        ChunkShapes { make, encodings: cached, heap, layouts: Mutex::default() }
     }
 }
 
@@ -92,13 +92,13 @@ impl ChunkShapes {
             Some(encoding) => encoding,
             None => {
                 let made = self.make.make(shape)?;
-                let mut kept = self.encodings.lock();
+                let mut cached = self.encodings.lock();
                 let mut replaced = None;
-                if kept.len() < KEPT {
-                    replaced = kept.insert(shape.into(), made.clone());
+                if cached.len() < KEPT {
+                    replaced = cached.insert(shape.into(), made.clone());
                 }
                 // As above.
-                drop(kept);
+                drop(cached);
                 drop(replaced);
                 made
             }

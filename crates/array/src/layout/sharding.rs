@@ -107,13 +107,13 @@ impl Sharding {
             return Ok(Some(level.clone()));
         }
         let level = Arc::new(largest.of_shape(&shape)?);
-        let mut kept = shapes.lock();
+        let mut cached = shapes.lock();
         let mut replaced = None;
-        if kept.len() < KEPT {
-            replaced = kept.insert(shape, level.clone());
+        if cached.len() < KEPT {
+            replaced = cached.insert(shape, level.clone());
         }
         // Codecs may be foreign code: not under the lock.
-        drop(kept);
+        drop(cached);
         drop(replaced);
         Ok(Some(level))
     }

@@ -53,7 +53,7 @@ struct CacheState {
     /// Identifies the process. It is never freed, so no two processes share an address.
     owner: *const Here,
     /// Per process.
-    kept: Mutex<KeptChunks>,
+    chunks: Mutex<KeptChunks>,
 }
 
 #[derive(Default)]
@@ -118,16 +118,16 @@ impl ChunkCache {
 
     /// The number of hits and of misses. Absent and changed chunks count as misses.
     pub fn hits_and_misses(&self) -> (u64, u64) {
-        let kept = self.lock();
-        (kept.hits, kept.misses)
+        let chunks = self.lock();
+        (chunks.hits, chunks.misses)
     }
 
     /// Drops all chunks. The counts stay.
     pub fn clear(&self) {
-        let mut kept = self.lock();
-        let KeptChunks { hits, misses, .. } = *kept;
-        let dropped = std::mem::replace(&mut *kept, KeptChunks { hits, misses, ..KeptChunks::default() });
-        drop(kept);
+        let mut chunks = self.lock();
+        let KeptChunks { hits, misses, .. } = *chunks;
+        let dropped = std::mem::replace(&mut *chunks, KeptChunks { hits, misses, ..KeptChunks::default() });
+        drop(chunks);
         drop(dropped);
     }
 
@@ -172,7 +172,7 @@ impl ChunkCache {
 
     fn lock(&self) -> MutexGuard<'_, KeptChunks> {
         // Nothing panics between changes that belong together.
-        self.state().kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state().chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> &CacheState {
@@ -188,7 +188,7 @@ impl ChunkCache {
 
     #[cold]
     fn make(&self, owner: *const Here, old: *mut CacheState) -> &CacheState {
-        let new = Box::into_raw(Box::new(CacheState { owner, kept: Mutex::default() }));
+        let new = Box::into_raw(Box::new(CacheState { owner, chunks: Mutex::default() }));
         // Leave a parent's state alone: another thread of the parent may have held its lock, and
         // been about to change it.
         match self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -335,68 +335,71 @@ mod tests {
         }
     }
 
-    fn places(kept: &KeptChunks) -> Vec<u64> {
-        let mut found: Vec<u64> = kept.places.keys().map(|place| place.object).collect();
+    fn places(chunks: &KeptChunks) -> Vec<u64> {
+        let mut found: Vec<u64> = chunks.places.keys().map(|place| place.object).collect();
         found.sort_unstable();
         // Chunks are counted in three ways, which must agree.
-        let slots = kept.slots.iter().flatten().count();
-        assert_eq!((slots, slots * cost(CHUNK)), (found.len(), kept.bytes));
-        assert_eq!(kept.slots.len(), slots + kept.free.len());
-        for (place, slot) in &kept.places {
-            assert!(kept.slots[*slot].as_ref().unwrap().place == *place);
+        let slots = chunks.slots.iter().flatten().count();
+        assert_eq!((slots, slots * cost(CHUNK)), (found.len(), chunks.bytes));
+        assert_eq!(chunks.slots.len(), slots + chunks.free.len());
+        for (place, slot) in &chunks.places {
+            assert!(chunks.slots[*slot].as_ref().unwrap().place == *place);
         }
         found
     }
 
     #[test]
     fn the_bound_is_kept() {
-        let mut kept = KeptChunks::default();
+        let mut chunks = KeptChunks::default();
         for object in 0..1000 {
-            kept.insert(chunk(object % 37, object), 5 * cost(CHUNK) + 1);
-            assert_eq!(places(&kept).len(), (object as usize + 1).min(5));
+            chunks.insert(chunk(object % 37, object), 5 * cost(CHUNK) + 1);
+            assert_eq!(places(&chunks).len(), (object as usize + 1).min(5));
         }
-        assert_eq!(kept.slots.len(), 5);
-        assert_eq!(kept.insert(chunk(0, 0), cost(CHUNK)).len(), 5);
-        assert_eq!(places(&kept), [0]);
+        assert_eq!(chunks.slots.len(), 5);
+        assert_eq!(chunks.insert(chunk(0, 0), cost(CHUNK)).len(), 5);
+        assert_eq!(places(&chunks), [0]);
     }
 
     #[test]
     fn what_is_used_stays() {
-        let mut kept = KeptChunks::default();
-        let use_it = |kept: &mut KeptChunks, object: u64| {
-            let slot = kept.places[&chunk(object, 0).place];
-            kept.slots[slot].as_mut().unwrap().used = true;
+        let mut chunks = KeptChunks::default();
+        let use_it = |chunks: &mut KeptChunks, object: u64| {
+            let slot = chunks.places[&chunk(object, 0).place];
+            chunks.slots[slot].as_mut().unwrap().used = true;
         };
         for object in 0..4 {
-            kept.insert(chunk(object, 0), 4 * cost(CHUNK));
+            chunks.insert(chunk(object, 0), 4 * cost(CHUNK));
         }
         for object in 10..200 {
-            use_it(&mut kept, 1);
-            use_it(&mut kept, 2);
-            kept.insert(chunk(object, 0), 4 * cost(CHUNK));
-            let found = places(&kept);
+            use_it(&mut chunks, 1);
+            use_it(&mut chunks, 2);
+            chunks.insert(chunk(object, 0), 4 * cost(CHUNK));
+            let found = places(&chunks);
             assert_eq!(found.len(), 4);
             assert!(found.contains(&1) && found.contains(&2) && found.contains(&object), "{found:?}");
         }
         // Unused chunks are dropped like all others.
         for object in 200..208 {
-            kept.insert(chunk(object, 0), 4 * cost(CHUNK));
+            chunks.insert(chunk(object, 0), 4 * cost(CHUNK));
         }
-        assert_eq!(places(&kept), [204, 205, 206, 207]);
+        assert_eq!(places(&chunks), [204, 205, 206, 207]);
     }
 
     #[test]
     fn the_same_place_is_kept_once() {
-        let mut kept = KeptChunks::default();
+        let mut chunks = KeptChunks::default();
         for version in 0..10 {
-            let removed = kept.insert(chunk(7, version), 2 * cost(CHUNK));
+            let removed = chunks.insert(chunk(7, version), 2 * cost(CHUNK));
             assert_eq!(removed.len(), usize::from(version > 0));
         }
-        assert_eq!(places(&kept), [7]);
-        kept.hits = 2;
-        assert!(kept.forget(&chunk(7, 0).place, Stamp::new([8, 0, 0, 0, 0, 0, 0])).is_none(), "it is newer");
-        assert!(kept.forget(&chunk(7, 0).place, Stamp::new([9, 0, 0, 0, 0, 0, 0])).is_some());
-        assert!(places(&kept).is_empty());
-        assert_eq!((kept.hits, kept.misses), (0, 2));
+        assert_eq!(places(&chunks), [7]);
+        chunks.hits = 2;
+        assert!(
+            chunks.forget(&chunk(7, 0).place, Stamp::new([8, 0, 0, 0, 0, 0, 0])).is_none(),
+            "it is newer"
+        );
+        assert!(chunks.forget(&chunk(7, 0).place, Stamp::new([9, 0, 0, 0, 0, 0, 0])).is_some());
+        assert!(places(&chunks).is_empty());
+        assert_eq!((chunks.hits, chunks.misses), (0, 2));
     }
 }

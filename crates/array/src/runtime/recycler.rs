@@ -60,13 +60,13 @@ impl Recycler {
 
     /// A block of exactly this class, with stale contents.
     pub(crate) fn take(&self, class: usize) -> Option<MmapMut> {
-        let mut kept = self.lock();
-        kept.clock += 1;
-        let now = kept.clock;
-        let found = kept.classes.get_mut(&class)?;
+        let mut spare = self.lock();
+        spare.clock += 1;
+        let now = spare.clock;
+        let found = spare.classes.get_mut(&class)?;
         found.last_used = now;
         let block = found.blocks.pop()?;
-        kept.bytes -= class;
+        spare.bytes -= class;
         Some(block)
     }
 
@@ -74,7 +74,7 @@ impl Recycler {
     pub(crate) fn take_about(&self, class: usize) -> Option<MmapMut> {
         let fitting = class..=class.saturating_add(class / 4);
         let found =
-            self.lock().classes.range(fitting).find(|(_, kept)| !kept.blocks.is_empty()).map(|(c, _)| *c);
+            self.lock().classes.range(fitting).find(|(_, spare)| !spare.blocks.is_empty()).map(|(c, _)| *c);
         self.take(found?)
     }
 
@@ -85,15 +85,15 @@ impl Recycler {
         if class > bound {
             return;
         }
-        let mut kept = self.lock();
-        kept.clock += 1;
-        let now = kept.clock;
-        let entry = kept.classes.entry(class).or_default();
+        let mut spare = self.lock();
+        spare.clock += 1;
+        let now = spare.clock;
+        let entry = spare.classes.entry(class).or_default();
         entry.last_used = now;
         entry.blocks.push(block);
-        kept.bytes += class;
-        let freed = kept.shrink(bound);
-        drop(kept);
+        spare.bytes += class;
+        let freed = spare.shrink(bound);
+        drop(spare);
         // Unmapping many pages takes long, so not under the lock.
         drop(freed);
     }

@@ -60,27 +60,27 @@ impl IndexCache {
     /// all.
     pub(crate) fn keep(&self, place: IndexPlace, index: &Arc<ShardIndex>, bound: usize) {
         let mut dropped = Vec::new();
-        let mut kept = self.lock();
+        let mut cached = self.lock();
         if cost(index) <= bound {
-            kept.bytes += cost(index);
-            match kept.found.insert(place.clone(), index.clone()) {
+            cached.bytes += cost(index);
+            match cached.found.insert(place.clone(), index.clone()) {
                 Some(old) => {
-                    kept.bytes -= cost(&old);
+                    cached.bytes -= cost(&old);
                     dropped.push(old);
                 }
-                None => kept.order.push_back(place),
+                None => cached.order.push_back(place),
             }
         }
-        while kept.bytes > bound
-            && let Some(oldest) = kept.order.pop_front()
+        while cached.bytes > bound
+            && let Some(oldest) = cached.order.pop_front()
         {
-            if let Some(old) = kept.found.remove(&oldest) {
-                kept.bytes -= cost(&old);
+            if let Some(old) = cached.found.remove(&oldest) {
+                cached.bytes -= cost(&old);
                 dropped.push(old);
             }
         }
         // Freeing memory takes long, so not under the lock.
-        drop(kept);
+        drop(cached);
     }
 
     fn lock(&self) -> MutexGuard<'_, KeptIndexes> {

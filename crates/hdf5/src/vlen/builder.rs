@@ -67,7 +67,7 @@ impl<'a> VlenBuilder<'a> {
             nulls |= id.is_none();
             let Some((len @ 1.., address, index)) = id else { continue };
             if last.as_ref().is_none_or(|last| last.address() != address) {
-                last = file.kept_collection(address);
+                last = file.cached_collection(address);
             }
             let Some(collection) = &last else { return Ok(false) };
             self.items.payload(collection.object(index), index, len).map_err(wrong(cell, address))?;

@@ -373,7 +373,7 @@ fn a_heap_that_is_too_large_to_keep_is_read_once() {
     read_for(&file, &element, &ids[..1]);
     let (ranges, bytes) = read_for(&file, &element, &ids);
     assert!(ranges <= 34 && bytes <= 500 << 16, "{ranges} ranges, {bytes} bytes");
-    assert!(file.kept_collection(bare_start(SIZES) + (400 << 16)).is_none());
+    assert!(file.cached_collection(bare_start(SIZES) + (400 << 16)).is_none());
 }
 
 #[test]

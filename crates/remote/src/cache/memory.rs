@@ -42,8 +42,8 @@ pub(super) struct Memory {
     objects: Mutex<Objects>,
 }
 
-fn cost(kept: &CachedRange) -> u64 {
-    kept.bytes.len() as u64 + ENTRY
+fn cost(cached: &CachedRange) -> u64 {
+    cached.bytes.len() as u64 + ENTRY
 }
 
 impl Memory {
@@ -65,13 +65,13 @@ impl Memory {
             return None;
         }
         let range = resolve_range(wanted, object.contents.size)?;
-        let ranges: Vec<Range<u64>> = object.ranges.iter().map(|kept| kept.range.clone()).collect();
+        let ranges: Vec<Range<u64>> = object.ranges.iter().map(|cached| cached.range.clone()).collect();
         let mut pieces = Vec::new();
         for (n, part) in pick(&range, &ranges)? {
-            let kept = object.ranges.get_mut(n)?;
-            kept.used = turn;
-            let within = |at: u64| usize::try_from(at - kept.range.start).ok();
-            pieces.push(kept.bytes.slice(within(part.start)?..within(part.end)?));
+            let cached = object.ranges.get_mut(n)?;
+            cached.used = turn;
+            let within = |at: u64| usize::try_from(at - cached.range.start).ok();
+            pieces.push(cached.bytes.slice(within(part.start)?..within(part.end)?));
         }
         Some(Fetched { contents: object.contents.clone(), range, pieces })
     }
@@ -89,17 +89,17 @@ impl Memory {
         let mut gone: Vec<CachedRange> = Vec::new();
         let mut objects = self.objects.lock();
         objects.turn += 1;
-        let kept = CachedRange { range: fetched.range.clone(), bytes, used: objects.turn };
-        let mut total = objects.total + cost(&kept);
+        let cached = CachedRange { range: fetched.range.clone(), bytes, used: objects.turn };
+        let mut total = objects.total + cost(&cached);
         let object = objects
             .objects
             .entry(*id)
             .or_insert_with(|| Object { contents: fetched.contents.clone(), ranges: Vec::new() });
         let other = !object.contents.is(&fetched.contents);
         object.contents = fetched.contents.clone();
-        let within = |range: &Range<u64>| range.start >= kept.range.start && range.end <= kept.range.end;
+        let within = |range: &Range<u64>| range.start >= cached.range.start && range.end <= cached.range.end;
         gone.extend(object.ranges.extract_if(.., |old| other || within(&old.range)));
-        object.ranges.push(kept);
+        object.ranges.push(cached);
         total -= gone.iter().map(cost).sum::<u64>();
         if total > self.limit {
             total -= shrink(&mut objects.objects, total - (self.limit - self.limit / 16), &mut gone);
@@ -122,7 +122,7 @@ impl Memory {
 /// Moves at least `bytes` bytes of the least recently used entries to `gone`. Returns how many.
 fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<CachedRange>) -> u64 {
     let all = here.values().flat_map(|object| &object.ranges);
-    let mut uses: Vec<(u64, u64)> = all.map(|kept| (kept.used, cost(kept))).collect();
+    let mut uses: Vec<(u64, u64)> = all.map(|cached| (cached.used, cost(cached))).collect();
     uses.sort_unstable();
     let (mut freed, mut before) = (0, 0);
     for (used, cost) in uses {
@@ -134,7 +134,7 @@ fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<CachedRang
     }
     let first = gone.len();
     here.retain(|_, object| {
-        gone.extend(object.ranges.extract_if(.., |kept| kept.used <= before));
+        gone.extend(object.ranges.extract_if(.., |cached| cached.used <= before));
         !object.ranges.is_empty()
     });
     gone.iter().skip(first).map(cost).sum()

@@ -147,22 +147,22 @@ impl FractalHeap {
 
     /// Returns the bytes of a block, checked, and decoded if the heap has filters.
     fn block(&self, source: &Source, block: HeapBlock) -> Result<Bytes> {
-        if let Some(bytes) = self.kept().get(&block.address) {
+        if let Some(bytes) = self.cached_blocks().get(&block.address) {
             return Ok(bytes.clone());
         }
         let bytes = match block.kind {
             BlockKind::Indirect { rows } => self.read_indirect(source, block, rows)?,
             BlockKind::Direct { size, filtered } => self.read_direct(source, block, size, filtered)?,
         };
-        let mut kept = self.kept();
-        if kept.values().map(|bytes| bytes.len()).sum::<usize>().saturating_add(bytes.len()) > KEPT {
-            kept.clear();
+        let mut cached = self.cached_blocks();
+        if cached.values().map(|bytes| bytes.len()).sum::<usize>().saturating_add(bytes.len()) > KEPT {
+            cached.clear();
         }
-        kept.insert(block.address, bytes.clone());
+        cached.insert(block.address, bytes.clone());
         Ok(bytes)
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<u64, Bytes>> {
+    fn cached_blocks(&self) -> MutexGuard<'_, HashMap<u64, Bytes>> {
         self.blocks.lock()
     }
 

@@ -135,9 +135,9 @@ impl Records {
             documents.insert(key.clone(), value.to_text(None).into_bytes());
         }
         arrays.sort_by(|one, other| one.name.cmp(&other.name));
-        let (kept, urls) = (Mutex::default(), RwLock::default());
+        let (loaded, urls) = (Mutex::default(), RwLock::default());
         let prefix = prefix.trim_matches('/').to_owned();
-        Ok(Some(Records { store, url, prefix, rows, documents, arrays, cache: kept, urls }))
+        Ok(Some(Records { store, url, prefix, rows, documents, arrays, cache: loaded, urls }))
     }
 
     /// The reference under a key.
@@ -261,10 +261,10 @@ impl Records {
     }
 
     fn kept_file(&self, file: File) -> Option<Arc<Record>> {
-        let mut kept = self.cache.lock();
-        kept.turn += 1;
-        let turn = kept.turn;
-        let (record, used) = kept.files.get_mut(&file)?;
+        let mut loaded = self.cache.lock();
+        loaded.turn += 1;
+        let turn = loaded.turn;
+        let (record, used) = loaded.files.get_mut(&file)?;
         *used = turn;
         Some(record.clone())
     }
@@ -274,23 +274,23 @@ impl Records {
         let read = self.read(files)?;
         // Freed after the lock is released.
         let mut gone = Vec::new();
-        let mut kept = self.cache.lock();
+        let mut loaded = self.cache.lock();
         for (file, record) in read {
-            kept.turn += 1;
-            let turn = kept.turn;
-            kept.memory += record.memory;
-            if let Some((old, _)) = kept.files.insert(file, (record, turn)) {
-                kept.memory -= old.memory;
+            loaded.turn += 1;
+            let turn = loaded.turn;
+            loaded.memory += record.memory;
+            if let Some((old, _)) = loaded.files.insert(file, (record, turn)) {
+                loaded.memory -= old.memory;
                 gone.push(old);
             }
         }
-        while kept.memory > KEPT && kept.files.len() > 1 {
-            let oldest = kept.files.iter().min_by_key(|(_, (_, used))| *used).map(|(file, _)| *file);
-            let Some((old, _)) = oldest.and_then(|file| kept.files.remove(&file)) else { break };
-            kept.memory -= old.memory;
+        while loaded.memory > KEPT && loaded.files.len() > 1 {
+            let oldest = loaded.files.iter().min_by_key(|(_, (_, used))| *used).map(|(file, _)| *file);
+            let Some((old, _)) = oldest.and_then(|file| loaded.files.remove(&file)) else { break };
+            loaded.memory -= old.memory;
             gone.push(old);
         }
-        drop(kept);
+        drop(loaded);
         drop(gone);
         Ok(())
     }

@@ -147,11 +147,11 @@ impl Targets {
                 }
             };
         let held = Arc::new(held);
-        let mut kept = self.open_objects.lock();
-        let dropped = if kept.len() >= FILES { std::mem::take(&mut *kept) } else { HashMap::new() };
-        let replaced = kept.insert(number, held.clone());
+        let mut open = self.open_objects.lock();
+        let dropped = if open.len() >= FILES { std::mem::take(&mut *open) } else { HashMap::new() };
+        let replaced = open.insert(number, held.clone());
         // Release the lock before closing files.
-        drop(kept);
+        drop(open);
         drop((dropped, replaced));
         Ok(Found::Held(held))
     }
