@@ -567,9 +567,9 @@ class Config:
 
     def _assign(self, settings: Mapping[str, Any]) -> None:
         parsed = {}
-        kept = {name: value for name, value in settings.items() if name in _WITHOUT_EFFECT}
+        ignored = {name: value for name, value in settings.items() if name in _WITHOUT_EFFECT}
         for name, value in settings.items():
-            if name in kept:
+            if name in ignored:
                 continue
             if name not in _PARSE:
                 raise _unknown_setting(name)
@@ -581,7 +581,7 @@ class Config:
             if name in _APPLY:
                 _APPLY[name](value)
             self._values[name] = value
-        self._without_effect.update(kept)
+        self._without_effect.update(ignored)
 
     def _read_environment(self, environment: Mapping[str, str]) -> None:
         for name, variable in _ENVIRONMENT.items():

@@ -158,8 +158,8 @@ def map_chunks(
         raise ArgumentTypeError(f"function: expected a function, found {type(function).__name__}")
 
     def fill(array: Array) -> None:
-        with show_progress(progress) as told:
-            _map(array, function, inputs, region, halo, boundary, casting, budget, executor, told)
+        with show_progress(progress) as progress_bar:
+            _map(array, function, inputs, region, halo, boundary, casting, budget, executor, progress_bar)
 
     if isinstance(target, Array):
         if create:

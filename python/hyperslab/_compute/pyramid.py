@@ -204,8 +204,8 @@ def pyramid(
     def advance(bytes_: int) -> None:
         nonlocal done
         done += bytes_
-        if told is not None:
-            told("pyramid", done, total)
+        if progress_bar is not None:
+            progress_bar("pyramid", done, total)
 
     def make() -> None:
         level: Any = array
@@ -227,9 +227,9 @@ def pyramid(
             _fill(made, level, work, parse_size(max_memory), executor, advance)
             level = made
 
-    told: Any = None
+    progress_bar: Any = None
     try:
-        with show_progress(progress) as told:
+        with show_progress(progress) as progress_bar:
             make()
     except BaseException:
         _undo(group, paths[own:], made_group)

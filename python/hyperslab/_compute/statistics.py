@@ -167,14 +167,14 @@ def statistics(
         dtype = np.dtype("f8")
     edges = _edges(bins, range)
     if isinstance(edges, int):
-        with show_progress(progress) as told:
-            found = _run(work, executor, threads, told)
+        with show_progress(progress) as progress_bar:
+            found = _run(work, executor, threads, progress_bar)
         ends = _ends(found, dtype)
         edges = [float(edge) for edge in np.linspace(*ends, edges + 1)]
     if edges is not None:
         work = _Work(array, place, work.missing, raw, edges)
-    with show_progress(progress) as told:
-        found = _run(work, executor, threads, told)
+    with show_progress(progress) as progress_bar:
+        found = _run(work, executor, threads, progress_bar)
     return _result(found, dtype, edges)
 
 
@@ -192,10 +192,10 @@ class _Work:
         return self.run(blocks)
 
     def run(
-        self, blocks: tuple[int, int] | None, threads: int | None = None, told: Any = None
+        self, blocks: tuple[int, int] | None, threads: int | None = None, progress_bar: Any = None
     ) -> dict[str, Any]:
         return _native.statistics_part(
-            self.array._handle, self.region, self.missing, self.raw, self.edges, blocks, threads, told
+            self.array._handle, self.region, self.missing, self.raw, self.edges, blocks, threads, progress_bar
         )
 
 

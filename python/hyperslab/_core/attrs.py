@@ -42,15 +42,15 @@ class Attributes(MutableMapping[str, Any]):
     def __init__(self, stored: _native.StoredAttributes) -> None:
         self._stored = stored
         # The version of the attributes, and their values. They are set together.
-        self._seen: tuple[int, dict[str, Any]] = (0, {})
+        self._cached: tuple[int, dict[str, Any]] = (0, {})
 
     def _dict(self) -> dict[str, Any]:
         # Another object of the same node may have changed the attributes.
-        seen = self._seen
-        newer = self._stored.newer(seen[0])
+        cached = self._cached
+        newer = self._stored.newer(cached[0])
         if newer is None:
-            return seen[1]
-        self._seen = newer
+            return cached[1]
+        self._cached = newer
         return newer[1]
 
     def __getitem__(self, name: str) -> Any:

@@ -240,8 +240,8 @@ def _arguments_like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         **dict.fromkeys(("order", "attributes", "chunk_key_encoding", "dimension_names")),
         **dict.fromkeys(("chunks", "shards", "filters", "compressors", "serializer"), "keep"),
     }
-    kept = layout_of(data, zarr_format, describe_like(data, zarr_format, {**wanted, **given}))
-    # Drop kept values that the caller gave under another name.
+    layout = layout_of(data, zarr_format, describe_like(data, zarr_format, {**wanted, **given}))
+    # Drop layout values that the caller gave under another name.
     none_says = ("compressor", "compressors", "filters")
     said = {
         name
@@ -251,8 +251,8 @@ def _arguments_like(data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     for pair in _EXCLUSIVE:
         for name, other in (pair, pair[::-1]):
             if name in said and other not in given:
-                kept.pop(other, None)
-    return {**kept, "zarr_format": zarr_format}
+                layout.pop(other, None)
+    return {**layout, "zarr_format": zarr_format}
 
 
 def zeros(shape: ShapeLike, **kwargs: Any) -> Array:

@@ -389,7 +389,7 @@ def new_array(
     zarr_format = normalize_format(zarr_format)
     dtype, filters, serializer, codec = take_object_codec(dtype, filters, serializer, object_codec)
     place, full = place_of(store, name, "a", storage_options)
-    own, kept = parse_config(config), parse_cache(config)
+    own, chunk_cache = parse_config(config), parse_cache(config)
     spec = array_spec(
         zarr_format=zarr_format,
         shape=normalize_shape(shape),
@@ -405,7 +405,7 @@ def new_array(
             nbytes *= length
         refuse_early_loss(place, full, nbytes, fill)
     filled = None if fill is None else lambda handle: fill(Array(handle, place, own))
-    return Array(_native.create_array(place._native, full, spec, overwrite, filled), place, own, kept)
+    return Array(_native.create_array(place._native, full, spec, overwrite, filled), place, own, chunk_cache)
 
 
 def from_array(
@@ -473,8 +473,8 @@ def from_array(
         zarr_format = zarr_format or data.metadata.zarr_format
         layout = layout_of(data, normalize_format(zarr_format), layout)
     else:
-        kept = {name for name, value in layout.items() if isinstance(value, str) and value == "keep"}
-        layout |= {name: None if name == "shards" else "auto" for name in kept}
+        kept_names = {name for name, value in layout.items() if isinstance(value, str) and value == "keep"}
+        layout |= {name: None if name == "shards" else "auto" for name in kept_names}
     return create_array(
         store,
         name=name,

@@ -152,10 +152,10 @@ def _opened(
 ) -> Array | Group:
     """Return the node that was found, with the settings that the caller wants."""
     if isinstance(handle, _native.ArrayHandle):
-        kept, own = parse_cache(config, given=cache), parse_config(config)
+        chunk_cache, own = parse_cache(config, given=cache), parse_config(config)
         if config is not None and place._native.is_file:
-            return cast(Array, node_of(handle, place, kept)).with_config(config)
-        return node_of(handle, place, kept, own)
+            return cast(Array, node_of(handle, place, chunk_cache)).with_config(config)
+        return node_of(handle, place, chunk_cache, own)
     if config is not None:
         raise TypeError("config: groups have no settings, and there is a group")
     return node_of(handle, place, resolve_cache(cache))
@@ -208,11 +208,11 @@ def open_array(
         return cast(Array, _opened(handle, place, cache, config))
     from hyperslab._create.convenience import create
 
-    kept = parse_cache(config, given=cache)
+    chunk_cache = parse_cache(config, given=cache)
     created = create(
         store=place, path=full, overwrite=mode == "w", zarr_format=zarr_format, config=config, **kwargs
     )
-    return created if kept is None else created.with_config({"cache": kept})
+    return created if chunk_cache is None else created.with_config({"cache": chunk_cache})
 
 
 def open_group(
@@ -269,15 +269,15 @@ def open_group(
     place, full, handle = open_place(
         store, path, mode, storage_options, zarr_format, "group", use_consolidated
     )
-    kept = None if cache is None else resolve_cache(cache)
+    chunk_cache = None if cache is None else resolve_cache(cache)
     if handle is not None:
         if attributes is not None:
             _only_for_new(mode, {"attributes": attributes})
-        return cast(Group, node_of(handle, place, kept))
+        return cast(Group, node_of(handle, place, chunk_cache))
     created = create_group(
         place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
     )
-    return created if kept is None else Group(created._handle, place, kept)
+    return created if chunk_cache is None else Group(created._handle, place, chunk_cache)
 
 
 def open_consolidated(store: StoreLike, *, use_consolidated: Literal[True] = True, **kwargs: Any) -> Group:

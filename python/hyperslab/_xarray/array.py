@@ -113,9 +113,9 @@ class FileArrayAdapter(StoredArray):
             np.atleast_1d(np.arange(length)[part]) for length, part in zip(self.shape, selection, strict=True)
         ]
         made = self._filled(tuple(len(axis) for axis in axes))
-        kept = [axis < length for axis, length in zip(axes, stored, strict=True)]
-        wanted = tuple(axis[inside] for axis, inside in zip(axes, kept, strict=True))
-        made[np.ix_(*kept)] = self._converted(array._get("orthogonal", wanted))
+        stored_parts = [axis < length for axis, length in zip(axes, stored, strict=True)]
+        wanted = tuple(axis[inside] for axis, inside in zip(axes, stored_parts, strict=True))
+        made[np.ix_(*stored_parts)] = self._converted(array._get("orthogonal", wanted))
         dropped = [axis for axis, part in enumerate(selection) if isinstance(part, (int, np.integer))]
         # Use reshape: an index could turn an array into an element.
         return made.reshape([n for axis, n in enumerate(made.shape) if axis not in dropped])

@@ -258,8 +258,8 @@ class ZarrPlanner(ZarrStore):
                 fitting = numbers_that_fit(name, variable, array)
                 others[name] = text_that_fits(name, fitting, array)
         encoded, attributes = super().encode(others, attributes)  # type: ignore[no-untyped-call]
-        both = encoded | dates
-        return {name: both[name] for name in variables}, attributes
+        all_variables = encoded | dates
+        return {name: all_variables[name] for name in variables}, attributes
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Plan new attributes of the group."""
