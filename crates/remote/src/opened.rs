@@ -13,6 +13,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Most bytes per object that are announced but not yet read. Sizes come from indexes, which may be
 /// wrong. Ranges beyond the limit are fetched when they are read.
@@ -181,6 +182,21 @@ impl Opened for RemoteOpened {
         });
         let started = self.start(inside, &pieces, requests);
         self.pieces.lock().extend(started);
+    }
+
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        let wanted = offset..offset.saturating_add(len);
+        let coming = |piece: &&Arc<RequestedRange>| {
+            ranges::overlap(&piece.range, &wanted) > 0 && !piece.fetching.is_over()
+        };
+        let start = Instant::now();
+        loop {
+            let Some(piece) = self.pieces.lock().iter().find(coming).cloned() else { return true };
+            let left = most.saturating_sub(start.elapsed());
+            if left.is_zero() || !piece.fetching.wait_at_most(left) {
+                return false;
+            }
+        }
     }
 
     fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
