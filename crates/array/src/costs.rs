@@ -196,5 +196,9 @@ pub(crate) const COPIED_AT_ONCE: u64 = 64 << 20;
 /// Row: `whole array` of `benches/cloud.py`.
 pub(crate) const FIRST_PART: usize = 4;
 
-/// Bytes of chunks on their way from a store far away, for each thread: some tens of 8 MiB.
+/// Bytes that objects on their way from a store far away may have, for each thread: some tens of 8
+/// MiB. Their sizes are not known before they arrive, so each counts as the longest possible one.
 pub(crate) const WAITING_BYTES: usize = 256 << 20;
+
+/// Bytes of ranges on their way from a store far away, for each thread.
+pub(crate) const COMING_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 256 << 20 };

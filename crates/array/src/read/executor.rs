@@ -490,24 +490,39 @@ impl<'a> Request<'a> {
                 }
                 Ok((chunks.first().map_or(0, |chunk| chunk.object), ranges))
             }
-            Step::Alone(n) => match lot.alone.get(*n) {
-                // A chunk that a cache may hold is not requested, and one that is too long is
-                // refused.
-                Some(Alone { object, location: Location::Range { offset, len, .. }, .. })
-                    if self.cache.is_none()
-                        && !chain.stores_decoded()
-                        && *len <= chain.max_encoded() as u64 =>
-                {
-                    Ok((*object, vec![(*offset, *len)]))
+            Step::Alone(n) => {
+                let Some(Alone { object, location, number }) = lot.alone.get(*n).copied() else {
+                    return Ok((0, ranges));
+                };
+                let (whole, direct) = (self.layout.encoding().decoded_size() as u64, chain.stores_decoded());
+                let (offset, len) = match location {
+                    Location::Range { offset, len, .. } => (offset, len),
+                    Location::Object if direct => (0, whole),
+                    Location::Object | Location::Absent => return Ok((0, ranges)),
+                };
+                // A chunk of an impossible length is refused when it is read. A chunk that a cache
+                // may hold is not requested.
+                if direct && len == whole {
+                    self.plan.task(self.layout, number, &mut scratch.task);
+                    ranges = self.decide(location, scratch, |reader, scratch| {
+                        Ok((reader.strategy.ranges)(reader, &scratch.task, (offset, len)))
+                    })?;
+                } else if !direct && len <= chain.max_encoded() as u64 && self.cache.is_none() {
+                    ranges.push((offset, len));
                 }
-                _ => Ok((0, ranges)),
-            },
+                Ok((object, ranges))
+            }
             Step::Held(_) | Step::Fill(_) => Ok((0, ranges)),
         }
     }
 
     /// Executes a step of a lot.
-    pub(crate) fn execute(&self, lot: &Lot<'_>, step: &Step, scratch: &mut Scratch) -> Result<(), ArrayError> {
+    pub(crate) fn execute(
+        &self,
+        lot: &Lot<'_>,
+        step: &Step,
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
         let put_together = |object: usize, number: usize, scratch: &mut Scratch| {
             scratch.key.clear();
             scratch.key.push_str(lot.objects.get(object).map_or("", |object| &object.key));

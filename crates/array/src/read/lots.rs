@@ -61,8 +61,8 @@ impl<'a> Lots<'a> {
             if !shares {
                 return Ok(Lots::Objects(plan.len()));
             }
-            let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
-            let together = fit.min(plan.len()).clamp(1, cost.at_once);
+            // The window bounds the bytes of a lot.
+            let together = plan.len().clamp(1, cost.at_once);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
         Ok(Lots::Single(plan.len()))
@@ -70,15 +70,15 @@ impl<'a> Lots<'a> {
 
     /// How much of a read is on its way at a time (see [`crate::read::flight`]).
     ///
-    /// `None`: the store answers at once, or there is nothing else to do while one request waits.
+    /// `None`: the store answers at once, or there is only one chunk.
     pub(crate) fn window(&self, layout: &ArrayLayout, threads: usize) -> Option<Window> {
         let cost = layout.store().cost();
         if !cost.prefers_rounds() {
             return None;
         }
-        let bytes = (costs::WAITING_BYTES as u64).saturating_mul(threads as u64);
+        let bytes = costs::COMING_BYTES.saturating_mul(threads as u64);
         match self {
-            Lots::Single(_) | Lots::Cut(_) => None,
+            Lots::Single(_) => None,
             Lots::Objects(_) => {
                 // Half of the requests wait for a permit: as soon as a response is complete, the
                 // next request goes out.
@@ -88,7 +88,7 @@ impl<'a> Lots<'a> {
                 Some(Window { first: of(costs::FIRST_PART), most: of(1), bytes })
             }
             // A lot is begun as a whole, so up to twice as many are on their way.
-            Lots::Neighbours(..) | Lots::Shards(..) => {
+            Lots::Neighbours(..) | Lots::Cut(_) | Lots::Shards(..) => {
                 Some(Window { first: cost.at_once, most: cost.at_once, bytes })
             }
         }

@@ -1,8 +1,8 @@
 //! Reads from a store far away: chunks are decoded in the order in which they arrive.
 //!
 //! Requests for the next chunks are under way while chunks that have arrived are decoded. A
-//! [`Source`] says what is requested: whole objects ([`objects`]), or ranges of objects
-//! ([`steps`]). The rest is the same for both.
+//! [`Source`] makes the requests: for whole objects ([`objects`]), or for ranges ([`steps`]). The
+//! rest is the same for both.
 //!
 //! 1. All threads of a request take chunks from one list, in the order of arrival. A chunk that is
 //!    late delays no other.
@@ -42,7 +42,7 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
 }
 
-/// What a [`Source`] may begin.
+/// The number of chunks and bytes that a [`Source`] may begin.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     count: usize,
