@@ -209,7 +209,7 @@ class _Ahead(BackendEntrypoint):
     A class of a module, because dask derives the names of its tasks from it.
     """
 
-    def open_dataset(self, filename_or_obj: Any, **arguments: Any) -> xr.Dataset:  # type: ignore[override]
+    def open_dataset(self, filename_or_obj: Any, **arguments: Any) -> xr.Dataset:
         """Return the dataset of a file. Called by ``xarray.open_dataset``."""
         return AHEAD.get().open(filename_or_obj, arguments)
 

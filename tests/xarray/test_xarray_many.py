@@ -62,7 +62,7 @@ def test_files_share_rounds(server: Server) -> None:
         rounds, all_requests, found = server.asked(
             lambda how=how: open_mfdataset(urls(), **options, **how), single + 1
         )
-        # As many rounds as one file takes.
+        # The files take as many rounds as one file.
         assert rounds <= single + 1 and all_requests == FILES * requests
         assert found.sizes["time"] == 2 * FILES
     # One after the other, each file takes its own rounds.

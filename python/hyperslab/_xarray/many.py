@@ -23,14 +23,14 @@ class OpenedAhead:
     """Datasets that threads open before xarray asks for them, one after the other.
 
     Each thread waits for its own file, so the files share rounds of requests to a server. Use it in
-    a ``with`` block. At its end, files that nobody has asked for are closed.
+    a ``with`` block, which closes the files that nobody has asked for.
 
     Parameters
     ----------
     engine : type
         The engine that opens the files.
     places : iterable
-        What xarray will open. Each is opened once.
+        The places that xarray will open. Each is opened once.
     concurrency : int
         Number of files to open at a time.
     with_indexes : bool
