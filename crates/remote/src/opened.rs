@@ -248,6 +248,7 @@ mod tests {
     use crate::client::Wanted;
     use crate::testing::in_memory;
     use hyperslab_store::{Key, Opened, RangeRead, Store};
+    use std::time::Duration;
 
     /// Nearby ranges become one request if few are allowed. Bytes are dropped once read, even if
     /// nobody reads the bytes in between.
@@ -263,7 +264,11 @@ mod tests {
             let opened = store.open_next(key, None, Wanted::Bounded(0..1)).unwrap().unwrap();
             opened.announce(&ranges, requests);
             assert_eq!(opened.pieces().len(), 1 + pieces);
+            // Bytes that nobody announced are not waited for.
+            assert!(opened.has_arrived(69_000, 10, Duration::ZERO));
             for (offset, len) in ranges {
+                assert!(opened.has_arrived(offset, len, Duration::from_secs(10)));
+                assert!(opened.has_arrived(offset, len, Duration::ZERO), "it has come before");
                 let mut buf = vec![0; len as usize];
                 opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]).unwrap();
                 assert_eq!(buf, bytes[offset as usize..][..len as usize]);
