@@ -40,9 +40,6 @@ pub(crate) const LISTED_FROM: usize = 1000;
 /// has then cost a small part of the time of looking at each.
 pub(crate) const LISTED_SHARE: usize = 4;
 
-/// Chunks far away with at least this many bytes in all are decoded by several threads.
-pub(crate) const SPREAD_FROM: u64 = 8 << 20;
-
 /// The most bytes in a run, unless a single chunk is longer. Bounds the memory. Row:
 /// `hdf5-read/chunks all`, `shard-cube/all`.
 pub(crate) const LONGEST_RUN: u64 = 1 << 20;
@@ -199,5 +196,9 @@ pub(crate) const COPIED_AT_ONCE: u64 = 64 << 20;
 /// Row: `whole array` of `benches/cloud.py`.
 pub(crate) const FIRST_PART: usize = 4;
 
-/// Bytes of chunks that one thread requests at once from a store far away: some tens of 8 MiB.
+/// Bytes that objects on their way from a store far away may have, for each thread: some tens of 8
+/// MiB. Their sizes are not known before they arrive, so each counts as the longest possible one.
 pub(crate) const WAITING_BYTES: usize = 256 << 20;
+
+/// Bytes of ranges on their way from a store far away, for each thread.
+pub(crate) const COMING_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 256 << 20 };

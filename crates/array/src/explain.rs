@@ -253,7 +253,7 @@ impl Explainer<'_> {
         let request = Request { dry: true, ..request };
         let lots = match Lots::new(layout, &plan, limits.0)? {
             // Objects that are fetched together are described one by one.
-            Lots::Objects(tasks, _) => Lots::Single(tasks),
+            Lots::Objects(tasks) => Lots::Single(tasks),
             lots => lots,
         };
         let mut scratch = Scratch::default();

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Bytes of a block. It arrives in about the time of a request to the nearest server.
 const BLOCK: u64 = 64 << 10;
@@ -210,6 +211,10 @@ impl Opened for HeldOpened<'_> {
         let missing = |(offset, len): &&(u64, u64)| !self.held.has_blocks(*offset, *len);
         let missing: Vec<(u64, u64)> = ranges.iter().filter(missing).copied().collect();
         self.opened.announce(&missing, requests);
+    }
+
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        self.opened.has_arrived(offset, len, most)
     }
 
     fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {

@@ -13,6 +13,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Most bytes per object that are announced but not yet read. Sizes come from indexes, which may be
 /// wrong. Ranges beyond the limit are fetched when they are read.
@@ -183,6 +184,21 @@ impl Opened for RemoteOpened {
         self.pieces.lock().extend(started);
     }
 
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        let wanted = offset..offset.saturating_add(len);
+        let coming = |piece: &&Arc<RequestedRange>| {
+            ranges::overlap(&piece.range, &wanted) > 0 && !piece.fetching.is_over()
+        };
+        let start = Instant::now();
+        loop {
+            let Some(piece) = self.pieces.lock().iter().find(coming).cloned() else { return true };
+            let left = most.saturating_sub(start.elapsed());
+            if left.is_zero() || !piece.fetching.wait_at_most(left) {
+                return false;
+            }
+        }
+    }
+
     fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
         let wanted = offset..offset.saturating_add(len);
         let pieces = self.pieces();
@@ -232,6 +248,7 @@ mod tests {
     use crate::client::Wanted;
     use crate::testing::in_memory;
     use hyperslab_store::{Key, Opened, RangeRead, Store};
+    use std::time::Duration;
 
     /// Nearby ranges become one request if few are allowed. Bytes are dropped once read, even if
     /// nobody reads the bytes in between.
@@ -247,7 +264,11 @@ mod tests {
             let opened = store.open_next(key, None, Wanted::Bounded(0..1)).unwrap().unwrap();
             opened.announce(&ranges, requests);
             assert_eq!(opened.pieces().len(), 1 + pieces);
+            // Bytes that nobody announced are not waited for.
+            assert!(opened.has_arrived(69_000, 10, Duration::ZERO));
             for (offset, len) in ranges {
+                assert!(opened.has_arrived(offset, len, Duration::from_secs(10)));
+                assert!(opened.has_arrived(offset, len, Duration::ZERO), "it has come before");
                 let mut buf = vec![0; len as usize];
                 opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]).unwrap();
                 assert_eq!(buf, bytes[offset as usize..][..len as usize]);

@@ -6,6 +6,7 @@ use crate::{Store, StoreError};
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One byte range to read, and the memory for it (`buf.len()` bytes from `offset`).
 #[derive(Debug)]
@@ -31,6 +32,16 @@ pub trait Opened: Send + Sync + Debug {
     /// appear when the ranges are read. The default does nothing, for stores that answer at once.
     fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
         let _ = (ranges, requests);
+    }
+
+    /// Returns whether reading a range would not wait for bytes that were announced.
+    ///
+    /// Waits for that for about `most` at the longest. Bytes that nobody announced do not count:
+    /// they are requested when they are read. Failed requests count as arrived: the read reports
+    /// them. The default fits a store that ignores [`Opened::announce`].
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        let _ = (offset, len, most);
+        true
     }
 
     /// Size of the object in bytes when it was opened.

@@ -1,6 +1,5 @@
 //! A selection cut along the chunk grid.
 
-pub(crate) mod announcer;
 pub(crate) mod axis_memory;
 pub(crate) mod lot;
 pub(crate) mod pick;

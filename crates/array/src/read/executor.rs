@@ -8,6 +8,8 @@
 //!    gap costs less than another request.
 //! 3. For each chunk, a [`ChunkReader`] chooses the strategy and follows it.
 //!
+//! From a store far away, steps are executed in the order of arrival ([`crate::read::flight`]).
+//!
 //! If locating needs no I/O, the thread that claims a lot does all its work. Shards are located
 //! first, some at a time, each by one thread. Their steps then share one queue, so that uneven
 //! shards leave no thread idle. [`crate::explain`] does the same, but reports the steps instead of
@@ -22,12 +24,10 @@ use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
-use crate::plan::announcer::Announcer;
 use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{self, Stored};
-use crate::read::flight::Flight;
 use crate::read::lots::Lots;
 use crate::read::request::Request;
 use crate::shard::find::{Finder, ShardPlace};
@@ -54,28 +54,18 @@ impl<'a> Request<'a> {
     ) -> Result<(), ArrayError> {
         let layout = self.layout;
         let lots = Lots::new(layout, self.plan, limits.0)?;
-        if let Lots::Objects(count, window) = lots {
-            let work = tasks::work(layout, self.plan.len(), bytes);
-            let flight = Flight::new(self, count, window);
-            // Needs no extra threads that each wait for one request.
-            let limits = (limits.0, 0);
-            return tasks::run_tasks(layout, count, work, limits, interrupt, &|_, scratch, _| {
-                flight.read_one(scratch)
-            });
+        let work = tasks::work(layout, self.plan.len(), bytes);
+        if let Some(window) = lots.window(layout, limits.0) {
+            return self.fly(&lots, window, work, limits, interrupt);
         }
         if !lots.are_spread() {
-            let work = tasks::work(layout, self.plan.len(), bytes);
             return tasks::run_tasks(layout, lots.len(), work, limits, interrupt, &|number, scratch, _| {
                 match lots {
                     Lots::Neighbours(..) => {
                         let (mut lot, mut steps) = (Lot::default(), Vec::new());
                         self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
-                        self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push((0, step)));
-                        let ahead = Announcer::new(layout, std::slice::from_ref(&lot), &steps);
-                        (steps.iter().enumerate()).try_for_each(|(n, (_, step))| {
-                            ahead.announce_from(n);
-                            self.execute(&lot, step, scratch)
-                        })
+                        self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
+                        steps.iter().try_for_each(|step| self.execute(&lot, step, scratch))
                     }
                     _ => self.read_one(number, scratch),
                 }
@@ -85,11 +75,7 @@ impl<'a> Request<'a> {
             let chunks: usize = found.iter().map(Lot::to_read).sum();
             let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
             let work = tasks::work(layout, chunks, part);
-            let ahead = Announcer::new(layout, found, steps);
-            // Before several threads run: they would read ranges that are not announced yet.
-            ahead.announce_from(0);
             tasks::run_tasks(layout, steps.len(), work, limits, interrupt, &|number, scratch, _| {
-                ahead.announce_from(number);
                 steps.get(number).map_or(Ok(()), |(lot, step)| self.execute(&found[*lot], step, scratch))
             })?;
             Ok(true)
@@ -149,9 +135,9 @@ impl<'a> Request<'a> {
         let (identity, cost) = (self.layout.encoding().chain().stores_decoded(), self.layout.store().cost());
         let fill = !self.absent.filled;
         match lots {
-            // Read only the wanted bytes, all of an object in one call, which joins near ranges.
+            // Only the wanted bytes are read. They are announced together, which joins near ranges.
             Lots::Neighbours(..) if cost.prefers_rounds() && identity => {
-                lot.steps((u64::MAX, u64::MAX), true, fill, each);
+                lot.steps((u64::MAX, costs::LONGEST_RUN), true, fill, each);
             }
             // Runs are requested together, so few gaps are worth reading.
             Lots::Neighbours(..) if cost.prefers_rounds() => {
@@ -482,8 +468,61 @@ impl<'a> Request<'a> {
         then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)
     }
 
+    /// The object of a step (its number in the lot), and the ranges to announce: offset and length.
+    ///
+    /// Other steps read by themselves, or nothing.
+    pub(crate) fn ranges_of_step(
+        &self,
+        lot: &Lot<'_>,
+        step: &Step,
+        scratch: &mut Scratch,
+    ) -> Result<(usize, Vec<(u64, u64)>), ArrayError> {
+        let (chain, mut ranges) = (self.layout.encoding().chain(), Vec::new());
+        match step {
+            Step::Run(run) => Ok((run.object, vec![(run.offset, run.len)])),
+            Step::Direct(chunks) => {
+                let chunks = lot.chunks.get(chunks.clone()).unwrap_or_default();
+                for chunk in chunks {
+                    self.plan.task(self.layout, chunk.number, &mut scratch.task);
+                    ranges.extend(self.decide(location(chunk), scratch, |reader, scratch| {
+                        Ok((reader.strategy.ranges)(reader, &scratch.task, (chunk.offset, chunk.len)))
+                    })?);
+                }
+                Ok((chunks.first().map_or(0, |chunk| chunk.object), ranges))
+            }
+            Step::Alone(n) => {
+                let Some(Alone { object, location, number }) = lot.alone.get(*n).copied() else {
+                    return Ok((0, ranges));
+                };
+                let (whole, direct) = (self.layout.encoding().decoded_size() as u64, chain.stores_decoded());
+                let (offset, len) = match location {
+                    Location::Range { offset, len, .. } => (offset, len),
+                    Location::Object if direct => (0, whole),
+                    Location::Object | Location::Absent => return Ok((0, ranges)),
+                };
+                // A chunk of an impossible length is refused when it is read. A chunk that a cache
+                // may hold is not requested.
+                if direct && len == whole {
+                    self.plan.task(self.layout, number, &mut scratch.task);
+                    ranges = self.decide(location, scratch, |reader, scratch| {
+                        Ok((reader.strategy.ranges)(reader, &scratch.task, (offset, len)))
+                    })?;
+                } else if !direct && len <= chain.max_encoded() as u64 && self.cache.is_none() {
+                    ranges.push((offset, len));
+                }
+                Ok((object, ranges))
+            }
+            Step::Held(_) | Step::Fill(_) => Ok((0, ranges)),
+        }
+    }
+
     /// Executes a step of a lot.
-    fn execute(&self, lot: &Lot<'_>, step: &Step, scratch: &mut Scratch) -> Result<(), ArrayError> {
+    pub(crate) fn execute(
+        &self,
+        lot: &Lot<'_>,
+        step: &Step,
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
         let put_together = |object: usize, number: usize, scratch: &mut Scratch| {
             scratch.key.clear();
             scratch.key.push_str(lot.objects.get(object).map_or("", |object| &object.key));

@@ -3,7 +3,7 @@
 //! | chunks | a lot is |
 //! |---|---|
 //! | objects of their own, or large ranges of one | one task |
-//! | objects of their own, in a store far away | one task (see [`crate::read::flight`]) |
+//! | objects of their own, in a store far away | one task |
 //! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
 //! | large ranges of an object far away | as many tasks as the store takes requests at once |
 //! | one large chunk without codecs, cut | all its tasks |
@@ -25,9 +25,8 @@ pub(crate) enum Lots<'a> {
     Single(usize),
     /// Consecutive tasks: number of tasks, and tasks per lot.
     Neighbours(usize, usize),
-    /// For chunks that are objects of their own in a store far away. Each task is a lot: number of
-    /// tasks, and chunks on their way at a time.
-    Objects(usize, Window),
+    /// For chunks that are objects of their own in a store far away. Each task is a lot.
+    Objects(usize),
     /// All tasks are parts of one chunk: number of tasks.
     Cut(usize),
     /// The tasks of shards, and the number of shards per lot.
@@ -59,29 +58,46 @@ impl<'a> Lots<'a> {
             return Ok(Lots::Neighbours(plan.len(), together));
         }
         if cost.prefers_rounds() {
-            // Chunks that have arrived wait in memory for their turn.
-            let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
             if !shares {
-                // Half of the requests wait for a permit: as soon as a response is complete, the
-                // next request goes out.
-                let most = cost.at_once.saturating_mul(2);
-                let of = |part: usize| (fit.saturating_mul(threads) / part).clamp(1, most);
-                return Ok(Lots::Objects(plan.len(), Window { first: of(costs::FIRST_PART), most: of(1) }));
+                return Ok(Lots::Objects(plan.len()));
             }
-            // A thread decodes the chunks that it has requested. Little work becomes one lot:
-            // several lots in a row would each take a round trip.
-            let work = (decoded as u64).saturating_mul(plan.len() as u64);
-            let share = if work < costs::SPREAD_FROM { plan.len() } else { plan.len().div_ceil(threads) };
-            let together = fit.min(share).clamp(1, cost.at_once);
+            // The window bounds the bytes of a lot.
+            let together = plan.len().clamp(1, cost.at_once);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
         Ok(Lots::Single(plan.len()))
     }
 
+    /// How much of a read is on its way at a time (see [`crate::read::flight`]).
+    ///
+    /// `None`: the store answers at once, or there is only one chunk.
+    pub(crate) fn window(&self, layout: &ArrayLayout, threads: usize) -> Option<Window> {
+        let cost = layout.store().cost();
+        if !cost.prefers_rounds() {
+            return None;
+        }
+        let bytes = costs::COMING_BYTES.saturating_mul(threads as u64);
+        match self {
+            Lots::Single(_) => None,
+            Lots::Objects(_) => {
+                // Half of the requests wait for a permit: as soon as a response is complete, the
+                // next request goes out.
+                let most = cost.at_once.saturating_mul(2);
+                let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
+                let of = |part: usize| (fit.saturating_mul(threads) / part).clamp(1, most);
+                Some(Window { first: of(costs::FIRST_PART), most: of(1), bytes })
+            }
+            // A lot is begun as a whole, so up to twice as many are on their way.
+            Lots::Neighbours(..) | Lots::Cut(_) | Lots::Shards(..) => {
+                Some(Window { first: cost.at_once, most: cost.at_once, bytes })
+            }
+        }
+    }
+
     /// Number of lots.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Lots::Single(tasks) | Lots::Objects(tasks, _) => *tasks,
+            Lots::Single(tasks) | Lots::Objects(tasks) => *tasks,
             Lots::Neighbours(tasks, each) => tasks.div_ceil(*each),
             Lots::Cut(tasks) => usize::from(*tasks > 0),
             Lots::Shards(shards, each) => shards.len().div_ceil(*each),

@@ -6,6 +6,7 @@ mod counting;
 mod counts;
 mod explained;
 mod failures;
+mod far_ranges;
 mod flight;
 pub(crate) mod model;
 mod mosaics;

@@ -11,6 +11,7 @@ use hyperslab_store::{
 };
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 /// An object whose place is known, or whose bytes are in memory.
 #[derive(Debug)]
@@ -59,6 +60,10 @@ impl Opened for OpenRange<'_> {
         let inside: Vec<(u64, u64)> =
             ranges.iter().map(|(at, len)| (self.offset.saturating_add(*at), *len)).collect();
         self.file.announce(&inside, requests);
+    }
+
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        self.file.has_arrived(self.offset.saturating_add(offset), len, most)
     }
 
     fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {

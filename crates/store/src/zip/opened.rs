@@ -6,6 +6,7 @@ use super::member::Member;
 use crate::fork::Lazy;
 use crate::{Opened, RangeRead, Result, Stamp, StoreError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A member as it was when it was opened.
 #[derive(Debug)]
@@ -101,6 +102,12 @@ impl Opened for OpenMember<'_> {
         let inside = |(at, len): &&(u64, u64)| at.checked_add(*len).is_some_and(|end| end <= member.size);
         let places = ranges.iter().filter(inside).flat_map(|range| member.places(archive, *range));
         opened.announce(&places.collect::<Vec<_>>(), requests);
+    }
+
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        let (Some(opened), Some(archive)) = (&self.opened, self.found.archive()) else { return true };
+        let places = || self.found.member.places(archive, (offset, len));
+        self.decoded.get().is_some() || places().iter().all(|(at, len)| opened.has_arrived(*at, *len, most))
     }
 
     fn size(&self) -> u64 {

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Longer objects are opened before memory is allocated, because their targets may be shorter.
 const LONG: u64 = 16 << 20;
@@ -307,6 +308,10 @@ impl Opened for OpenPart<'_> {
             Some((self.offset() + (end - len), *len))
         });
         self.opened.announce(&inside.collect::<Vec<_>>(), requests);
+    }
+
+    fn has_arrived(&self, offset: u64, len: u64, most: Duration) -> bool {
+        self.opened.has_arrived(self.offset().saturating_add(offset), len, most)
     }
 
     fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
