@@ -9,6 +9,7 @@ mod failures;
 mod flight;
 pub(crate) mod model;
 mod mosaics;
+mod only_fill;
 mod origin;
 mod parts;
 pub(crate) mod points;
