@@ -317,6 +317,7 @@ class Place:
     def note_done(self, stage: int, record: str) -> str:
         """Record a finished task. Returns the key of the record."""
         key = self.journal(f"done/{stage}/{record}")
+        self.noted.add(key)
         self.writing.set(key, b"done")
         if self._local is None:
             # The fence lets a new object pass for a second after another run has deleted the journal.
@@ -367,7 +368,7 @@ class Place:
         is_listed = listed is not None
         if listed is None:
             listed = self.store.list(self._work)
-        if not listed and self.store.get(self.journal("id")) is None:
+        if not is_listed and not listed and self.store.get(self.journal("id")) is None:
             # Another run has deleted the journal.
             return
         known = {*listed, *self.noted, self.journal("plan.json")}
@@ -518,8 +519,16 @@ class Place:
         """Return the groups above the destination that have consolidated metadata."""
         return groups_above(plan.destination, "", plan.storage_options, self._fsync)
 
-    def finish(self, plan: CopyPlan) -> None:
-        """Write the metadata, and move the copy to its place."""
+    def finish(self, plan: CopyPlan, is_noted: bool = False) -> None:
+        """Write the metadata, and move the copy to its place.
+
+        ``is_noted``: this process has written all of the journal, so its keys need no listing.
+        """
+
+        def look() -> _native.GroupsAbove:
+            found = self.enclosing_groups(plan)
+            found.forget()
+            return found
 
         def write(document: tuple[str, str]) -> None:
             key, text = document
@@ -528,12 +537,11 @@ class Place:
         above: _native.GroupsAbove | None = None
         listed: list[str] | None = None
         with ThreadPoolExecutor(_AT_ONCE + 1) as pool:
-            looking = None if self._is_into else pool.submit(self.enclosing_groups, plan)
             self.check_journal(recent=True)
+            looking = None if self._is_into else pool.submit(look)
             if looking is not None and plan.overwrite:
                 # Nobody may read the new chunks by an old description.
-                above = looking.result()
-                above.forget()
+                looking.result()
             if looking is not None:
                 # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
@@ -545,11 +553,11 @@ class Place:
             if self._local is None:
                 # The keys to delete are listed meanwhile: the listing need not show this mark.
                 with ThreadPoolExecutor(2) as pool:
-                    listing = pool.submit(self.store.list, self._work)
+                    listing = None if is_noted else pool.submit(self.store.list, self._work)
                     looking_again = pool.submit(self.check_journal)
                     self.writing.set(self.journal("finished"), b"finished")
                     looking_again.result()
-                    listed = listing.result()
+                    listed = [] if listing is None else listing.result()
             else:
                 self.check_journal()
                 self.end_writing()
