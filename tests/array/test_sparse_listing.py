@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import hyperslab as hs
 import numpy as np
@@ -59,7 +60,8 @@ def test_only_stored_chunks_are_looked_at(tmp_path: Path) -> None:
     assert calls(tmp_path / "plan", path, "plan") < CHUNKS / 4
     assert np.array_equal(hs.open_array(f"{path}-copy")[...], values)
     assert calls(tmp_path / "statistics", path, "statistics") < CHUNKS / 4
-    assert calls(tmp_path / "set", path, "set") < CHUNKS / 4
+    # Each of the five stored chunks is locked, and deleted.
+    assert calls(tmp_path / "set", path, "set") <= 5 * 4 + 4
     assert not list(path.glob("c/*"))
 
 
@@ -79,3 +81,54 @@ def test_results_do_not_depend_on_the_listing(tmp_path: Path, stored: range) -> 
     assert np.array_equal(z[...], values)
     # Only the edges, which were written in part, may still be stored.
     assert {file.name for file in path.glob("c/*")} <= {"0", "1", "3998", "3999"}
+
+
+CLEARED = """
+import os, sys
+import hyperslab as hs
+z = hs.open_array(sys.argv[1], mode="r+")
+for at in range(0, z.shape[0], z.shape[0] // 5):
+    z[at] = 1
+os.path.exists("/hyperslab-mark-begin")
+z[...] = 0
+os.path.exists("/hyperslab-mark-end")
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
+@pytest.mark.parametrize("shards", [None, (40,)])
+def test_ten_million_chunks_are_cleared_by_what_is_stored(tmp_path: Path, shards: Any) -> None:
+    """Also right after a write, when the directory has just changed."""
+    path = tmp_path / "a"
+    hs.create_array(path, shape=(10_000_000 * (4 if shards else 1),), chunks=(1,), shards=shards, dtype="i1")
+    count = 0
+    for line in strace(tmp_path / "trace", "all", CLEARED, str(path)):
+        if "/hyperslab-mark-begin" in line:
+            count = 0
+        elif "/hyperslab-mark-end" in line:
+            break
+        else:
+            count += 1
+    assert count < 300, count
+    assert not list(path.glob("c/*"))
+
+
+@pytest.mark.parametrize("shards", [None, (8, 6)])
+@pytest.mark.parametrize("seed", range(3))
+def test_cleared_as_by_numpy(tmp_path: Path, shards: Any, seed: int) -> None:
+    """Selections that cut chunks and shards, and steps, near and in a store in memory."""
+    rng = np.random.default_rng(seed)
+    for store in (tmp_path / "a", hs.MemoryStore()):
+        z = hs.create_array(store, shape=(90, 85), chunks=(2, 2), shards=shards, dtype="i2", fill_value=3)
+        expected = np.full(z.shape, 3, "i2")
+        for _ in range(6):
+            rows, columns = np.sort(rng.integers(0, 91, 2)), np.sort(rng.integers(0, 86, 2))
+            at = np.s_[rows[0] : rows[1] : rng.integers(1, 4), columns[0] : columns[1]]
+            few = rng.integers(0, 85, (5, 2))
+            z[few[:, 0], few[:, 1]] = expected[few[:, 0], few[:, 1]] = rng.integers(4, 100)
+            z[at] = expected[at] = 3
+            assert np.array_equal(z[...], expected)
+            z[at] = np.full_like(expected[at], 3)
+            assert np.array_equal(z[...], expected)
+        z[...] = 3
+        assert (z[...] == 3).all()

@@ -34,7 +34,10 @@ pub(crate) const SPARSE_CHUNKS: usize = 3000;
 
 /// Writes of at least this many chunks list the objects of a near store before they delete chunks.
 /// Row: `sparse`.
-pub(crate) const LISTED_FROM: usize = 1000;
+pub(crate) const LISTED_FROM: usize = if cfg!(test) { 12 } else { 1000 };
+
+/// Bytes that are compared with fill value in the time of a visit to a chunk (a microsecond).
+pub(crate) const SCANNED_PER_TASK: u64 = 4096;
 
 /// A listing of a near store is given up if it has more than this part of the objects (1 in 4). It
 /// has then cost a small part of the time of looking at each.

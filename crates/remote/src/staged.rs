@@ -12,7 +12,7 @@ use hyperslab_store::{
     Ask, Begun, Cost, Entry, Facts, Key, Many, MemoryStore, Opened, Opening, RangeRead, Result, Staged,
     Store, StoreError, turn, waiting,
 };
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,6 +32,8 @@ const BEGINNING: &str = ".begin.zarr.json";
 #[derive(Debug)]
 pub(crate) struct Staging {
     new: Arc<New>,
+    /// True if a listing showed nothing at the prefix.
+    free: bool,
     committed: bool,
 }
 
@@ -45,8 +47,10 @@ struct New {
     bytes: AtomicU64,
     /// True if objects other than documents go straight to the server.
     direct: AtomicBool,
-    /// Hashes of the keys of sent objects. The server need not be asked for others.
-    sent: Mutex<HashSet<u64>>,
+    /// Hashes of the keys of sent objects, and their bytes. The server need not be asked for others.
+    sent: Mutex<HashMap<u64, u64>>,
+    /// True if prefixes were deleted: some of the objects above no longer exist.
+    is_thinned: AtomicBool,
 }
 
 impl Staging {
@@ -59,8 +63,9 @@ impl Staging {
             bytes: AtomicU64::new(0),
             direct: AtomicBool::new(free),
             sent: Mutex::default(),
+            is_thinned: AtomicBool::new(false),
         };
-        Ok(Staging { new: Arc::new(new), committed: false })
+        Ok(Staging { new: Arc::new(new), free, committed: false })
     }
 
     /// Sends everything held. With `only_new`, returns `false` if the prefix is not empty.
@@ -95,6 +100,20 @@ impl Staging {
 impl Staged for Staging {
     fn store(&self) -> Arc<dyn Store> {
         self.new.clone()
+    }
+
+    fn began_empty(&self) -> Option<bool> {
+        Some(self.free)
+    }
+
+    fn bytes_written(&self) -> Option<u64> {
+        let new = &self.new;
+        if new.is_thinned.load(Relaxed) {
+            return None;
+        }
+        let held = new.unsent.list_sizes(None, None).ok()?;
+        let held = held.iter().filter(|(key, _)| !is_document(key)).map(|(_, size)| *size);
+        Some(held.sum::<u64>() + new.sent.lock().values().sum::<u64>())
     }
 
     fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()> {
@@ -163,13 +182,21 @@ impl New {
         key.get(start..).map(str::to_owned)
     }
 
+    /// Counts objects as empty. They stay in the list: the answer to a deletion may have been lost.
+    fn note_deleted(&self, keys: &[Key<'_>]) {
+        let mut sent = self.sent.lock();
+        for key in keys {
+            sent.entry(hash(*key)).and_modify(|bytes| *bytes = 0);
+        }
+    }
+
     fn is_direct(&self) -> bool {
         self.direct.load(Acquire)
     }
 
     /// Returns whether an object may be on the server.
     fn is_sent(&self, key: Key<'_>) -> bool {
-        self.is_direct() && self.sent.lock().contains(&hash(key))
+        self.is_direct() && self.sent.lock().contains_key(&hash(key))
     }
 
     /// Returns whether an object of `len` bytes goes straight to the server.
@@ -221,8 +248,9 @@ impl New {
     fn send(&self, keys: &[String]) -> Result<()> {
         let objects = keys.iter().map(|key| {
             let name = self.key(key)?;
-            self.sent.lock().insert(hash(Key::new(key)?));
-            Ok((self.target.path(Key::new(&name)?)?, Bytes::from(self.taken(key)?)))
+            let bytes = self.taken(key)?;
+            self.sent.lock().insert(hash(Key::new(key)?), bytes.len() as u64);
+            Ok((self.target.path(Key::new(&name)?)?, Bytes::from(bytes)))
         });
         self.target.put_many(objects.collect::<Result<_>>()?)
     }
@@ -258,9 +286,10 @@ impl Store for New {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
-        if self.goes_on(key, parts.iter().map(|part| part.len() as u64).sum())? {
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        if self.goes_on(key, len)? {
             self.unsent.delete(key)?;
-            self.sent.lock().insert(hash(key));
+            self.sent.lock().insert(hash(key), len);
             return self.target.write(Key::new(&self.key(key.as_str())?)?, parts);
         }
         self.unsent.write(key, parts)
@@ -269,6 +298,7 @@ impl Store for New {
     fn delete(&self, key: Key<'_>) -> Result<bool> {
         let held = self.unsent.delete(key)?;
         let sent = self.is_sent(key) && self.target.delete(Key::new(&self.key(key.as_str())?)?)?;
+        self.note_deleted(&[key]);
         Ok(held || sent)
     }
 
@@ -277,12 +307,15 @@ impl Store for New {
         let sent = keys.iter().filter(|key| self.is_sent(**key)).map(|key| self.key(key.as_str()));
         let sent = sent.collect::<Result<Vec<_>>>()?;
         let sent = sent.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, StoreError>>()?;
-        self.target.delete_all(&sent, ask)
+        self.target.delete_all(&sent, ask)?;
+        self.note_deleted(keys);
+        Ok(())
     }
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.unsent.delete_prefix(prefix)?;
         if self.is_direct() {
+            self.is_thinned.store(true, Relaxed);
             let prefix = self.prefix(prefix)?;
             self.target.delete_prefix(prefix.as_deref().map(Key::new).transpose()?)?;
         }

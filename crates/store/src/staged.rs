@@ -13,6 +13,17 @@ pub trait Staged: Send + Debug {
     /// Do not write to it after the commit.
     fn store(&self) -> Arc<dyn Store>;
 
+    /// Returns whether nothing was below the prefix at the beginning. `None`: unknown.
+    fn began_empty(&self) -> Option<bool> {
+        None
+    }
+
+    /// Bytes of the objects in the store so far, without documents (directly below the prefix, and
+    /// metadata of nodes). `None`: only a listing tells.
+    fn bytes_written(&self) -> Option<u64> {
+        None
+    }
+
     /// Replaces everything below the prefix with the contents of the store.
     ///
     /// A killed process leaves the old contents or the new ones, never a mixture. Fails if an

@@ -18,7 +18,7 @@ mod nodes;
 
 pub(crate) use apart::{Apart, outline, parse};
 
-use crate::documents::read_text;
+use crate::documents::{Documents, read_text};
 use crate::error::{Result, ZarrError};
 use crate::json::Json;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
@@ -249,12 +249,23 @@ fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
     [(join(path, file), Arc::unwrap_or_clone(stored.document)), (join(path, ZATTRS), attributes)]
 }
 
+/// The key of the document that holds the consolidated metadata of the group at a path.
+pub(crate) fn document(path: &str, format: Format) -> String {
+    join(path, if format == Format::V3 { ZARR_JSON } else { ZMETADATA })
+}
+
 /// Returns `true` if the group at a path has consolidated metadata.
 ///
 /// An unreadable document counts as none.
-pub(crate) fn is_stored(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<bool> {
-    let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
-    let Some(text) = read_text(store, &join(path, name))? else { return Ok(false) };
+///
+/// `read` are documents that have been read together.
+pub(crate) fn is_stored(
+    store: &Arc<dyn Store>,
+    read: &mut Documents,
+    path: &str,
+    format: Format,
+) -> Result<bool> {
+    let Some(text) = read.take(store, &document(path, format))? else { return Ok(false) };
     Ok(outline(&text, format).is_ok_and(|document| match format {
         Format::V3 => document.get(MEMBER).is_some_and(|found| found.as_object().is_some()),
         Format::V2 => document.get("metadata").is_some(),

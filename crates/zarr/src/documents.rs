@@ -146,6 +146,13 @@ impl Documents {
         Ok((Documents { read }, was))
     }
 
+    /// The objects with these keys, all of which are needed. Reads nothing if the store answers at
+    /// once.
+    pub(crate) fn of_keys(store: &Arc<dyn Store>, keys: Vec<String>, ask: Option<Ask<'_>>) -> Result<Self> {
+        let far = store.cost().prefers_rounds();
+        Ok(Documents { read: if far { read_all(store, keys, None, ask)? } else { BTreeMap::new() } })
+    }
+
     /// One object, and its state when it was read.
     pub(crate) fn read_one_with_state<'s>(
         store: &'s Arc<dyn Store>,

@@ -5,7 +5,8 @@
 //! removes the node before it is replaced. [`EnclosingGroups::renew`] consolidates the groups again.
 //! If the process is killed in between, readers of consolidated metadata do not see the node.
 
-use crate::consolidated::{self, is_stored};
+use crate::consolidated::{self, document, is_stored};
+use crate::documents::Documents;
 use crate::path::parents;
 use crate::{Consolidation, Format, Group, Result, ZarrError};
 use hyperslab_store::{Ask, Store};
@@ -30,24 +31,37 @@ struct Owner {
 impl EnclosingGroups {
     /// The groups above a path in a store.
     pub fn in_store(store: &Arc<dyn Store>, path: &str) -> Result<EnclosingGroups> {
+        let place = |parent: &str| path.get(parent.len()..).unwrap_or_default().trim_start_matches('/');
+        let groups: Vec<_> = parents(path).map(|parent| (parent, place(parent).to_owned())).collect();
         let mut above = EnclosingGroups::default();
-        for parent in parents(path) {
-            let place = path.get(parent.len()..).unwrap_or_default().trim_start_matches('/');
-            above.look(store, parent, place)?;
-        }
-        Ok(above)
+        above.look(store, &groups).map(|()| above)
     }
 
-    /// Adds one more group, if it has consolidated metadata. `place` is the node's path in the
-    /// group.
-    pub fn look(&mut self, store: &Arc<dyn Store>, path: &str, place: &str) -> Result<()> {
-        for format in [Format::V2, Format::V3] {
-            if store.facts().consolidates && is_stored(store, path, format)? {
-                let (store, path, place) = (store.clone(), path.to_owned(), place.to_owned());
-                self.groups.push(Owner { store, path, format, place });
+    /// Adds the groups that have consolidated metadata, out of these: their paths, and the node's
+    /// path in each.
+    ///
+    /// Fails if a document cannot be read, after it has looked at the others.
+    pub fn look(&mut self, store: &Arc<dyn Store>, groups: &[(&str, String)]) -> Result<()> {
+        if !store.facts().consolidates {
+            return Ok(());
+        }
+        const FORMATS: [Format; 2] = [Format::V2, Format::V3];
+        let keys = groups.iter().flat_map(|(path, _)| FORMATS.map(|format| document(path, format)));
+        let mut read = Documents::of_keys(store, keys.collect(), None)?;
+        let mut looked = Ok(());
+        for (path, place) in groups {
+            for format in FORMATS {
+                match is_stored(store, &mut read, path, format) {
+                    Ok(true) => {
+                        let (store, path, place) = (store.clone(), (*path).to_owned(), place.clone());
+                        self.groups.push(Owner { store, path, format, place });
+                    }
+                    Ok(false) => {}
+                    Err(error) => looked = looked.and(Err(error)),
+                }
             }
         }
-        Ok(())
+        looked
     }
 
     /// Removes the node, and all nodes below it, from the consolidated metadata of these groups.

@@ -427,6 +427,10 @@ impl ChunkLocator for ChunkKeys {
     fn folder(&self) -> Option<&str> {
         Some(&self.folder)
     }
+
+    fn chunks_of(&self, keys: &mut dyn Iterator<Item = &str>) -> Option<Vec<Dims>> {
+        Some(keys.filter_map(|key| self.pattern.parse(key.strip_prefix(&self.prefix)?)).collect())
+    }
 }
 
 #[cfg(test)]
@@ -504,6 +508,9 @@ mod tests {
         keys("", ENCODINGS[2], 2).locate(ChunkList::one(&[3, 4]), &mut found).unwrap();
         assert_eq!(found.get(0), Some(("a/b/c/3", Location::Object)));
         assert_eq!(found.get(1), Some(("3.4", Location::Object)));
+        let listed = ["a/b/c/3", "a/b/zarr.json", "b/c/3", "a/b/c/03", "a/b/c/17"];
+        let chunks = keys("a/b", ENCODINGS[0], 1).chunks_of(&mut listed.into_iter()).unwrap();
+        assert_eq!(chunks, [Dims::from_slice(&[3]), Dims::from_slice(&[17])]);
         for (encoding, folder) in ENCODINGS.into_iter().zip(["a/c", "a", "a", "a", "a/c", "a", "a/x", "a/d0"])
         {
             assert_eq!(keys("a", encoding, 2).folder(), Some(folder));

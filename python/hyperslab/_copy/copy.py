@@ -202,17 +202,43 @@ def copy(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
     # The engine updates groups within the store. On a server there may be more groups above it.
-    above = None
-    if _is_remote(dest):
-        above = groups_above(str(dest), path, storage_options, False)
-        above.forget()
     with show_progress(progress) as told:
-        facts = _native.copy(node._handle, where, path, wanted, told)
-    if above is not None:
-        above.renew()
+        if _is_remote(dest):
+            facts = _copy_below_groups(
+                lambda: groups_above(str(dest), path, storage_options, False),
+                lambda: _native.copy(node._handle, where, path, wanted, told),
+                bool(overwrite),
+            )
+        else:
+            facts = _native.copy(node._handle, where, path, wanted, told)
     if isinstance(dest, Group):
         dest._notice(node.basename if name is None else name)
     return _report(facts)
+
+
+def _copy_below_groups(
+    look: Callable[[], _native.GroupsAbove], work: Callable[[], dict[str, Any]], overwrite: bool
+) -> dict[str, Any]:
+    """Copy, and update the consolidated metadata of the groups above.
+
+    The groups are looked for meanwhile: a look waits for the server. If old contents are replaced,
+    they are looked for before, because nobody may read the new chunks by an old description.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def forget() -> _native.GroupsAbove:
+        above = look()
+        above.forget()
+        return above
+
+    with ThreadPoolExecutor(1) as pool:
+        forgetting = pool.submit(forget)
+        if overwrite:
+            forgetting.result()
+        facts = work()
+        above = forgetting.result()
+    above.renew()
+    return facts
 
 
 def groups_above(

@@ -59,7 +59,7 @@ _DELETED_AT_ONCE: Final = 1000
 # and at the end while files are deleted. A run stopped there holds it until its process ends.
 _WAIT: Final = 10.0
 
-# Seconds after taking over in which the first step need not look at the journal.
+# Seconds after a look at the journal (or after taking over) in which a step need not look again.
 _RECENT: Final = 1.0
 
 # Prefix of the folders in which runs make their files.
@@ -94,8 +94,8 @@ class Place:
         self._mark = f"{id} {self.run}".encode()
         # The journal's ``id`` when `plan` read it.
         self._seen: bytes | None = None
-        # When this run wrote its number there, until the first look.
-        self._claimed = -math.inf
+        # When this run last wrote or found its number there.
+        self._looked = -math.inf
         # Keys of records in the journal, which a listing may not show yet.
         self.noted: set[str] = set()
         self._local: Path | None = None
@@ -206,13 +206,13 @@ class Place:
         """
         # On a server through the fence, which then has looked at the claim.
         store = self.writing if self._local is None else self.store._native
-        claimed = time.monotonic()
+        looked = time.monotonic()
         if not store.swap(self.journal("id"), self._seen, self._mark):
             raise SupersededError(
                 f"{self._named()}: another run has begun, resumed or finished the copy at the same time. "
                 "This run stops, and changes nothing more"
             )
-        self._seen, self._claimed = self._mark, claimed
+        self._seen, self._looked = self._mark, looked
         self.end_writing()
         if self._folder is not None:
             # Without a lock, another run may have finished by now. Tasks then find no folder.
@@ -248,15 +248,16 @@ class Place:
         """Fail if this run no longer owns the copy.
 
         A process that seemed dead may come back after another run has resumed or finished.
-        ``recent``: on a server, the first step after taking over need not look again. Its writes
-        pass the fence.
+        ``recent``: on a server, a step right after a look need not look again. Its writes pass the
+        fence.
         """
-        claimed, self._claimed = self._claimed, -math.inf
-        if recent and self._local is None and time.monotonic() - claimed < _RECENT:
+        looked = time.monotonic()
+        if recent and self._local is None and looked - self._looked < _RECENT:
             return
         # Through the fence, which then need not look itself.
         found = self.writing.get(self.journal("id"))
         if found == self._mark:
+            self._looked = looked
             return
         if found is None:
             why = "there is no journal of this copy: it was finished or given up by another run"
@@ -316,6 +317,7 @@ class Place:
     def note_done(self, stage: int, record: str) -> str:
         """Record a finished task. Returns the key of the record."""
         key = self.journal(f"done/{stage}/{record}")
+        self.noted.add(key)
         self.writing.set(key, b"done")
         if self._local is None:
             # The fence lets a new object pass for a second after another run has deleted the journal.
@@ -349,7 +351,8 @@ class Place:
         self.delete([key for key in old if key.rpartition("/")[2] not in _DOCUMENTS])
         self.writing.set(self.journal("cleared"), b"cleared")
 
-    def remove_journal(self) -> None:
+    def remove_journal(self, listed: list[str] | None = None) -> None:
+        """Delete the journal. ``listed``: its keys, if this run has just listed them and looked at it."""
         self.end_writing()
         if self._local is not None:
             # The mark that all is done is deleted last.
@@ -362,14 +365,16 @@ class Place:
         # Delete the marks and ``id`` after the plan: a copy without a plan is not resumed. All names that
         # are known are deleted, as listings may lag.
         last = [self.journal(name) for name in (*_MARKS, "id")]
-        listed = self.store.list(self._work)
-        if not listed and self.store.get(self.journal("id")) is None:
+        is_listed = listed is not None
+        if listed is None:
+            listed = self.store.list(self._work)
+        if not is_listed and not listed and self.store.get(self.journal("id")) is None:
             # Another run has deleted the journal.
             return
         known = {*listed, *self.noted, self.journal("plan.json")}
         first = sorted(known.difference(last))
         if len(first) + len(last) <= _DELETED_AT_ONCE:
-            self.delete([*first, *last])
+            self.delete([*first, *last], recent=is_listed)
         else:
             self.delete(first)
             self.delete(last)
@@ -378,14 +383,14 @@ class Place:
     def is_remote(self) -> bool:
         return self._local is None
 
-    def delete(self, keys: Sequence[str]) -> None:
+    def delete(self, keys: Sequence[str], recent: bool = False) -> None:
         """On a server, delete objects, unless this run no longer owns the copy.
 
         The objects were just listed, or nobody else writes them. A run that is suspended between the look at
         the journal and a request still deletes the objects of this request.
         """
         for at in range(0, len(keys), _DELETED_AT_ONCE):
-            self.check_journal()
+            self.check_journal(recent)
             self.store._native.delete_all(keys[at : at + _DELETED_AT_ONCE])
 
     def sweep(self) -> None:
@@ -514,28 +519,45 @@ class Place:
         """Return the groups above the destination that have consolidated metadata."""
         return groups_above(plan.destination, "", plan.storage_options, self._fsync)
 
-    def finish(self, plan: CopyPlan) -> None:
-        """Write the metadata, and move the copy to its place."""
+    def finish(self, plan: CopyPlan, is_noted: bool = False) -> None:
+        """Write the metadata, and move the copy to its place.
+
+        ``is_noted``: this process has written all of the journal, so its keys need no listing.
+        """
+
+        def look() -> _native.GroupsAbove:
+            found = self.enclosing_groups(plan)
+            found.forget()
+            return found
 
         def write(document: tuple[str, str]) -> None:
             key, text = document
             self.writing.set(self.data(key), text.encode())
 
-        with ThreadPoolExecutor(1) as pool:
-            looking = None if self._is_into else pool.submit(self.enclosing_groups, plan)
-            self.check_journal()
-            above = None if looking is None else looking.result()
-        if above is not None:
-            above.forget()
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
+        above: _native.GroupsAbove | None = None
+        listed: list[str] | None = None
+        with ThreadPoolExecutor(_AT_ONCE + 1) as pool:
+            self.check_journal(recent=True)
+            looking = None if self._is_into else pool.submit(look)
+            if looking is not None and plan.overwrite:
+                # Nobody may read the new chunks by an old description.
+                looking.result()
+            if looking is not None:
                 # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
                     plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
                 ):
                     list(pool.map(write, same))
+                above = looking.result()
         with self.lock_out_others():
             if self._local is None:
-                self.writing.set(self.journal("finished"), b"finished")
+                # The keys to delete are listed meanwhile: the listing need not show this mark.
+                with ThreadPoolExecutor(2) as pool:
+                    listing = None if is_noted else pool.submit(self.store.list, self._work)
+                    looking_again = pool.submit(self.check_journal)
+                    self.writing.set(self.journal("finished"), b"finished")
+                    looking_again.result()
+                    listed = [] if listing is None else listing.result()
             else:
                 self.check_journal()
                 self.end_writing()
@@ -545,7 +567,7 @@ class Place:
                     self._move(self._local, plan.overwrite)
             if above is not None:
                 above.renew()
-            self.remove_journal()
+            self.remove_journal(listed)
 
     def _move(self, target: Path, overwrite: bool) -> None:
         new = self._root / self._base

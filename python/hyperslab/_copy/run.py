@@ -118,6 +118,8 @@ def run(
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
     plan, resumes = going
+    # On disk a record costs nothing.
+    is_end_here = executor is None and not verify and place.is_remote and plan.depth > 0
     job = Job(
         plan.id,
         plan.destination,
@@ -129,6 +131,7 @@ def run(
         threads,
         not resumes and not plan.is_into,
         Source.of(plan),
+        ends=(plan.depth - 1, len(plan.stages[-1])) if is_end_here else None,
     )
     kept.put(job.key, Copying(Source.of(plan), place))
     descriptions = Descriptions(plan, place)
@@ -166,7 +169,7 @@ def run(
         if plan.differs:
             raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
     verified = time.monotonic() - copied if verify else None
-    place.finish(plan)
+    place.finish(plan, is_noted=executor is None and not resumes and plan.depth <= 1)
     if verify and not plan.is_into and not place.holds_documents(plan):
         raise VerificationError(f"{plan.destination}: the metadata there is not what was written")
     kept.drop(job.key)

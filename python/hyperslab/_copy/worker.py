@@ -92,6 +92,8 @@ class Job:
     is_fresh: bool = False
     """True if nothing existed at the destination when the run began."""
     source: Source | None = None
+    ends: tuple[int, int] | None = None
+    """The last stage and its number of tasks, if nothing but the end of the copy follows it here."""
     is_made: bool = False
     """True if the copy is at its place, and there is no journal."""
 
@@ -121,7 +123,9 @@ def run_range(job: Job, tasks: TaskRange) -> tuple[str | int, ...]:
             stamps, end = stamps + found, number + 1
             if end - first >= least and time.monotonic() - recorded > _RECORDED:
                 record()
-        if first < end:
+        # A record of short work, after which the copy ends in this process, would only be deleted.
+        is_end = job.ends == (tasks.stage, end) and time.monotonic() - recorded <= _RECORDED
+        if first < end and not is_end:
             record()
     except SupersededError:
         place.sweep()

@@ -1,5 +1,6 @@
 //! A format's answer to the question where chunks are.
 
+use crate::dims::Dims;
 use crate::error::LocateError;
 use smallvec::SmallVec;
 use std::fmt::Debug;
@@ -49,6 +50,14 @@ pub trait ChunkLocator: Debug + Send + Sync {
     ///
     /// `""` is the whole store. `None` if there is no such prefix.
     fn folder(&self) -> Option<&str> {
+        None
+    }
+
+    /// The chunks whose objects have these keys, in their order. Keys of other objects are left
+    /// out.
+    ///
+    /// `None` if keys do not tell.
+    fn chunks_of(&self, _keys: &mut dyn Iterator<Item = &str>) -> Option<Vec<Dims>> {
         None
     }
 }

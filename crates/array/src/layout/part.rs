@@ -134,6 +134,12 @@ impl ChunkLocator for WithoutLastAxis {
     fn folder(&self) -> Option<&str> {
         self.locator.folder()
     }
+
+    fn chunks_of(&self, keys: &mut dyn Iterator<Item = &str>) -> Option<Vec<Dims>> {
+        let mut chunks = self.locator.chunks_of(keys)?;
+        chunks.iter_mut().for_each(|chunk| chunk.push(0));
+        Some(chunks)
+    }
 }
 
 #[cfg(test)]

@@ -73,6 +73,16 @@ impl AxisPlan {
         (self.lowest + out * self.step) / self.chunk - self.lowest / self.chunk
     }
 
+    /// The number of a chunk; `None` if it has no selected element.
+    fn number_of_chunk(&self, chunk: u64) -> Option<u64> {
+        let number = if self.step > self.chunk {
+            chunk.checked_mul(self.chunk)?.saturating_sub(self.lowest).div_ceil(self.step)
+        } else {
+            chunk.checked_sub(self.lowest / self.chunk)?
+        };
+        (number < self.spans && self.span(number).chunk == chunk).then_some(number)
+    }
+
     /// The n-th chunk with a selected element. Computed, not looked up: an axis may have any number
     /// of chunks.
     fn span(&self, n: u64) -> Span {
@@ -129,6 +139,12 @@ impl RunPlan {
         let part = all.get(all.partition_point(|part| part.spans <= n).checked_sub(1)?)?;
         let span = part.axis.span(n - part.spans);
         Some(Span { chunk: span.chunk + part.chunk, out: span.out + part.out, ..span })
+    }
+
+    /// The number of a chunk of the axis; `None` if it has no selected element.
+    fn number_of_chunk(all: &[Self], chunk: u64) -> Option<u64> {
+        let part = all.get(all.partition_point(|part| part.chunk <= chunk).checked_sub(1)?)?;
+        Some(part.spans + part.axis.number_of_chunk(chunk - part.chunk)?)
     }
 
     /// The number of the chunk that holds the `out`-th selected element of the axis.
@@ -401,6 +417,22 @@ impl Plan {
         picked.unwrap_or_else(|| self.span(axis, &self.axes[axis], axes[axis]).chunk)
     }
 
+    /// The number of the task in a chunk. `None` if the chunk has no selected element, or if the
+    /// plan has points.
+    pub(crate) fn number_of_chunk(&self, chunk: &[u64]) -> Option<usize> {
+        if !self.points.is_empty() || chunk.len() != self.axes.len() {
+            return None;
+        }
+        self.axes.iter().zip(chunk).enumerate().try_fold(0, |number, (k, (axis, at))| {
+            let along = match &self.runs {
+                None => axis.number_of_chunk(*at),
+                Some(runs) => RunPlan::number_of_chunk(&runs.0[k], *at),
+            };
+            // Does not overflow: the result is below the number of tasks, which was counted.
+            Some(number * axis.spans as usize + along? as usize)
+        })
+    }
+
     /// The number of the task with these numbers along the axes, and then along the sets of points.
     pub(crate) fn number(&self, along: &[u64]) -> usize {
         // Does not overflow: the result is below the number of tasks, which was counted.
@@ -449,6 +481,10 @@ mod tests {
                     let plan = AxisPlan::new(&axis, chunk).unwrap();
                     let spans: Vec<Span> = (0..plan.spans).map(|number| plan.span(number)).collect();
                     assert_eq!(spans, walked(&axis, chunk), "{axis:?} in chunks of {chunk}");
+                    for chunk in 0..1000 {
+                        let number = spans.iter().position(|span| span.chunk == chunk);
+                        assert_eq!(plan.number_of_chunk(chunk), number.map(|number| number as u64));
+                    }
                     for (number, span) in spans.iter().enumerate() {
                         for out in span.out..span.out + span.count {
                             assert_eq!(plan.number(out), number as u64);
@@ -521,6 +557,8 @@ mod tests {
         assert_eq!(plan.spans, len.div_ceil(10));
         assert_eq!(plan.span(0), Span { chunk: 0, first: 0, count: 10, out: 0 });
         let last = plan.span(plan.spans - 1);
+        assert_eq!(plan.number_of_chunk(plan.spans - 1), Some(plan.spans - 1));
+        assert_eq!(plan.number_of_chunk(u64::MAX), None);
         assert_eq!(last, Span { chunk: len / 10, first: 0, count: len % 10, out: len - len % 10 });
     }
 }

@@ -10,6 +10,7 @@ mod far_ranges;
 mod flight;
 pub(crate) mod model;
 mod mosaics;
+mod only_fill;
 mod origin;
 mod parts;
 pub(crate) mod points;

@@ -33,6 +33,14 @@ impl ChunkLocator for PerChunk {
     fn folder(&self) -> Option<&str> {
         Some(self.0)
     }
+
+    fn chunks_of(&self, keys: &mut dyn Iterator<Item = &str>) -> Option<Vec<Dims>> {
+        let chunk = |key: &str| {
+            let indices = key.strip_prefix(self.0)?.strip_prefix('/')?;
+            indices.split('.').map(|index| index.parse().ok()).collect()
+        };
+        Some(keys.filter_map(chunk).collect())
+    }
 }
 
 /// One object per chunk. Calls a function when a thread begins a chunk.
@@ -48,6 +56,14 @@ impl<F: Fn(&[u64]) + Send + Sync> ChunkLocator for Watched<F> {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
         wanted.iter().for_each(&self.0);
         PerChunk("a").locate(wanted, found)
+    }
+
+    fn folder(&self) -> Option<&str> {
+        Some("a")
+    }
+
+    fn chunks_of(&self, keys: &mut dyn Iterator<Item = &str>) -> Option<Vec<Dims>> {
+        PerChunk("a").chunks_of(keys)
     }
 }
 

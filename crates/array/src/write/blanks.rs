@@ -122,9 +122,12 @@ impl Blanks {
     }
 
     /// Deletes the objects that exist. `again` executes tasks that are left.
+    ///
+    /// `listed` are the stored objects, if the caller has listed them.
     pub(crate) fn finish(
         self,
         layout: &ArrayLayout,
+        listed: Option<&HashSet<String>>,
         locate: Locate<'_>,
         interrupt: Option<Interrupt<'_>>,
         again: Again<'_>,
@@ -133,8 +136,11 @@ impl Blanks {
         if whole.is_empty() && edges.is_empty() {
             return Ok(());
         }
-        let listed = list_present_objects(layout, whole.len() + edges.len());
-        let presence = listed.as_ref().map_or(Presence::Unknown, Presence::Listed);
+        let listing = match listed {
+            Some(_) => None,
+            None => list_present_objects(layout, whole.len() + edges.len()),
+        };
+        let presence = listed.or(listing.as_ref()).map_or(Presence::Unknown, Presence::Listed);
         let mut numbers = whole.into_iter().peekable();
         while numbers.peek().is_some() {
             let mut objects = Vec::new();

@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod blanks;
 pub(crate) mod chunk;
 pub(crate) mod compact;
+pub(crate) mod only_fill;
 pub(crate) mod shard;
 pub(crate) mod shard_output;
 pub(crate) mod shard_parts;
@@ -28,6 +29,7 @@ use crate::select::Selection;
 use crate::select::view::Source;
 use crate::write::blanks::{Blanks, LateListing, Presence};
 use crate::write::chunk::ChunkWriter;
+use crate::write::only_fill::{Stored, is_only_fill};
 use hyperslab_store::Ask;
 use smallvec::SmallVec;
 
@@ -92,7 +94,9 @@ pub fn write(
     let gate = tasks::gate(layout, limits.1, options.threads);
     let gate = gate.as_ref();
     let known = if options.is_new { Presence::New } else { Presence::Unknown };
-    let listing = LateListing::of_write(layout, plan.len(), known);
+    let only_fill = !keep_empty && is_only_fill(layout, selection, source, plan.len());
+    // Writes of nothing but fill value list the objects first.
+    let listing = if only_fill { None } else { LateListing::of_write(layout, plan.len(), known) };
     let presence = listing.as_ref().map_or(known, Presence::Late);
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
@@ -103,6 +107,7 @@ pub fn write(
             source: &bound,
             fill: &fill,
             keep_empty,
+            only_fill,
             presence,
             gate,
             still: options.still,
@@ -135,17 +140,24 @@ pub fn write(
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
         writer(own, &places, scratch)
     };
-    let blanks = Blanks::of_write(layout, plan.len(), known);
-    let work = tasks::write_work(layout, plan.len(), bytes);
-    tasks::run_tasks(layout, plan.len(), work, limits, options.interrupt, &|number, scratch, ask| {
-        execute(number, scratch, ask, blanks.as_ref(), presence)
-    })?;
-    let Some(blanks) = blanks else { return Ok(()) };
+    let stored = if only_fill { Stored::list(layout, &plan, known) } else { None };
+    let blanks = if let Some(stored) = &stored {
+        stored.blanks(layout, &plan)
+    } else {
+        let blanks = Blanks::of_write(layout, plan.len(), known);
+        let work = tasks::write_work(layout, plan.len(), bytes);
+        tasks::run_tasks(layout, plan.len(), work, limits, options.interrupt, &|number, scratch, ask| {
+            execute(number, scratch, ask, blanks.as_ref(), presence)
+        })?;
+        let Some(blanks) = blanks else { return Ok(()) };
+        blanks
+    };
+    let listed = stored.as_ref().map(|stored| &stored.keys);
     let locate = |number: usize, task: &mut Task, key: &mut String| {
         plan.task(layout, number, task);
         layout.locate(&task.chunk, key).map(drop)
     };
-    blanks.finish(layout, &locate, options.interrupt, &|numbers, presence| {
+    blanks.finish(layout, listed, &locate, options.interrupt, &|numbers, presence| {
         Blanks::run_again(layout, numbers, limits, options.interrupt, &|number, scratch, ask| {
             execute(number, scratch, ask, None, presence)
         })

@@ -40,6 +40,7 @@ use crate::shard::open_shard::Shard;
 use crate::shard::plan::ShardPlan;
 use crate::write::blanks::{Blanks, Presence};
 use crate::write::chunk::{ChunkWriter, Old};
+use crate::write::only_fill::Stored;
 use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Expected, Opened, Stamp, StoreError};
@@ -55,6 +56,8 @@ pub(crate) struct WriteRequest<'a> {
     /// The fill value in the stored byte order.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
+    /// All that is written is fill value. Absent chunks then stay as they are.
+    pub(crate) only_fill: bool,
     pub(crate) presence: Presence<'a>,
     /// Limits how many threads encode at once.
     pub(crate) gate: Option<&'a Gate>,
@@ -130,14 +133,22 @@ impl WriteRequest<'_> {
         let shards = ShardPlan::new(self.layout, self.sharding, self.plan)?;
         let most = settings::decodes_in_flight();
         let limits = (limits.0.min(most), limits.1.min(most));
-        let blanks = Blanks::of_write(self.layout, shards.len(), self.presence);
-        self.write_shards(&shards, bytes, limits, interrupt, blanks.as_ref())?;
-        let Some(blanks) = blanks else { return Ok(()) };
+        let stored =
+            if self.only_fill { Stored::list(self.layout, shards.plan(), self.presence) } else { None };
+        let blanks = if let Some(stored) = &stored {
+            stored.blanks(self.layout, shards.plan())
+        } else {
+            let blanks = Blanks::of_write(self.layout, shards.len(), self.presence);
+            self.write_shards(&shards, bytes, limits, interrupt, blanks.as_ref())?;
+            let Some(blanks) = blanks else { return Ok(()) };
+            blanks
+        };
+        let listed = stored.as_ref().map(|stored| &stored.keys);
         let locate = |number: usize, task: &mut Task, key: &mut String| {
             shards.shard(number, task);
             self.layout.locate(&task.chunk, key).map(drop)
         };
-        blanks.finish(self.layout, &locate, interrupt, &|numbers, presence| {
+        blanks.finish(self.layout, listed, &locate, interrupt, &|numbers, presence| {
             let request = WriteRequest { presence, ..*self };
             Blanks::run_again(self.layout, numbers, limits, interrupt, &|number, scratch, ask| {
                 until_done(|first| {
@@ -257,7 +268,16 @@ impl WriteRequest<'_> {
             [] => Sink::object(store, checked),
             _ => Sink::Memory(Vec::new()),
         };
-        let units = self.units(level, 0, shards.touched_chunks(number, &task));
+        let units = match &former {
+            None if self.only_fill => Vec::new(),
+            former => {
+                let mut units = self.units(level, 0, shards.touched_chunks(number, &task));
+                if let (Some(former), true) = (former, self.only_fill) {
+                    units.retain(|unit| !matches!(former.index.get(unit.n), Ok(None)));
+                }
+                units
+            }
+        };
         if let (Some(former), true) = (&former, store.cost().prefers_rounds()) {
             former.opened.announce(&self.modified_ranges(former, &units), store.cost().at_once);
         }

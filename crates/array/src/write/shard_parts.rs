@@ -162,6 +162,7 @@ impl<'s> ShardParts<'s> {
             source: &bound,
             fill: &fill,
             keep_empty,
+            only_fill: false,
             presence: Presence::Unknown,
             gate: gate.as_ref(),
             still: options.still,

@@ -21,7 +21,7 @@ pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<EnclosingGroups
             let (true, Some(place)) = (is_group, place) else { continue };
             let options = LocalOptions { fsync, ..LocalOptions::default() };
             let store: Arc<dyn Store> = Arc::new(LocalStore::unseen(group, options)?);
-            above.look(&store, "", place)?;
+            above.look(&store, &[("", place.to_owned())])?;
         }
     }
     Ok(above)
@@ -57,11 +57,16 @@ fn on_server(location: &str, path: &str, storage: &[(String, String)]) -> Option
     let (bucket, key) = rest.trim_matches('/').split_once('/').filter(|_| is_bucket)?;
     let store = crate::remote::RemoteStore::open(&format!("{scheme}://{bucket}"), storage).ok()?;
     let store: Arc<dyn Store> = Arc::new(store);
+    let groups: Vec<_> = key
+        .match_indices('/')
+        .map(|(at, _)| at)
+        .chain([0])
+        .map(|at| {
+            let (group, place) = key.split_at(at);
+            (group, zarr::join(place.trim_start_matches('/'), path))
+        })
+        .collect();
     let mut above = EnclosingGroups::default();
-    for (at, _) in key.match_indices('/').chain([(0, "")]) {
-        let (group, place) = key.split_at(at);
-        let place = zarr::join(place.trim_start_matches('/'), path);
-        let _ = above.look(&store, group, &place);
-    }
+    let _ = above.look(&store, &groups);
     Some(above)
 }

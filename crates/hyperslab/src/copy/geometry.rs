@@ -47,6 +47,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         blocks,
         threads: means.threads,
         requests,
+        requests_share: 4,
         in_flight: settings::decodes_in_flight(),
         enough: ENOUGH.max(round),
         temporary: place.filter(|_| blocks == 1),

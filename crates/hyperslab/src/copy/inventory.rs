@@ -11,7 +11,7 @@ use super::{CopyOptions, CopyReport, Copying, Phase, Shards, count_stored_object
 use crate::meaning::{Meaning, Variable, differing_attributes, of_copied_group, ome};
 use crate::references::NO_SHAPE;
 use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
-use hyperslab_store::{Ask, Store};
+use hyperslab_store::{Ask, Staged, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -246,19 +246,19 @@ impl<'o> Inventory<'o> {
         }
     }
 
-    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it.
+    /// Makes the copy. `staged`: the store is its store, empty, and nobody else knows it.
     /// `beside`: the place for temporary arrays.
     pub(super) fn copy(
         mut self,
         store: &Arc<dyn Store>,
         base: &str,
-        unseen: bool,
+        staged: Option<&dyn Staged>,
         beside: Option<Beside>,
     ) -> Result<CopyReport> {
         let start = Instant::now();
         let (options, format) = (self.options, self.format()?);
         let ask: Option<Ask<'_>> = Some(&|| options.stops());
-        let how = |path: &str| match unseen {
+        let how = |path: &str| match staged.is_some() {
             true => Creation::Unseen,
             false if path.is_empty() => Creation::New,
             false => Creation::Inside,
@@ -335,6 +335,10 @@ impl<'o> Inventory<'o> {
         }
         self.report.block_bytes = transfer.block_bytes();
         self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
+        if let Some(bytes) = staged.and_then(|staged| staged.bytes_written()) {
+            self.report.stored_after = bytes;
+            return Ok(self.report);
+        }
         for job in &jobs {
             let (_, bytes) = count_stored_objects(&job.target, ask)?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);

@@ -290,7 +290,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
     let beside = Beside::new(&target)?;
-    let report = inventory.copy(&staged.store(), "", true, Some(beside))?;
+    let report = inventory.copy(&staged.store(), "", Some(&*staged), Some(beside))?;
     options.check()?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     let above = enclosing_groups::of_directory(&target, options.fsync)?;
@@ -389,8 +389,12 @@ pub fn copy_to_store(
         });
     }
     let in_place = is_made_in_place(store, &path);
+    let staged = if in_place { Some(store.stage(None)?) } else { None };
+    let began_empty = staged.as_ref().and_then(|staged| staged.began_empty());
     let mut replaces = false;
-    for format in [zarr::Format::V2, zarr::Format::V3] {
+    // A listing that shows nothing also shows no node.
+    let formats = [zarr::Format::V2, zarr::Format::V3].into_iter().filter(|_| began_empty != Some(true));
+    for format in formats {
         match zarr::open(store, &path, Some(format)) {
             Err(zarr::ZarrError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -401,17 +405,20 @@ pub fn copy_to_store(
         }
     }
     let inventory = Inventory::new(source, None, options)?;
-    if in_place {
+    if let Some(staged) = staged {
         let occupied = || Error::Copy {
             array: store.url(),
             why: "objects that are no array or group lie there; delete them, or choose another place".into(),
         };
-        if !replaces && !store.list_dir(None)?.is_empty() {
+        let is_empty = match began_empty {
+            Some(is_empty) => is_empty,
+            None => store.list_dir(None)?.is_empty(),
+        };
+        if !replaces && !is_empty {
             return Err(occupied());
         }
         // Documents are written last, so that nothing half-written opens.
-        let staged = store.stage(None)?;
-        let report = inventory.copy(&staged.store(), "", true, None)?;
+        let report = inventory.copy(&staged.store(), "", Some(&*staged), None)?;
         options.check()?;
         let ask: &dyn Fn() -> bool = &|| options.stops();
         if replaces {
@@ -426,7 +433,7 @@ pub fn copy_to_store(
     let above = zarr::EnclosingGroups::in_store(store, &path)?;
     let ask: &dyn Fn() -> bool = &|| options.stops();
     above.forget(Some(ask))?;
-    let report = inventory.copy(store, &path, false, beside).inspect_err(|_| {
+    let report = inventory.copy(store, &path, None, beside).inspect_err(|_| {
         // Report the first error, not one of the cleanup.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {

@@ -38,6 +38,12 @@ use std::time::{Duration, SystemTime};
 /// (FAT: two seconds).
 const SETTLED: Duration = Duration::from_millis(2_100);
 
+/// The same for a listing of a directory, on a file system that takes times from the kernel's clock.
+///
+/// That clock ticks at least every 10 milliseconds. Entries come and go in one step, so the second
+/// reason for [`SETTLED`] is none here.
+const SETTLED_DIRECTORY: Duration = Duration::from_millis(100);
+
 /// The stamp of a regular file. `None` for anything else.
 pub(super) fn stamp_of(found: &Stat) -> Option<Stamp> {
     stamp_of_kind(found, FileType::RegularFile)
@@ -67,6 +73,35 @@ pub(super) fn settled(file: BorrowedFd<'_>, kind: FileType) -> Option<Stamp> {
     let found = rustix::fs::fstat(file).ok()?;
     let vouched = is_settled(&found, SystemTime::now()) && !keeps_attributes(file);
     vouched.then(|| stamp_of_kind(&found, kind)).flatten()
+}
+
+/// As [`settled`] for a directory. If it has just changed, waits a moment first if `may_wait`.
+pub(super) fn settled_directory(directory: BorrowedFd<'_>, may_wait: bool) -> Option<Stamp> {
+    let mut found = rustix::fs::fstat(directory).ok()?;
+    let needed = directory_settles_in(&found);
+    let mut now = SystemTime::now();
+    if let Some(age) = age(&found, now)
+        && age <= needed
+        && needed == SETTLED_DIRECTORY
+        && may_wait
+    {
+        std::thread::sleep(needed - age + Duration::from_millis(1));
+        found = rustix::fs::fstat(directory).ok()?;
+        now = SystemTime::now();
+    }
+    let vouched = age(&found, now).is_some_and(|age| age > needed) && !keeps_attributes(directory);
+    vouched.then(|| stamp_of_kind(&found, FileType::Directory)).flatten()
+}
+
+/// Minimum age of the last change before a listing is believed.
+///
+/// Times with microseconds tell that the file system does not round them (FAT, HFS+).
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+fn directory_settles_in(found: &Stat) -> Duration {
+    match found.st_ctime_nsec as u64 % 1_000_000 {
+        0 => SETTLED,
+        _ => SETTLED_DIRECTORY,
+    }
 }
 
 /// Returns whether the open file still has this stamp.

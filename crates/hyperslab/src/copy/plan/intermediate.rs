@@ -28,6 +28,9 @@ enum Growth {
     Fastest,
     /// The axis along which most is missing: blocks stay compact.
     Even,
+    /// All axes, to lengths that divide the other block: no chunk is cut. (The reading block grows
+    /// as with `Even`.)
+    Aligned,
 }
 
 /// How the lengths of chunks are chosen, along an axis on which they shrink.
@@ -87,7 +90,7 @@ pub(super) fn chunks(geometry: &Geometry) -> Vec<Vec<Dims>> {
         }
     }
     // Each request to a server has its price, so fewer and larger chunks are worth a longer search.
-    for growth in [Growth::Slowest, Growth::Fastest, Growth::Even] {
+    for growth in [Growth::Slowest, Growth::Fastest, Growth::Even, Growth::Aligned] {
         if geometry.target.reach.far {
             let (reading, writing) = blocks(geometry, (full, room), growth);
             for count in 1..=MOST {
@@ -124,11 +127,38 @@ fn blocks(geometry: &Geometry, (full, room): (u64, u64), growth: Growth) -> (Dim
         Growth::Fastest => {
             (0..block.len()).rev().for_each(|axis| geometry.grow(block, axis, (other, step), room, false));
         }
-        Growth::Even => geometry.grow_evenly(block, other, step, room),
+        Growth::Even | Growth::Aligned => geometry.grow_evenly(block, other, step, room),
     };
-    grow(&mut writing, &reading, &write_step, room);
+    match growth {
+        Growth::Aligned => writing = aligned(&writing, &reading, room),
+        _ => grow(&mut writing, &reading, &write_step, room),
+    }
     grow(&mut reading, &start, &read_step, full);
     (reading, writing)
+}
+
+/// The largest block of at most `room` elements whose lengths are multiples of `block` that divide
+/// `other`. Axes along which there are none stay as they are. Among equals, takes the first.
+fn aligned(block: &Dims, other: &Dims, room: u64) -> Dims {
+    let mut found = vec![(block.iter().fold(1u64, |n, len| n.saturating_mul(*len)), block.clone())];
+    for axis in 0..block.len() {
+        let (least, longest) = (block[axis].max(1), other[axis]);
+        let mut lengths = divisors(longest);
+        lengths.retain(|len| *len > least && len.is_multiple_of(least));
+        for n in 0..found.len() {
+            let (elements, lens) = found[n].clone();
+            for len in &lengths {
+                let elements = elements.saturating_mul(len / least);
+                if elements <= room && !found.iter().any(|(known, _)| *known == elements) {
+                    let mut lens = lens.clone();
+                    lens[axis] = *len;
+                    found.push((elements, lens));
+                }
+            }
+        }
+    }
+    let largest = found.into_iter().reduce(|best, other| if other.0 > best.0 { other } else { best });
+    largest.map_or_else(|| block.clone(), |(_, lens)| lens)
 }
 
 impl Geometry {
@@ -137,7 +167,7 @@ impl Geometry {
     fn held_for_temporary(&self, largest: u64) -> u64 {
         let each = self.at_hand(&self.source).max(largest.min(CHUNK));
         let threads = each.saturating_mul(self.threads as u64).min(self.memory / 2);
-        if self.requests > 0 { threads.max(self.memory / 4) } else { threads }
+        if self.requests > 0 { threads.max(self.memory / self.requests_share.max(1)) } else { threads }
     }
 
     /// Lengthens a block of at most `room` elements along an axis, up to the length of another one.

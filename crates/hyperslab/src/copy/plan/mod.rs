@@ -82,6 +82,8 @@ pub(crate) struct Geometry {
     pub(crate) threads: usize,
     /// Number of requests to the target that are worth making at once. 0: it is near.
     pub(crate) requests: usize,
+    /// The part of the memory (1 in so many) that these requests may hold.
+    pub(crate) requests_share: u64,
     /// Number of inner chunks of a shard that are encoded at once.
     pub(crate) in_flight: usize,
     /// Bytes that are enough for a block: [`ENOUGH`], or the size of a part of the copy.
@@ -169,22 +171,43 @@ impl Geometry {
         if room < bytes {
             return plan(direct, format!("{again}: there is no room on the disk for a temporary array"));
         }
-        let through = |of: &Geometry, chunks: Vec<Dims>| {
+        let most = self.memory.max(direct[0].memory);
+        // Threads have chunks at hand, and requests hold chunks. Between servers that memory may be
+        // worth more in blocks.
+        let crews: &[Geometry] = &match reach.far {
+            true => vec![
+                self.clone(),
+                Geometry { threads: 1, ..self.clone() },
+                Geometry {
+                    threads: 1,
+                    requests_share: self.requests_share.saturating_mul(2),
+                    ..self.clone()
+                },
+            ],
+            false => vec![self.clone()],
+        };
+        let through = |chunks: Vec<Dims>| {
             let arrays: Vec<Side> =
                 chunks.into_iter().map(|chunk| Side::temporary_side(chunk, reach)).collect();
             let (first, last) = (std::slice::from_ref(&self.source), std::slice::from_ref(&self.target));
             let sides = [first, &arrays, last].concat();
-            sides.windows(2).map(|pair| of.pass(&pair[0], &pair[1])).collect::<Vec<Pass>>()
+            let cheapest = |pair: &[Side]| {
+                let passes = crews.iter().map(|of| of.pass(&pair[0], &pair[1]));
+                let expense = |pass: &Pass| self.expense(std::slice::from_ref(pass));
+                let fitting = passes.filter(|pass| pass.memory <= most);
+                fitting.min_by(|a, b| expense(a).total_cmp(&expense(b)))
+            };
+            // `None`: a pass needs more memory.
+            sides.windows(2).map(cheapest).collect::<Option<Vec<Pass>>>()
         };
-        let most = self.memory.max(direct[0].memory);
-        // Threads have chunks at hand. Between servers that memory may be worth more in blocks.
-        let alone = reach.far.then(|| Geometry { threads: 1, ..self.clone() });
-        let crews = [Some(self), alone.as_ref()].into_iter().flatten();
-        let others =
-            crews.flat_map(|of| intermediate::chunks(of).into_iter().map(|chunks| through(of, chunks)));
-        let others = others.filter(|passes| {
-            temporary_bytes(bytes, passes) <= room && passes.iter().all(|pass| pass.memory <= most)
-        });
+        let mut lists: Vec<Vec<Dims>> = Vec::new();
+        for chunks in crews.iter().flat_map(intermediate::chunks) {
+            if !lists.contains(&chunks) {
+                lists.push(chunks);
+            }
+        }
+        let others = lists.into_iter().filter_map(through);
+        let others = others.filter(|passes| temporary_bytes(bytes, passes) <= room);
         let best = others.min_by(|a, b| self.expense(a).total_cmp(&self.expense(b)));
         let best = best.unwrap_or_default();
         let less = |than: &str| format!("about {} {than} {}", text::effort(&best), text::effort(&direct));
@@ -268,7 +291,7 @@ impl Geometry {
     fn requests(&self, target: &Side, threads: usize) -> (usize, u64) {
         let sharded = target.object != target.part;
         let each = if sharded { target.object_bytes(self.element) } else { self.at_hand(target) };
-        let fit = (self.memory / 4).checked_div(each).unwrap_or(u64::MAX);
+        let fit = (self.memory / self.requests_share.max(1)).checked_div(each).unwrap_or(u64::MAX);
         let most = if sharded { self.in_flight } else { usize::MAX };
         let requests = self.requests.min(usize::try_from(fit).unwrap_or(usize::MAX)).min(most);
         match requests > threads {

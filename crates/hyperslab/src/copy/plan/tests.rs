@@ -29,6 +29,7 @@ pub(super) fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -
         blocks: 1,
         threads: 2,
         requests: 0,
+        requests_share: 4,
         in_flight: 8,
         enough: ENOUGH,
         temporary: Some((Reach::NEAR, u64::MAX)),
@@ -194,7 +195,7 @@ fn a_petabyte_on_servers_goes_through_two_temporary_arrays() {
         let chunks = plan.passes[0].chunks;
         let gets: u64 = plan.passes.iter().map(|pass| pass.gets).sum();
         assert!(plan.memory() <= geometry.memory && plan.passes.len() >= 2, "{plan}");
-        assert!(gets < 4 * chunks, "{} GET for each chunk: {plan}", gets as f64 / chunks as f64);
+        assert!(gets <= 3 * chunks, "{} GET for each chunk: {plan}", gets as f64 / chunks as f64);
         assert!(plan.dollars() <= 1500.0, "{plan}");
         assert_eq!(geometry.advice(&plan), None);
         let direct = Geometry { temporary: None, ..geometry };
