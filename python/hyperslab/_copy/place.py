@@ -267,24 +267,25 @@ class Place:
         raise SupersededError(f"{self._named()}: {why}. This run stops, and changes nothing more")
 
     @contextlib.contextmanager
-    def lock_out_others(self, make: bool = False) -> Iterator[bool]:
+    def lock_out_others(self, make: bool = False, wait: float | None = None) -> Iterator[bool]:
         """Lock out other runs on this disk.
 
         They cannot begin, resume, finish or give up a copy to this place meanwhile. Yields whether
-        there is a lock. ``make``: make the journal's directory, which carries the lock.
+        there is a lock. ``make``: make the journal's directory, which carries the lock. ``wait``:
+        seconds until this fails if another run has the lock.
         """
-        descriptor = self._lock(make)
+        descriptor = self._lock(make, _WAIT if wait is None else wait)
         try:
             yield descriptor is not None
         finally:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def _lock(self, make: bool) -> int | None:
+    def _lock(self, make: bool, wait: float) -> int | None:
         """Lock the journal's directory. Returns ``None`` if it is absent or cannot be locked."""
         if self._local is None:
             return None
-        journal, until = self._root / "journal", time.monotonic() + _WAIT
+        journal, until = self._root / "journal", time.monotonic() + wait
         while True:
             if make:
                 # If this fails, writing the journal fails too, with an error that says why.
@@ -304,7 +305,7 @@ class Place:
                     os.close(descriptor)
                     raise DestinationError(
                         f"{self._named()}: another run has been moving the copy to its place for "
-                        f"{_WAIT:.0f} s. Wait until it has finished, or end its process; then run again"
+                        f"{wait:.0f} s. Wait until it has finished, or end its process; then run again"
                     ) from None
                 time.sleep(0.05)
             except OSError:
@@ -316,15 +317,28 @@ class Place:
     def note_done(self, stage: int, record: str) -> str:
         """Record a finished task. Returns the key of the record."""
         key = self.journal(f"done/{stage}/{record}")
+        if self._local is None:
+            # The fence lets a new object pass for a second after another run has taken over, and takes
+            # it back after a look. A run that finds the record relies on the objects: look before.
+            self.check_journal()
         self.writing.set(key, b"done")
         if self._local is None:
-            # The fence lets a new object pass for a second after another run has deleted the journal.
             try:
                 self.check_journal()
             except SupersededError:
                 self.store._native.delete_all([key])
                 raise
         return key
+
+    def take_back(self) -> None:
+        """Delete objects on a server that this run has created too late. Call it after a failure.
+
+        The fence does that when it looks at the journal.
+        """
+        if self._local is None:
+            # The failure is the error to report.
+            with contextlib.suppress(Exception):
+                self.check_journal()
 
     def records(self, stage: int) -> dict[tuple[int, int], set[str]]:
         """Return the hashes of what workers wrote, for each range of tasks that they recorded."""
@@ -363,7 +377,7 @@ class Place:
         # are known are deleted, as listings may lag.
         last = [self.journal(name) for name in (*_MARKS, "id")]
         listed = self.store.list(self._work)
-        if not listed and self.store.get(self.journal("id")) is None:
+        if not listed and self.writing.get(self.journal("id")) is None:
             # Another run has deleted the journal.
             return
         known = {*listed, *self.noted, self.journal("plan.json")}
@@ -388,11 +402,14 @@ class Place:
             self.check_journal()
             self.store._native.delete_all(keys[at : at + _DELETED_AT_ONCE])
 
-    def sweep(self) -> None:
-        """Delete files of late tasks, unless a run is making a copy to this place."""
+    def sweep(self, wait: float | None = None) -> None:
+        """Delete files of late tasks, unless a run is making a copy to this place.
+
+        ``wait``: as in `lock_out_others`.
+        """
         if self._local is None or self._is_into:
             return
-        with self.lock_out_others(make=True) as is_locked:
+        with self.lock_out_others(make=True, wait=wait) as is_locked:
             if is_locked and self.store.get(self.journal("id")) is None:
                 shutil.rmtree(self._root, ignore_errors=True)
 
@@ -527,12 +544,16 @@ class Place:
             above = None if looking is None else looking.result()
         if above is not None:
             above.forget()
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
-                for _, same in itertools.groupby(
-                    plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
-                ):
-                    list(pool.map(write, same))
+            try:
+                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                    # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
+                    for _, same in itertools.groupby(
+                        plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
+                    ):
+                        list(pool.map(write, same))
+            except BaseException:
+                self.take_back()
+                raise
         with self.lock_out_others():
             if self._local is None:
                 self.writing.set(self.journal("finished"), b"finished")
