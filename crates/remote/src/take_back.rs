@@ -68,9 +68,10 @@ mod tests {
         }
         store.write(key("user"), &[b"1"]).unwrap();
         store.delete(key("gone")).unwrap();
-        let created: Vec<_> = names.into_iter().chain(["theirs"]).map(|name| (key(name), mine)).collect();
         // More objects than requests at a time.
-        let created = [created.clone(), created.repeat(20)].concat();
+        let many: Vec<String> = (0..200).map(|number| format!("missing-{number}")).collect();
+        let all = many.iter().map(String::as_str).chain(names).chain(["theirs"]);
+        let created: Vec<_> = all.map(|name| (key(name), mine)).collect();
         assert_eq!(store.take_back(&created).unwrap(), 2);
         assert_eq!(store.list(None).unwrap(), ["equal", "old", "replaced", "theirs", "user"]);
         assert_eq!(store.take_back(&[]).unwrap(), 0);
