@@ -331,12 +331,9 @@ class Place:
         return key
 
     def take_back(self) -> None:
-        """Delete objects on a server that this run has created too late. Call it after a failure.
-
-        The fence does that when it looks at the journal.
-        """
+        """Delete objects on a server that this run has created too late. Call it after a failure."""
         if self._local is None:
-            # The failure is the error to report.
+            # The fence does that when it looks at the journal. The failure is the error to report.
             with contextlib.suppress(Exception):
                 self.check_journal()
 
@@ -544,16 +541,12 @@ class Place:
             above = None if looking is None else looking.result()
         if above is not None:
             above.forget()
-            try:
-                with ThreadPoolExecutor(_AT_ONCE) as pool:
-                    # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
-                    for _, same in itertools.groupby(
-                        plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
-                    ):
-                        list(pool.map(write, same))
-            except BaseException:
-                self.take_back()
-                raise
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
+                for _, same in itertools.groupby(
+                    plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
+                ):
+                    list(pool.map(write, same))
         with self.lock_out_others():
             if self._local is None:
                 self.writing.set(self.journal("finished"), b"finished")

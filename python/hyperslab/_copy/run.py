@@ -104,8 +104,28 @@ def run(
     progress: Progress | None,
 ) -> CopyRun:
     """Implement `CopyPlan.run`."""
-    begun = time.monotonic()
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
+    try:
+        return _run(plan, place, executor, resume, contents, verify, retries, threads, in_flight, progress)
+    except DestinationError:
+        # Also the journal has objects that this run may have made too late.
+        place.take_back()
+        raise
+
+
+def _run(
+    plan: CopyPlan,
+    place: Place,
+    executor: Any,
+    resume: bool,
+    contents: bool,
+    verify: bool,
+    retries: int,
+    threads: int | None,
+    in_flight: int | None,
+    progress: Progress | None,
+) -> CopyRun:
+    begun = time.monotonic()
     tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
     each = threads_per_task(executor, threads)
     goes_on = resume and not plan.overwrite and place.plan(plan) is not None
