@@ -137,7 +137,7 @@ def test_a_task_is_suspended_while_another_run_goes_on(tmp_path: Path, source: h
 def test_a_new_object_of_a_late_task_is_taken_back(
     tmp_path: Path, source: hs.Array, kind: str, after: str
 ) -> None:
-    """Nobody has an object of this name. No condition stops the request right after a look."""
+    """No condition stops the request for an object that is absent, right after a look."""
     how = {name: value for name, value in KINDS[kind].items() if name != "shape"}
     with Server() as server:
         options = server.s3_options

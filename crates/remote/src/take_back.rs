@@ -2,13 +2,13 @@
 //! [`take_back`](hyperslab_store::Writers::take_back).
 //!
 //! A writer may be suspended while its request for a new object is on its way. No condition stops
-//! this request if nobody has written the object. The writer finds out afterwards, and deletes the
+//! this request as long as the object is absent. The writer finds out afterwards, and deletes the
 //! object.
 //!
 //! The tag of an object does not tell who wrote it, because others may store equal bytes. The marks
 //! in its metadata do ([`marks`](crate::marks)). The look at the marks and the deletion are two
-//! requests: a write that arrives between them is deleted. Servers delete by tag only, if at all, so
-//! a condition would not help.
+//! requests: a write that arrives between them is deleted. The deletion has no condition, because S3
+//! compares tags only.
 
 use crate::failure::Failure;
 use crate::store::RemoteStore;

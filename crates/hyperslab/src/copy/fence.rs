@@ -205,7 +205,12 @@ impl Store for Fenced {
         if let Some(written) = self.write_claim(key, parts, || self.inner.write_new(key, parts)) {
             return written;
         }
-        self.create(key, Mark::fresh(), parts, None)
+        if self.inner.facts().is_shared {
+            return self.create(key, Mark::fresh(), parts, None);
+        }
+        // Stores that no other process can reach may replace objects without a condition in `swap`.
+        self.check_write(Expected::Absent, key)?;
+        self.inner.write_new(key, parts)
     }
 
     fn swap(
@@ -463,7 +468,7 @@ mod tests {
         // Within a second after a look, new objects need none.
         inner.write(key("j/id"), &[b"copy theirs"]).unwrap();
         while Instant::now() == seen {}
-        fence.write_new(key("a"), &[b"1"]).unwrap();
+        fence.swap_marked(key("a"), Expected::Absent, Mark::fresh(), &[b"1"], None).unwrap();
         fence.swap_owned(key("b"), Expected::Absent, &mut vec![1], None).unwrap();
         fence.swap(key("c"), Expected::Absent, &[b"1"], None).unwrap();
         fence.write(key("j/id-2"), &[b"1"]).unwrap_err();
