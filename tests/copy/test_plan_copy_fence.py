@@ -263,6 +263,23 @@ def test_a_run_on_a_server_is_suspended(
         assert found and stored(server) == found
 
 
+def test_metadata_that_another_run_relies_on_stays(
+    tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is suspended after it has written that all is done. It created the metadata in time."""
+    with Server() as server:
+        plan = hs.plan_copy(source, "s3://bucket/b", storage_options=server.s3_options)
+        found: dict[str, bytes] = {}
+
+        def others() -> None:
+            assert plan.run(resume=True).tasks == 0
+            found.update(stored(server))
+
+        once(monkeypatch, "remove_journal", others)
+        plan.run()
+        assert "b/zarr.json" in found and stored(server) == found
+
+
 @pytest.mark.parametrize("where", ["here", "server"])
 @pytest.mark.parametrize("step", ["begin", "take_over"])
 def test_a_run_is_suspended_before_it_begins(

@@ -549,6 +549,8 @@ class Place:
                     list(pool.map(write, same))
         with self.lock_out_others():
             if self._local is None:
+                # A run that finds the mark relies on the metadata: this look proves that it was in time.
+                self.check_journal()
                 self.writing.set(self.journal("finished"), b"finished")
             else:
                 self.check_journal()
