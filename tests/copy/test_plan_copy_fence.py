@@ -132,6 +132,41 @@ def test_a_task_is_suspended_while_another_run_goes_on(tmp_path: Path, source: h
         assert_same(hs.open_array(place, mode="r", storage_options=options)[...], values())
 
 
+@pytest.mark.parametrize("after", ["finish", "discard"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_object_of_a_late_task_is_taken_back(
+    tmp_path: Path, source: hs.Array, kind: str, after: str
+) -> None:
+    """No condition stops the request for an object that is absent, right after a look."""
+    how = {name: value for name, value in KINDS[kind].items() if name != "shape"}
+    with Server() as server:
+        options = server.s3_options
+        plan = hs.plan_copy(source, "s3://bucket/b", storage_options=options, task_size="1 MiB", **how)
+        assert plan.tasks == 1
+        found: dict[str, bytes] = {}
+
+        def others() -> None:
+            if after == "finish":
+                plan.run(resume=True)
+                # The user replaces the copy.
+                hs.create_array(
+                    "s3://bucket/b", shape=(9,), dtype="i2", overwrite=True, storage_options=options
+                )
+            else:
+                assert plan.discard()
+            found.update(stored(server))
+            server.reset()
+
+        Pausing.at(5, others)
+        with pytest.raises(hs.errors.SupersededError):
+            plan.run(threads=1)
+        assert stored(server) == found and not any("/c/" in key for key in found)
+        # On a slow machine the look was too long ago, and there is no such request.
+        late = [each for each in server.log() if each["method"] == "PUT" and "/c/" in each["key"]]
+        deletions = [each for each in server.log() if each["method"] in ("DELETE", "POST")]
+        assert len(deletions) == bool(late)
+
+
 @pytest.mark.parametrize("where", ["into", "whole"])
 def test_a_process_is_stopped(tmp_path: Path, where: str) -> None:
     z = hs.create_array(tmp_path / "a", shape=(64, 128, 128), chunks=(1, 128, 128), dtype="f4")
@@ -228,6 +263,23 @@ def test_a_run_on_a_server_is_suspended(
         assert found and stored(server) == found
 
 
+def test_metadata_that_another_run_relies_on_stays(
+    tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is suspended after it has written that all is done. It created the metadata in time."""
+    with Server() as server:
+        plan = hs.plan_copy(source, "s3://bucket/b", storage_options=server.s3_options)
+        found: dict[str, bytes] = {}
+
+        def others() -> None:
+            assert plan.run(resume=True).tasks == 0
+            found.update(stored(server))
+
+        once(monkeypatch, "remove_journal", others)
+        plan.run()
+        assert "b/zarr.json" in found and stored(server) == found
+
+
 @pytest.mark.parametrize("where", ["here", "server"])
 @pytest.mark.parametrize("step", ["begin", "take_over"])
 def test_a_run_is_suspended_before_it_begins(
@@ -279,6 +331,11 @@ def test_requests(tmp_path: Path) -> None:
         new = counted()
         assert (new["PUT"], new["GET"], new["HEAD"]) == (50, 0, 0)
         assert new["looks"] < 30
+        # The look that proves that the chunks were in time comes before the record of the task.
+        steps = [(each["method"], each["key"]) for each in server.log()]
+        (record,) = (n for n, (method, key) in enumerate(steps) if method == "PUT" and "/done/" in key)
+        last = max(n for n, (method, key) in enumerate(steps) if method == "PUT" and "/c/" in key)
+        assert ("GET", "b/.hyperslab-copy/journal/id") in steps[last:record]
         server.reset()
         hs.plan_copy(z, "s3://bucket/b", storage_options=options, target_region=np.s_[0:50]).run()
         old = counted()

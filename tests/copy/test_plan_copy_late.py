@@ -199,6 +199,32 @@ def test_a_finished_copy_is_resumed(tmp_path: Path, where: str) -> None:
         plan.run()
 
 
+@pytest.mark.parametrize("where", ["here", "server"])
+def test_a_copy_is_finished_between_two_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The error does not say that the finished copy is in the way."""
+    z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))
+    with Server() as server:
+        options = server.s3_options if where == "server" else None
+        place: Any = "s3://bucket/b" if options else tmp_path / "b"
+        plan = hs.plan_copy(z, place, storage_options=options, task_size=64)
+        with pytest.raises(Stopped):
+            plan.run(progress=stop_after(1))
+        real = copy_place.Place.plan
+
+        def look(self: Any, wanted: Any) -> Any:
+            found = real(self, wanted)
+            monkeypatch.setattr(copy_place.Place, "plan", real)
+            plan.run(resume=True)
+            return found
+
+        monkeypatch.setattr(copy_place.Place, "plan", look)
+        with pytest.raises(hs.errors.DestinationError, match="another run has just finished the copy"):
+            plan.run(resume=True)
+        assert plan.run(resume=True).tasks == 0
+
+
 @pytest.mark.parametrize("harm", ["value", "missing", "attributes"])
 def test_what_is_there_is_another_copy(tmp_path: Path, harm: str) -> None:
     z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))

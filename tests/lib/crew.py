@@ -12,6 +12,7 @@ Processes are forked from a server that has imported hyperslab, so a new one tak
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import pickle
@@ -36,12 +37,19 @@ CONTEXT = multiprocessing.get_context("forkserver")
 # Works unless another test has started the server before.
 CONTEXT.set_forkserver_preload(["plan_client", "hyperslab._copy.run", "hyperslab._codecs.zarr"])
 
-# Seconds after which a client gives up a worker for the first time. Each further time it waits longer:
-# a slow machine looks like one with stopped workers.
-PATIENCE = 0.25
+# Seconds after which a client gives up a worker for the first time. Each further time it waits longer,
+# up to a bound: a slow machine looks like one with stopped workers.
+PATIENCE, LONGEST = 0.25, 10.0
+
+# Seconds until a client looks for a worker again, if one cannot be reached.
+PAUSE = 0.01
 
 # Seconds that a worker waits for a call from a client that has connected.
 SILENCE = 0.2
+
+# Seconds in which a process that nothing disturbs must end: much more than it needs on a busy machine,
+# and less than pytest gives a test.
+ENDS = 240.0
 
 
 class Crew:
@@ -77,9 +85,13 @@ class Crew:
                     failed, answer = ask(self._folder / worker, call, patience)
                     self._silent.pop(worker, None)
                     break
-                except (OSError, EOFError):
+                except TimeoutError:
                     self._silent[worker] = time.monotonic()
-                    patience *= 1.5
+                    patience = min(1.5 * patience, LONGEST)
+                except (OSError, EOFError):
+                    # The worker was killed, or has not begun to listen.
+                    self._silent[worker] = time.monotonic()
+                    time.sleep(PAUSE)
                 finally:
                     self._busy.discard(worker)
             (future.set_exception if failed else future.set_result)(answer)
@@ -107,6 +119,13 @@ def ask(worker: Path, call: bytes, patience: float) -> tuple[bool, Any]:
                 raise TimeoutError(f"no answer of worker {worker.name}")
             answer: tuple[bool, Any] = connection.recv()
             return answer
+
+
+def watched(stacks: Path, function: Callable[..., object], *arguments: Any) -> None:
+    """Calls a function. A signal writes the stacks of all threads to a file meanwhile."""
+    with stacks.open("w") as file:
+        faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)
+        function(*arguments)
 
 
 def work(path: Path) -> None:
@@ -141,7 +160,9 @@ class Machines:
     def __init__(self, workers: int) -> None:
         # Names of sockets must be short.
         self._temporary = tempfile.TemporaryDirectory(prefix="crew-")
-        self.folder = Path(self._temporary.name)
+        self.folder, self._stacks = (Path(self._temporary.name) / name for name in ("w", "stacks"))
+        self.folder.mkdir()
+        self._stacks.mkdir()
         self.workers: list[BaseProcess] = []
         self.clients: list[BaseProcess] = []
         self.stopped: list[BaseProcess] = []
@@ -161,16 +182,36 @@ class Machines:
     def add_worker(self) -> None:
         self._started += 1
         path = self.folder / f"w{self._started}"
-        process = CONTEXT.Process(target=work, args=(path,), name=path.name, daemon=True)
-        process.start()
-        self.workers.append(process)
+        self.workers.append(self._start(path.name, work, path))
 
     def start(self, client: Callable[..., object], *arguments: Any) -> BaseProcess:
         """Starts a client. Its exit code is 1 if the function fails."""
-        process = CONTEXT.Process(target=client, args=arguments, daemon=True)
-        process.start()
+        process = self._start(f"c{len(self.clients)}", client, *arguments)
         self.clients.append(process)
         return process
+
+    def _start(self, name: str, function: Callable[..., object], *arguments: Any) -> BaseProcess:
+        arguments = (self._stacks / name, function, *arguments)
+        process = CONTEXT.Process(target=watched, args=arguments, name=name, daemon=True)
+        process.start()
+        return process
+
+    def join(self, client: BaseProcess) -> None:
+        """Waits until a client ends. Fails if it does not, and says where all processes are."""
+        client.join(ENDS)
+        assert client.exitcode is not None, f"{client.name} does not end\n{self.stacks()}"
+
+    def stacks(self) -> str:
+        """Returns where the threads of all processes are."""
+        found = []
+        for process in (*self.clients, *self.workers):
+            if process in self.stopped:
+                found.append(f"{process.name}: stopped")
+            elif process.is_alive() and process.pid is not None:
+                os.kill(process.pid, signal.SIGUSR1)
+                time.sleep(0.5)
+                found.append(f"{process.name}:\n{(self._stacks / process.name).read_text()}")
+        return "\n".join(found)
 
     def running(self, processes: Iterable[BaseProcess]) -> list[BaseProcess]:
         """Returns the processes that have not ended and are not stopped."""
@@ -208,9 +249,9 @@ class Machines:
         for process in list(self.stopped):
             self.wake(process)
         for client in self.clients:
-            client.join()
+            self.join(client)
         nothing = pickle.dumps((os.getpid, ()))
         for worker in self.workers:
             # A worker takes calls in order, so this one is its last. It may not have begun.
             with suppress(FileNotFoundError, ConnectionRefusedError):
-                ask(self.folder / worker.name, nothing, 60)
+                ask(self.folder / worker.name, nothing, ENDS)

@@ -50,6 +50,7 @@ mod runtime;
 mod settings;
 mod staged;
 mod store;
+mod take_back;
 #[cfg(test)]
 mod testing;
 mod transport;

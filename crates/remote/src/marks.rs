@@ -45,6 +45,11 @@ impl Marks {
         &self.0
     }
 
+    /// Returns `true` if the write with this mark created the object. A replaced object has other marks.
+    pub(crate) fn are_of_new(&self, mark: Mark) -> bool {
+        self.0.strip_prefix(mark.as_str()) == Some(History::none().0.as_str())
+    }
+
     fn has(&self, mark: &str) -> bool {
         self.0.as_bytes().chunks(Mark::LEN).any(|one| one == mark.as_bytes())
     }
@@ -152,6 +157,24 @@ mod tests {
             let plain = contents("p", None);
             assert_eq!(base.fate(mine, &plain), Fate::Unknown);
             assert_eq!(base.fate(mine, &after(&read(&plain), theirs, "d")), Fate::Unknown);
+        }
+    }
+
+    #[test]
+    fn an_object_tells_who_created_it() {
+        let [mine, theirs] = [Mark::fresh(), Mark::fresh()];
+        let created = after(&History::none(), mine, "t");
+        let are_of_new = |now: &Contents| now.marks.as_ref().is_some_and(|marks| marks.are_of_new(mine));
+        assert!(are_of_new(&created));
+        // Replaced by others, created by others, replaced by this writer, and written without marks.
+        for other in [
+            after(&read(&created), theirs, "t"),
+            after(&History::none(), theirs, "t"),
+            after(&read(&contents("t", None)), mine, "t"),
+            after(&read(&contents("t", Some("abcdefgh"))), mine, "t"),
+            contents("t", None),
+        ] {
+            assert!(!are_of_new(&other), "{other:?}");
         }
     }
 

@@ -662,8 +662,12 @@ impl Writers for RemoteStore {
         self.put_asking(key, expected, mark, self.payload(key, parts)?, ask)
     }
 
-    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
-        self.put_while(key, self.owned(key, bytes)?, still)
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, mark: Mark, still: Still<'_>) -> Result<()> {
+        self.put_while(key, self.owned(key, bytes)?, mark, still)
+    }
+
+    fn take_back(&self, created: &[(Key<'_>, Mark)]) -> Result<usize> {
+        self.remove_created(created)
     }
 
     fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {

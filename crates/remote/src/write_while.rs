@@ -30,8 +30,9 @@ use std::time::Duration;
 const ATTEMPTS: u32 = 12;
 
 impl RemoteStore {
-    /// Writes unconditionally, unless `still` fails.
-    pub(crate) fn put_while(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
+    /// Writes unconditionally, unless `still` fails. One request gives the object this mark; an object
+    /// of several requests, or on a server without conditions, has another one, or none.
+    pub(crate) fn put_while(&self, key: Key<'_>, bytes: Bytes, mark: Mark, still: Still<'_>) -> Result<()> {
         if self.abilities().parts && bytes.len() as u64 > self.settings().part {
             return self.put_parts_while(key, bytes, still);
         }
@@ -57,7 +58,7 @@ impl RemoteStore {
             still(if found.is_some() { Look::New } else { Look::Recent })?;
             let (path, copy) = (self.path(key)?, bytes.clone());
             let done = self.run(key.as_str(), move |client| async move {
-                put_if(&client, &path, copy, &condition, Mark::fresh()).await
+                put_if(&client, &path, copy, &condition, mark).await
             })?;
             self.note_written(key, bytes.len() as u64, done.as_ref().ok().and_then(Option::as_ref));
             match done {
@@ -116,7 +117,7 @@ impl RemoteStore {
 #[cfg(test)]
 mod tests {
     use crate::testing::in_memory;
-    use hyperslab_store::{Key, Look, Operation, Store, StoreError, Writers};
+    use hyperslab_store::{Key, Look, Mark, Operation, Store, StoreError, Writers};
     use std::cell::Cell;
     use std::sync::Mutex;
 
@@ -134,7 +135,7 @@ mod tests {
         let key = Key::new("a/b").unwrap();
         for len in LENGTHS {
             for value in [1, 2, 3] {
-                store.write_while(key, &mut vec![value; len], &|_| Ok(())).unwrap();
+                store.write_while(key, &mut vec![value; len], Mark::fresh(), &|_| Ok(())).unwrap();
                 assert_eq!(read(&store, key), Some(vec![value; len]));
             }
         }
@@ -146,7 +147,7 @@ mod tests {
         let key = Key::new("a/b").unwrap();
         let ended = |_| Err(StoreError::superseded(&store, Operation::Write, "a/b"));
         for len in LENGTHS {
-            let found = store.write_while(key, &mut vec![1; len], &ended);
+            let found = store.write_while(key, &mut vec![1; len], Mark::fresh(), &ended);
             assert!(matches!(found, Err(StoreError::Superseded { .. })));
             assert_eq!(read(&store, key), None);
         }
@@ -173,7 +174,7 @@ mod tests {
                     _ => Err(StoreError::superseded(&store, Operation::Write, "a/b")),
                 }
             };
-            let found = store.write_while(key, &mut b"late".to_vec(), &suspended);
+            let found = store.write_while(key, &mut b"late".to_vec(), Mark::fresh(), &suspended);
             assert!(matches!(found, Err(StoreError::Superseded { .. })), "{was_there}");
             assert_eq!(read(&store, key).unwrap(), b"user", "{was_there}");
             // The first attempt assumes a new object. It is refused before `still` is called again.
@@ -192,7 +193,7 @@ mod tests {
                     looks.lock().unwrap().push(look);
                     Ok(())
                 };
-                store.write_while(Key::new(name).unwrap(), &mut vec![round], &count).unwrap();
+                store.write_while(Key::new(name).unwrap(), &mut vec![round], Mark::fresh(), &count).unwrap();
                 let looks = looks.into_inner().unwrap();
                 news.set(news.get() + usize::from(looks.contains(&Look::Recent)));
                 assert_eq!(looks.last() == Some(&Look::New), round == 2, "{name}");

@@ -44,11 +44,23 @@ pub trait Writers: Store {
     ///
     /// If `still` fails, the writer has been ended: nothing is written, and the error is returned.
     /// A store on a server looks at the object, then calls `still`, and replaces only the contents
-    /// it saw. Contents that arrived after the writer was ended stay. The default calls `still` and
-    /// writes.
-    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
+    /// it saw. Contents that arrived after the writer was ended stay. The new contents get `mark` if
+    /// the store keeps marks. The default keeps none, calls `still`, and writes.
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, mark: Mark, still: Still<'_>) -> Result<()> {
+        let _ = mark;
         still(Look::New)?;
         self.swap_owned(key, Expected::Any, bytes, None).map(|_| ())
+    }
+
+    /// Deletes objects that are still as this writer created them. Returns how many there were.
+    ///
+    /// For a writer that finds out that it was ended while it created objects. The mark of each
+    /// object tells whether this writer created it, and whether somebody has replaced it since.
+    /// Objects that already existed when this writer wrote them stay. The default keeps no marks,
+    /// and deletes nothing.
+    fn take_back(&self, created: &[(Key<'_>, Mark)]) -> Result<usize> {
+        let _ = created;
+        Ok(0)
     }
 
     /// Like [`Store::lock`], for the prefix itself (`None`: the root).
@@ -112,10 +124,18 @@ impl dyn Store + '_ {
     }
 
     /// See [`Writers::write_while`].
-    pub fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
+    pub fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, mark: Mark, still: Still<'_>) -> Result<()> {
         match self.writers() {
-            Some(able) => able.write_while(key, bytes, still),
-            None => Writers::write_while(self, key, bytes, still),
+            Some(able) => able.write_while(key, bytes, mark, still),
+            None => Writers::write_while(self, key, bytes, mark, still),
+        }
+    }
+
+    /// See [`Writers::take_back`].
+    pub fn take_back(&self, created: &[(Key<'_>, Mark)]) -> Result<usize> {
+        match self.writers() {
+            Some(able) => able.take_back(created),
+            None => Writers::take_back(self, created),
         }
     }
 

@@ -268,24 +268,25 @@ class Place:
         raise SupersededError(f"{self._named()}: {why}. This run stops, and changes nothing more")
 
     @contextlib.contextmanager
-    def lock_out_others(self, make: bool = False) -> Iterator[bool]:
+    def lock_out_others(self, make: bool = False, wait: float | None = None) -> Iterator[bool]:
         """Lock out other runs on this disk.
 
         They cannot begin, resume, finish or give up a copy to this place meanwhile. Yields whether
-        there is a lock. ``make``: make the journal's directory, which carries the lock.
+        there is a lock. ``make``: make the journal's directory, which carries the lock. ``wait``:
+        seconds until this fails if another run has the lock.
         """
-        descriptor = self._lock(make)
+        descriptor = self._lock(make, _WAIT if wait is None else wait)
         try:
             yield descriptor is not None
         finally:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def _lock(self, make: bool) -> int | None:
+    def _lock(self, make: bool, wait: float) -> int | None:
         """Lock the journal's directory. Returns ``None`` if it is absent or cannot be locked."""
         if self._local is None:
             return None
-        journal, until = self._root / "journal", time.monotonic() + _WAIT
+        journal, until = self._root / "journal", time.monotonic() + wait
         while True:
             if make:
                 # If this fails, writing the journal fails too, with an error that says why.
@@ -305,7 +306,7 @@ class Place:
                     os.close(descriptor)
                     raise DestinationError(
                         f"{self._named()}: another run has been moving the copy to its place for "
-                        f"{_WAIT:.0f} s. Wait until it has finished, or end its process; then run again"
+                        f"{wait:.0f} s. Wait until it has finished, or end its process; then run again"
                     ) from None
                 time.sleep(0.05)
             except OSError:
@@ -318,15 +319,25 @@ class Place:
         """Record a finished task. Returns the key of the record."""
         key = self.journal(f"done/{stage}/{record}")
         self.noted.add(key)
+        if self._local is None:
+            # The fence lets a new object pass for a second after another run has taken over, and takes
+            # it back after a look. A run that finds the record relies on the objects: look before.
+            self.check_journal()
         self.writing.set(key, b"done")
         if self._local is None:
-            # The fence lets a new object pass for a second after another run has deleted the journal.
             try:
                 self.check_journal()
             except SupersededError:
                 self.store._native.delete_all([key])
                 raise
         return key
+
+    def take_back(self) -> None:
+        """Delete objects on a server that this run has created too late. Call it after a failure."""
+        if self._local is None:
+            # The fence does that when it looks at the journal. The failure is the error to report.
+            with contextlib.suppress(Exception):
+                self.check_journal()
 
     def records(self, stage: int) -> dict[tuple[int, int], set[str]]:
         """Return the hashes of what workers wrote, for each range of tasks that they recorded."""
@@ -368,7 +379,7 @@ class Place:
         is_listed = listed is not None
         if listed is None:
             listed = self.store.list(self._work)
-        if not is_listed and not listed and self.store.get(self.journal("id")) is None:
+        if not is_listed and not listed and self.writing.get(self.journal("id")) is None:
             # Another run has deleted the journal.
             return
         known = {*listed, *self.noted, self.journal("plan.json")}
@@ -393,11 +404,14 @@ class Place:
             self.check_journal(recent)
             self.store._native.delete_all(keys[at : at + _DELETED_AT_ONCE])
 
-    def sweep(self) -> None:
-        """Delete files of late tasks, unless a run is making a copy to this place."""
+    def sweep(self, wait: float | None = None) -> None:
+        """Delete files of late tasks, unless a run is making a copy to this place.
+
+        ``wait``: as in `lock_out_others`.
+        """
         if self._local is None or self._is_into:
             return
-        with self.lock_out_others(make=True) as is_locked:
+        with self.lock_out_others(make=True, wait=wait) as is_locked:
             if is_locked and self.store.get(self.journal("id")) is None:
                 shutil.rmtree(self._root, ignore_errors=True)
 
@@ -551,12 +565,13 @@ class Place:
                 above = looking.result()
         with self.lock_out_others():
             if self._local is None:
-                # The keys to delete are listed meanwhile: the listing need not show this mark.
-                with ThreadPoolExecutor(2) as pool:
+                # The keys to delete are listed meanwhile: the listing need not show the mark.
+                with ThreadPoolExecutor(1) as pool:
                     listing = None if is_noted else pool.submit(self.store.list, self._work)
-                    looking_again = pool.submit(self.check_journal)
+                    # A run that finds the mark relies on the metadata: this look proves that it was in
+                    # time.
+                    self.check_journal()
                     self.writing.set(self.journal("finished"), b"finished")
-                    looking_again.result()
                     listed = [] if listing is None else listing.result()
             else:
                 self.check_journal()

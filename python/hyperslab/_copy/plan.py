@@ -205,7 +205,7 @@ class CopyPlan:
     @property
     def gets(self) -> int:
         """Estimated number of requests that read from a server."""
-        return self._sum("gets") + self._records
+        return self._sum("gets") + self._looks
 
     @property
     def puts(self) -> int:
@@ -218,10 +218,15 @@ class CopyPlan:
         return sum(map(ranges_of, self.stages)) if is_remote(self.destination) else 0
 
     @property
+    def _looks(self) -> int:
+        """Number of looks at a journal on a server: before and after each record."""
+        return 2 * self._records
+
+    @property
     def dollars(self) -> float:
         """Estimated price of the requests and of temporary arrays on a server, by `prices`."""
         passes = sum(each.dollars for array in self.arrays for each in array.passes)
-        return passes + self._records * (self.prices.put + self.prices.get) / 1000
+        return passes + (self._records * self.prices.put + self._looks * self.prices.get) / 1000
 
     @property
     def hours(self) -> float:

@@ -104,17 +104,38 @@ def run(
     progress: Progress | None,
 ) -> CopyRun:
     """Implement `CopyPlan.run`."""
-    begun = time.monotonic()
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
+    try:
+        return _run(plan, place, executor, resume, contents, verify, retries, threads, in_flight, progress)
+    except DestinationError:
+        # Also the journal has objects that this run may have made too late.
+        place.take_back()
+        raise
+
+
+def _run(
+    plan: CopyPlan,
+    place: Place,
+    executor: Any,
+    resume: bool,
+    contents: bool,
+    verify: bool,
+    retries: int,
+    threads: int | None,
+    in_flight: int | None,
+    progress: Progress | None,
+) -> CopyRun:
+    begun = time.monotonic()
     tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
     each = threads_per_task(executor, threads)
-    if resume and not plan.overwrite and place.plan(plan) is None and place.holds_documents(plan):
+    goes_on = resume and not plan.overwrite and place.plan(plan) is not None
+    if resume and not plan.overwrite and not goes_on and place.holds_documents(plan):
         looked = time.monotonic()
         if _is_made(plan, place, each, tasks, progress):
             place.remove_leftovers()
             took = time.monotonic() - looked
             return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
-    going = _begin(plan, place, resume)
+    going = _begin(plan, place, resume, goes_on)
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
     plan, resumes = going
@@ -201,8 +222,11 @@ def threads_per_task(executor: Any, threads: int | None) -> int | None:
     return max((os.cpu_count() or 1) // workers(executor), 1) if is_pool else 1
 
 
-def _begin(plan: CopyPlan, place: Place, resume: bool) -> tuple[CopyPlan, bool] | None:
-    """Return the plan to execute, and whether an earlier run began; ``None`` if everything is done."""
+def _begin(plan: CopyPlan, place: Place, resume: bool, goes_on: bool) -> tuple[CopyPlan, bool] | None:
+    """Return the plan to execute, and whether an earlier run began; ``None`` if everything is done.
+
+    ``goes_on``: a moment ago there was a journal of this copy.
+    """
     there: list[str] | None = None
     if resume:
         found = place.plan(plan)
@@ -218,16 +242,19 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> tuple[CopyPlan, bool] 
             "hyperslab copy --resume. Or give it up: plan.discard()"
         )
     if found is None:
-        place.check(plan, False, there)
+        try:
+            place.check(plan, False, there)
+        except DestinationError:
+            if goes_on:
+                raise _ended(plan) from None
+            raise
         place.begin(plan, there is not None and not any(map(place.is_journal, there)))
     else:
         with place.lock_out_others():
             # The other run may have ended while this run waited.
             found = place.plan(plan)
             if found is None:
-                raise DestinationError(
-                    f"{plan.destination}: another run has just finished the copy to it, or given it up"
-                )
+                raise _ended(plan)
             if place.is_finished():
                 place.take_over()
                 if not plan.is_into:
@@ -238,6 +265,12 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> tuple[CopyPlan, bool] 
             place.take_over()
     place.clear(found or plan)
     return found or plan, found is not None
+
+
+def _ended(plan: CopyPlan) -> DestinationError:
+    return DestinationError(
+        f"{plan.destination}: another run has just finished the copy to it, or given it up"
+    )
 
 
 def _is_made(

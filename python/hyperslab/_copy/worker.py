@@ -22,7 +22,7 @@ from hyperslab._copy.ranges import ArrayPass, TaskRange
 from hyperslab._core.arguments import CopyPart
 from hyperslab._core.array import Array
 from hyperslab._create.open import open
-from hyperslab.errors import StoreError, SupersededError, VerificationError
+from hyperslab.errors import DestinationError, StoreError, SupersededError, VerificationError
 
 if TYPE_CHECKING:
     from hyperslab._copy.plan import CopyPlan
@@ -128,13 +128,17 @@ def run_range(job: Job, tasks: TaskRange) -> tuple[str | int, ...]:
         if first < end and not is_end:
             record()
     except SupersededError:
-        place.sweep()
+        place.take_back()
+        # A process that has the lock may be suspended. It deletes the files itself when it wakes up.
+        with contextlib.suppress(DestinationError):
+            place.sweep(wait=0.0)
         raise
     except Exception:
         # The error of the task is the one to report.
         with contextlib.suppress(Exception):
             if first < end:
                 record()
+        place.take_back()
         raise
     return job.id, tasks.stage, tasks.first, tasks.end, *noted
 

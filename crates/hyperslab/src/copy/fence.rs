@@ -20,7 +20,14 @@
 //!
 //! Most objects of a copy are new. For them step 1 is skipped, the condition is that no object
 //! exists, and the look at the claim may be [`RECENT`]. Threads share looks.
+//!
+//! The request for a new object may be on its way while the run is ended. The next look at the claim
+//! finds that out, and the run takes the object back ([`Created`]). Each task looks after its last
+//! write. Only then does it record that it is done: another run that finds the record relies on the
+//! objects. The same holds for metadata, and for the mark that all is done. If another run of the same copy goes on, the objects stay, because that run writes them,
+//! too.
 
+use super::created::Created;
 use super::delegated::{inner, reads, writers};
 use crate::{Key, Result, Store};
 use hyperslab_store as store;
@@ -46,7 +53,8 @@ const LONGEST: usize = 4096;
 
 /// Makes the store for the tasks of a run.
 /// `folder`: the run's folder, if the store is on a local disk. `journal`: the key of the object
-/// that holds `claim` while the run goes on.
+/// that holds `claim` while the run goes on. The first word of a claim names the copy: all its runs
+/// write the same objects.
 pub fn fenced(
     store: &Arc<dyn Store>,
     folder: Option<&Path>,
@@ -60,7 +68,7 @@ pub fn fenced(
     }
     Key::new(journal)?;
     let (inner, journal, claim) = (store.clone(), journal.to_owned(), claim.to_vec());
-    Ok(Arc::new(Fenced { inner, journal, claim, last_look: Arc::default() }))
+    Ok(Arc::new(Fenced { inner, journal, claim, looks: Arc::default() }))
 }
 
 /// A store behind a fence; see the module documentation.
@@ -68,8 +76,16 @@ struct Fenced {
     inner: Arc<dyn Store>,
     journal: String,
     claim: Vec<u8>,
+    looks: Arc<Looks>,
+}
+
+/// Results of looks at the claim.
+#[derive(Default)]
+struct Looks {
     /// When the last look that found the claim began.
-    last_look: Arc<Mutex<Option<Instant>>>,
+    last: Mutex<Option<Instant>>,
+    /// Objects that were written since.
+    created: Created,
 }
 
 impl Debug for Fenced {
@@ -87,7 +103,7 @@ impl Fenced {
             Look::New => now,
             Look::Recent => now.checked_sub(RECENT).unwrap_or(now),
         };
-        let is_known = || self.last_look.lock().is_some_and(|begun| begun >= since);
+        let is_known = || self.looks.last.lock().is_some_and(|begun| begun >= since);
         if is_known() {
             return Ok(());
         }
@@ -128,7 +144,7 @@ impl Fenced {
         let begun = Instant::now();
         let written = write();
         if matches!(written, Ok(true)) {
-            *self.last_look.lock() = Some(begun);
+            *self.looks.last.lock() = Some(begun);
         }
         Some(written)
     }
@@ -137,6 +153,30 @@ impl Fenced {
     fn check_write(&self, expected: Expected<'_>, key: Key<'_>) -> store::Result<()> {
         let replaces = !matches!(expected, Expected::Absent);
         self.check(if replaces { Look::New } else { Look::Recent }, Operation::Write, key)
+    }
+
+    /// Writes an object that should be new.
+    fn create(&self, key: Key<'_>, mark: Mark, parts: &[&[u8]], ask: Option<Ask<'_>>) -> store::Result<bool> {
+        self.check(Look::Recent, Operation::Write, key)?;
+        let created = self.inner.swap_marked(key, Expected::Absent, mark, parts, ask);
+        // Also after an error: the object may have been written.
+        if !matches!(created, Ok(false)) {
+            self.looks.created.add(key, mark);
+        }
+        created
+    }
+
+    /// Handles a look at the claim that began at `begun`.
+    fn note_look(&self, begun: Instant, found: Option<&[u8]>) {
+        let copy = |claim: &[u8]| claim.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec);
+        match found {
+            Some(found) if *found == self.claim => {
+                *self.looks.last.lock() = Some(begun);
+                self.looks.created.prove(begun);
+            }
+            Some(found) if copy(found) == copy(&self.claim) => {}
+            _ => self.looks.created.take_back(&*self.inner),
+        }
     }
 }
 
@@ -147,8 +187,8 @@ impl Store for Fenced {
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool> {
         let begun = Instant::now();
         let found = self.inner.read_all(key, buf, limit)?;
-        if found && key.as_str() == self.journal && *buf == self.claim {
-            *self.last_look.lock() = Some(begun);
+        if key.as_str() == self.journal {
+            self.note_look(begun, found.then_some(buf));
         }
         Ok(found)
     }
@@ -165,6 +205,10 @@ impl Store for Fenced {
         if let Some(written) = self.write_claim(key, parts, || self.inner.write_new(key, parts)) {
             return written;
         }
+        if self.inner.facts().is_shared {
+            return self.create(key, Mark::fresh(), parts, None);
+        }
+        // Stores that no other process can reach may replace objects without a condition in `swap`.
         self.check_write(Expected::Absent, key)?;
         self.inner.write_new(key, parts)
     }
@@ -188,12 +232,15 @@ impl Store for Fenced {
         ask: Option<Ask<'_>>,
     ) -> store::Result<bool> {
         if matches!(expected, Expected::Any) {
-            let mut write = || self.write_while(key, bytes, &|_| Ok(()));
+            let mut write = || self.write_while(key, bytes, Mark::fresh(), &|_| Ok(()));
             return match ask {
                 Some(ask) => waiting::with_ask(ask, write),
                 None => write(),
             }
             .map(|()| true);
+        }
+        if matches!(expected, Expected::Absent) {
+            return self.create(key, Mark::fresh(), &[bytes], ask);
         }
         self.check_write(expected, key)?;
         self.inner.swap_owned(key, expected, bytes, ask)
@@ -251,21 +298,33 @@ impl Writers for Fenced {
         if matches!(expected, Expected::Any) {
             return self.swap_owned(key, expected, &mut self.join_parts(key, parts)?, ask);
         }
+        if matches!(expected, Expected::Absent) {
+            return self.create(key, mark, parts, ask);
+        }
         self.check_write(expected, key)?;
         self.inner.swap_marked(key, expected, mark, parts, ask)
     }
 
     fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
-        let Fenced { inner, journal, claim, last_look } = self;
-        let (inner, last_look) = (inner.noting(notes)?, last_look.clone());
-        Some(Arc::new(Fenced { inner, journal: journal.clone(), claim: claim.clone(), last_look }))
+        let Fenced { inner, journal, claim, looks } = self;
+        let (inner, looks) = (inner.noting(notes)?, looks.clone());
+        Some(Arc::new(Fenced { inner, journal: journal.clone(), claim: claim.clone(), looks }))
     }
 
-    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> store::Result<()> {
-        self.inner.write_while(key, bytes, &|look| {
+    fn write_while(
+        &self,
+        key: Key<'_>,
+        bytes: &mut Vec<u8>,
+        mark: Mark,
+        still: Still<'_>,
+    ) -> store::Result<()> {
+        let written = self.inner.write_while(key, bytes, mark, &|look| {
             still(look)?;
             self.check(look, Operation::Write, key)
-        })
+        });
+        // Also after an error: the object may have been written. Its mark tells.
+        self.looks.created.add(key, mark);
+        written
     }
 }
 
@@ -287,7 +346,7 @@ mod tests {
             inner: inner.clone(),
             journal: "j/id".into(),
             claim: b"mine".to_vec(),
-            last_look: Arc::default(),
+            looks: Arc::default(),
         }
     }
 
@@ -341,7 +400,7 @@ mod tests {
         for (claim, is_own) in [(&b"theirs"[..], false), (b"mine", true)] {
             inner.write(key("j/id"), &[claim]).unwrap();
             assert!(fence.read_all(key("j/id"), &mut bytes, LONGEST).unwrap());
-            assert_eq!(fence.last_look.lock().is_some(), is_own);
+            assert_eq!(fence.looks.last.lock().is_some(), is_own);
         }
     }
 
@@ -351,11 +410,78 @@ mod tests {
         let fence = fence(&inner);
         assert!(is_superseded(fence.write_new(key("j/id"), &[b"theirs"])));
         assert!(fence.write_new(key("j/id"), &[b"mine"]).unwrap());
-        assert!(fence.last_look.lock().is_some());
+        assert!(fence.looks.last.lock().is_some());
         fence.write(key("a"), &[b"1"]).unwrap();
         // A claim that was not written is no look.
-        let late = Fenced { last_look: Arc::default(), ..self::fence(&inner) };
-        assert!(!late.write_new(key("j/id"), &[b"mine"]).unwrap() && late.last_look.lock().is_none());
+        let late = Fenced { looks: Arc::default(), ..self::fence(&inner) };
+        assert!(!late.write_new(key("j/id"), &[b"mine"]).unwrap() && late.looks.last.lock().is_none());
+    }
+
+    /// A store in memory that says which objects were taken back.
+    struct Taking {
+        inner: Arc<dyn Store>,
+        taken: Mutex<Vec<String>>,
+    }
+
+    impl Debug for Taking {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            self.inner.fmt(f)
+        }
+    }
+
+    impl Store for Taking {
+        reads!();
+        inner! {
+            fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool>;
+            fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()>;
+            fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool>;
+            fn swap(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]], ask: Option<Ask<'_>>) -> store::Result<bool>;
+            fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool>;
+            fn delete(&self, key: Key<'_>) -> store::Result<bool>;
+            fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()>;
+        }
+
+        fn writers(&self) -> Option<&dyn Writers> {
+            Some(self)
+        }
+    }
+
+    impl Writers for Taking {
+        writers!();
+
+        fn take_back(&self, created: &[(Key<'_>, Mark)]) -> store::Result<usize> {
+            self.taken.lock().extend(created.iter().map(|(key, _)| key.as_str().to_owned()));
+            Ok(created.len())
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_ended_takes_back_what_it_may_have_written_too_late() {
+        let taking = Arc::new(Taking { inner: Arc::new(MemoryStore::new()), taken: Mutex::default() });
+        let inner: Arc<dyn Store> = taking.clone();
+        inner.write(key("j/id"), &[b"copy mine"]).unwrap();
+        let fence = Fenced { claim: b"copy mine".to_vec(), ..fence(&inner) };
+        let look = || fence.read_all(key("j/id"), &mut Vec::new(), LONGEST).unwrap();
+        fence.write(key("proven"), &[b"1"]).unwrap();
+        look();
+        let seen = fence.looks.last.lock().unwrap();
+        // Within a second after a look, new objects need none.
+        inner.write(key("j/id"), &[b"copy theirs"]).unwrap();
+        while Instant::now() == seen {}
+        fence.swap_marked(key("a"), Expected::Absent, Mark::fresh(), &[b"1"], None).unwrap();
+        fence.swap_owned(key("b"), Expected::Absent, &mut vec![1], None).unwrap();
+        fence.swap(key("c"), Expected::Absent, &[b"1"], None).unwrap();
+        fence.write(key("j/id-2"), &[b"1"]).unwrap_err();
+        assert!(!fence.write_new(key("proven"), &[b"2"]).unwrap());
+        // The other run writes the same objects. They stay until it has ended, too.
+        look();
+        assert_eq!(taking.taken.lock().as_slice(), [""; 0]);
+        inner.write(key("j/id"), &[b"other mine"]).unwrap();
+        look();
+        assert_eq!(taking.taken.lock().as_slice(), ["a", "b", "c", "j/id-2"]);
+        inner.delete(key("j/id")).unwrap();
+        look();
+        assert_eq!(taking.taken.lock().len(), 4);
     }
 
     #[test]
@@ -367,8 +493,8 @@ mod tests {
         inner.delete(key("j/id")).unwrap();
         assert!(is_superseded(fence.check(Look::New, Operation::Write, key("a"))));
         fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
-        let last = fence.last_look.lock().unwrap();
-        *fence.last_look.lock() = last.checked_sub(RECENT);
+        let last = fence.looks.last.lock().unwrap();
+        *fence.looks.last.lock() = last.checked_sub(RECENT);
         assert!(is_superseded(fence.check(Look::Recent, Operation::Write, key("a"))));
     }
 }

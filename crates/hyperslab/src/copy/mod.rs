@@ -24,6 +24,7 @@ mod checksum_store;
 mod codec_slots;
 mod compressor;
 mod convert;
+mod created;
 mod delegated;
 mod enclosing_groups;
 mod fence;

@@ -1,7 +1,7 @@
 //! Writing and deleting: parts, names, objects above objects.
 
 use super::{assert_missing, get, key, keys, pattern, put};
-use crate::{Expected, Operation, Store, StoreError, WriteNote, WriteNotes};
+use crate::{Expected, Mark, Operation, Store, StoreError, WriteNote, WriteNotes};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn guarded_writes(store: &dyn Store) {
             true => Err(StoreError::superseded(store, Operation::Write, "g")),
             false => Ok(()),
         };
-        store.write_while(key("g"), &mut vec![value; 3000], &still)
+        store.write_while(key("g"), &mut vec![value; 3000], Mark::fresh(), &still)
     };
     let superseded = |found| matches!(found, Err(StoreError::Superseded { .. }));
     assert!(superseded(write(1, true)));
@@ -191,7 +191,7 @@ fn notes(store: &dyn Store) {
     assert_eq!(notes.find("n/a"), Some(WriteNote::Written(stamp("n/a"))));
     assert!(!noting.write_new(key("n/a"), &[b"3"]).unwrap());
     assert_eq!(notes.find("n/a"), Some(WriteNote::Written(stamp("n/a"))));
-    noting.write_while(key("n/b"), &mut b"4".to_vec(), &|_| Ok(())).unwrap();
+    noting.write_while(key("n/b"), &mut b"4".to_vec(), Mark::fresh(), &|_| Ok(())).unwrap();
     assert_eq!(notes.find("n/b"), Some(WriteNote::Written(stamp("n/b"))));
     noting.delete_all(&["n/a", "n/b"].map(key), None).unwrap();
     assert_eq!((notes.find("n/a"), notes.find("n/b")), (Some(WriteNote::Deleted), Some(WriteNote::Deleted)));
