@@ -22,8 +22,8 @@ AHEAD: ContextVar[OpenedAhead] = ContextVar("hyperslab_opened_ahead")
 class OpenedAhead:
     """Datasets that threads open before xarray asks for them, one after the other.
 
-    Each thread waits for its own file, so the files share rounds of requests to a server. Use it in
-    a ``with`` block, which closes the files that nobody has asked for.
+    Each thread waits for its own file, so the files share rounds of requests to a server. The
+    ``with`` block closes unused files at its end.
 
     Parameters
     ----------

@@ -468,54 +468,6 @@ impl<'a> Request<'a> {
         then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)
     }
 
-    /// The object of a step (its number in the lot), and the ranges to announce: offset and length.
-    ///
-    /// Other steps read by themselves, or nothing.
-    pub(crate) fn ranges_of_step(
-        &self,
-        lot: &Lot<'_>,
-        step: &Step,
-        scratch: &mut Scratch,
-    ) -> Result<(usize, Vec<(u64, u64)>), ArrayError> {
-        let (chain, mut ranges) = (self.layout.encoding().chain(), Vec::new());
-        match step {
-            Step::Run(run) => Ok((run.object, vec![(run.offset, run.len)])),
-            Step::Direct(chunks) => {
-                let chunks = lot.chunks.get(chunks.clone()).unwrap_or_default();
-                for chunk in chunks {
-                    self.plan.task(self.layout, chunk.number, &mut scratch.task);
-                    ranges.extend(self.decide(location(chunk), scratch, |reader, scratch| {
-                        Ok((reader.strategy.ranges)(reader, &scratch.task, (chunk.offset, chunk.len)))
-                    })?);
-                }
-                Ok((chunks.first().map_or(0, |chunk| chunk.object), ranges))
-            }
-            Step::Alone(n) => {
-                let Some(Alone { object, location, number }) = lot.alone.get(*n).copied() else {
-                    return Ok((0, ranges));
-                };
-                let (whole, direct) = (self.layout.encoding().decoded_size() as u64, chain.stores_decoded());
-                let (offset, len) = match location {
-                    Location::Range { offset, len, .. } => (offset, len),
-                    Location::Object if direct => (0, whole),
-                    Location::Object | Location::Absent => return Ok((0, ranges)),
-                };
-                // A chunk of an impossible length is refused when it is read. A chunk that a cache
-                // may hold is not requested.
-                if direct && len == whole {
-                    self.plan.task(self.layout, number, &mut scratch.task);
-                    ranges = self.decide(location, scratch, |reader, scratch| {
-                        Ok((reader.strategy.ranges)(reader, &scratch.task, (offset, len)))
-                    })?;
-                } else if !direct && len <= chain.max_encoded() as u64 && self.cache.is_none() {
-                    ranges.push((offset, len));
-                }
-                Ok((object, ranges))
-            }
-            Step::Held(_) | Step::Fill(_) => Ok((0, ranges)),
-        }
-    }
-
     /// Executes a step of a lot.
     pub(crate) fn execute(
         &self,
