@@ -90,7 +90,7 @@ def test_writes_of_a_copy_are_on_their_way_together(server: Server, tmp_path: Pa
 
 
 def test_a_copy_to_a_server_waits_for_few_rounds(server: Server, tmp_path: Path) -> None:
-    """Beside the round of four chunks: what is there, and the document. A plan also has its journal."""
+    """A copy looks at the destination, writes four chunks, and writes the document."""
     source, options = local(tmp_path, numbers(4)), server.s3_options
     number = iter(range(100))
 
