@@ -498,7 +498,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
     plan = planned(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(
-            copy_run.Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
+            copy_run.Place, "remove_journal", lambda self, *_: exec("raise Stopped", {"Stopped": Stopped})
         )
         with pytest.raises(Stopped):
             plan.run()

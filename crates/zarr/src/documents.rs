@@ -146,8 +146,8 @@ impl Documents {
         Ok((Documents { read }, was))
     }
 
-    /// The objects with these keys, all of which are needed. Reads nothing if the store answers at
-    /// once.
+    /// The objects with these keys. The caller needs all of them. Reads nothing if the store answers
+    /// at once.
     pub(crate) fn of_keys(store: &Arc<dyn Store>, keys: Vec<String>, ask: Option<Ask<'_>>) -> Result<Self> {
         let far = store.cost().prefers_rounds();
         Ok(Documents { read: if far { read_all(store, keys, None, ask)? } else { BTreeMap::new() } })

@@ -551,8 +551,9 @@ class Place:
         above: _native.GroupsAbove | None = None
         listed: list[str] | None = None
         with ThreadPoolExecutor(_AT_ONCE + 1) as pool:
-            self.check_journal(recent=True)
             looking = None if self._is_into else pool.submit(look)
+            # Not a recent look: metadata must not appear while another run goes on.
+            self.check_journal()
             if looking is not None and plan.overwrite:
                 # Nobody may read the new chunks by an old description.
                 looking.result()

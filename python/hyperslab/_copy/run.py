@@ -13,7 +13,8 @@ last. Either way, nothing half-written can be opened.
 3. A worker copies the objects that its tasks own. Then it writes a record: an object whose name
    holds the range of tasks and two hashes. The first covers names, sizes and times (or tags) of the
    tasks' objects, the second the checksums of what the tasks wrote. If the worker is killed before
-   that, the tasks are repeated and write the same again.
+   that, the tasks are repeated and write the same again. (On a server, the last seconds of a copy
+   in one process have no record: it would be deleted at once.)
 4. When all tasks of a stage are done, the next stage begins. Temporary arrays that no task needs any
    more are deleted: on disk by a rename, on a server by tasks.
 5. For verification, compare source and copy by tasks.

@@ -1,4 +1,4 @@
-//! Writes of nothing but fill value, which visit only what is stored.
+//! Writes of nothing but fill value visit only stored objects.
 
 use super::counting::Counting;
 use super::model::{Model, PerChunk, Spec, filled, get, put, select};

@@ -1,6 +1,6 @@
 //! Writes of nothing but fill value.
 //!
-//! Such a write changes only objects that are stored. If few may be, a listing finds them, and no
+//! The write changes only objects that are stored. If few may be, a listing finds them, and no
 //! other task is visited: the write costs as much as is stored, not as much as is selected.
 //!
 //! An object that comes after the listing belongs to a writer at the same time, see

@@ -4,6 +4,9 @@
 //! each axis, the chunks of a temporary array between them are as long as the shorter of the two
 //! blocks. Then the first pass writes each chunk once, and the second pass reads it once.
 //!
+//! On servers each chunk is two requests. There the writing block also grows to lengths that divide
+//! the reading block, so that memory is used up and no chunk is cut.
+//!
 //! With less memory, the two blocks overlap less, and these chunks get smaller. In that case
 //! several temporary arrays have larger chunks: the blocks between the first and the last have
 //! lengths in geometric steps.
@@ -138,7 +141,7 @@ fn blocks(geometry: &Geometry, (full, room): (u64, u64), growth: Growth) -> (Dim
 }
 
 /// The largest block of at most `room` elements whose lengths are multiples of `block` that divide
-/// `other`. Axes along which there are none stay as they are. Among equals, takes the first.
+/// `other`. An axis without such a length stays as it is. Among equals, takes the first.
 fn aligned(block: &Dims, other: &Dims, room: u64) -> Dims {
     let mut found = vec![(block.iter().fold(1u64, |n, len| n.saturating_mul(*len)), block.clone())];
     for axis in 0..block.len() {

@@ -82,7 +82,7 @@ pub(crate) struct Geometry {
     pub(crate) threads: usize,
     /// Number of requests to the target that are worth making at once. 0: it is near.
     pub(crate) requests: usize,
-    /// The part of the memory (1 in so many) that these requests may hold.
+    /// These requests may hold the memory divided by this number.
     pub(crate) requests_share: u64,
     /// Number of inner chunks of a shard that are encoded at once.
     pub(crate) in_flight: usize,
