@@ -64,6 +64,10 @@ pub(crate) const CHUNKS_OF_A_LOT: (usize, usize) = (32, 1024);
 /// `benches/cloud.py`.
 pub(crate) const GAPS_FAR_AWAY: u64 = 64;
 
+/// The same between parts of chunks without codecs, which are read in place: there may be one in
+/// each of many neighbours, and each request has its price.
+pub(crate) const GAPS_BETWEEN_PARTS: u64 = 8;
+
 /// How many shards of a request are open at a time: a process may open only a limited number of
 /// files. Row: `shard-time/a row`.
 pub(crate) const OPEN_SHARDS: usize = 16;

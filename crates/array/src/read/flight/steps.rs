@@ -4,6 +4,7 @@
 //! so that it joins near ones. The next lot is located while ranges of the last are on their way.
 
 use super::{Coming, Room, Source};
+use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::layout::locate::Location;
@@ -132,7 +133,12 @@ impl<'a> Source<'a> for Steps<'_, 'a> {
             }
             begun.extend(self.located.pop_front());
         }
-        announce(&begun, request.layout.store().cost().at_once);
+        let cost = request.layout.store().cost();
+        let read = match request.layout.encoding().chain().stores_decoded() {
+            true => cost.request / costs::GAPS_BETWEEN_PARTS,
+            false => 0,
+        };
+        announce(&begun, cost.at_once, read);
         Ok(begun.into_iter().map(|step| Box::new(step) as Box<dyn Coming<'a> + 'a>).collect())
     }
 }
@@ -157,8 +163,8 @@ impl<'a> Coming<'a> for ComingStep<'a> {
 
 /// Announces the ranges of these steps, each object's in one call.
 ///
-/// The store makes `at_once` requests at a time.
-fn announce<'a>(steps: &[ComingStep<'a>], at_once: usize) {
+/// The store makes `at_once` requests at a time. Gaps of at most `read` bytes are read.
+fn announce<'a>(steps: &[ComingStep<'a>], at_once: usize, read: u64) {
     let mut wanted: Vec<(&ComingStep<'a>, Vec<(u64, u64)>)> = Vec::new();
     for step in steps.iter().filter(|step| !step.ranges.is_empty()) {
         match wanted.last_mut() {
@@ -169,7 +175,7 @@ fn announce<'a>(steps: &[ComingStep<'a>], at_once: usize) {
         }
     }
     wanted.iter_mut().for_each(|(_, ranges)| ranges.sort_unstable());
-    let longest = longest_gap(wanted.iter().map(|(_, ranges)| &**ranges), at_once);
+    let longest = longest_gap(wanted.iter().map(|(_, ranges)| &**ranges), at_once).max(read);
     for (step, ranges) in &wanted {
         let object = step.lot.objects.get(step.object);
         if let Some(opened) = object.and_then(|object| object.opened.as_deref()) {
