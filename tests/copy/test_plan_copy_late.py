@@ -157,7 +157,8 @@ def test_on_a_server(tmp_path: Path, keeps: bool) -> None:
         with pytest.raises(hs.errors.DestinationError, match="another run has resumed"):
             plan.run(progress=at_the_end(resume))
         assert server.list("bucket", "d/zarr.json") == []
-        assert plan.run(resume=True).skipped == plan.tasks
+        # The last seconds of the late run have no record.
+        assert plan.run(resume=True).skipped == plan.tasks - 1
 
 
 def test_into_a_region(tmp_path: Path) -> None:
