@@ -226,6 +226,30 @@ def test_a_copy_is_finished_between_two_looks(
         assert plan.run(resume=True).tasks == 0
 
 
+def test_a_copy_is_begun_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run has deleted the documents of the old node, but not yet its chunks."""
+    z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))
+    with Server() as server:
+        options = server.s3_options
+        hs.create_array("s3://bucket/b", data=data((9,)), chunks=(3,), storage_options=options)
+        plan = hs.plan_copy(z, "s3://bucket/b", storage_options=options, overwrite=True)
+        real = copy_place.Place.plan
+
+        def look(self: Any, wanted: Any) -> Any:
+            found = real(self, wanted)
+            monkeypatch.setattr(copy_place.Place, "plan", real)
+            with pytest.raises(Stopped):
+                plan.run(resume=True, progress=stop_after(1))
+            return found
+
+        monkeypatch.setattr(copy_place.Place, "plan", look)
+        with pytest.raises(hs.errors.DestinationError, match="another run has just begun a copy"):
+            plan.run(resume=True)
+        plan.run(resume=True)
+        copied = hs.open_array("s3://bucket/b", mode="r", storage_options=options)
+        assert_same(copied[...], data((64,)))
+
+
 @pytest.mark.parametrize("harm", ["value", "missing", "attributes"])
 def test_what_is_there_is_another_copy(tmp_path: Path, harm: str) -> None:
     z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))

@@ -248,6 +248,11 @@ def _begin(plan: CopyPlan, place: Place, resume: bool, goes_on: bool) -> tuple[C
         except DestinationError:
             if goes_on:
                 raise _ended(plan) from None
+            if place.plan(plan) is not None:
+                # It has deleted the documents of the old node meanwhile.
+                raise DestinationError(
+                    f"{plan.destination}: another run has just begun a copy to it"
+                ) from None
             raise
         place.begin(plan, there is not None and not any(map(place.is_journal, there)))
     else:
