@@ -119,3 +119,14 @@ def test_one_large_chunk_takes_few_requests(server: Server, folder: Path, thread
     log = server.log()
     # 24 MB, 8 MiB in a request.
     assert len(log) <= 4 and sum(each["sent"] for each in log) == expected.nbytes
+
+
+def test_small_gaps_cost_no_request(server: Server, folder: Path) -> None:
+    """Each request has its price: with the usual options, bytes between near parts are read."""
+    array = hs.open_group("s3://files/a.h5", mode="r", storage_options=server.s3_options)["plain"]
+    with h5py.File(folder / "a.h5") as file:
+        expected = file["plain"][:, 5:9]
+    assert np.array_equal(array[0, 5:9], expected[0])
+    server.reset()
+    assert np.array_equal(array[:, 5:9], expected)
+    assert len(server.log()) <= COUNT / 4
