@@ -24,8 +24,8 @@
 //! The request for a new object may be on its way while the run is ended. The next look at the claim
 //! finds that out, and the run takes the object back ([`Created`]). Each task looks after its last
 //! write. Only then does it record that it is done: another run that finds the record relies on the
-//! objects. The same holds for metadata, and for the mark that all is done. If another run of the same copy goes on, the objects stay, because that run writes them,
-//! too.
+//! objects. The same holds for metadata, and for the mark that all is done. If another run of the
+//! same copy goes on, the objects stay, because that run writes them, too.
 
 use super::created::Created;
 use super::delegated::{inner, reads, writers};
