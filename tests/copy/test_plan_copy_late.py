@@ -250,6 +250,39 @@ def test_a_copy_is_begun_between_two_looks(tmp_path: Path, monkeypatch: pytest.M
         assert_same(copied[...], data((64,)))
 
 
+@pytest.mark.parametrize("wrote", ["chunk", "document"])
+def test_two_runs_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrote: str) -> None:
+    """The first one has only claimed the journal when the second one looks. Then it writes a chunk.
+
+    If there is a document, somebody else has made an array, which is in the way.
+    """
+    z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))
+    with Server() as server:
+        options = server.s3_options
+        plan = hs.plan_copy(z, "s3://bucket/b", storage_options=options, task_size=64)
+        server.put("bucket", "b/.hyperslab-copy/journal/id", f"{plan.id} 0123456789abcdef".encode())
+
+        def write() -> None:
+            server.put("bucket", "b/c/0" if wrote == "chunk" else "b/zarr.json", b"first")
+
+        real = copy_place.Place.take_over
+
+        def late(self: Any) -> None:
+            write()
+            real(self)
+
+        monkeypatch.setattr(copy_place.Place, "take_over", late)
+        if wrote == "chunk":
+            plan.run(resume=True)
+            copied = hs.open_array("s3://bucket/b", mode="r", storage_options=options)
+            assert_same(copied[...], data((64,)))
+        else:
+            with pytest.raises(hs.errors.DestinationError, match="objects are there already"):
+                plan.run(resume=True)
+            assert server.get("bucket", "b/zarr.json") == b"first"
+        assert not any(".hyperslab-copy" in key for key in server.list("bucket", "b/"))
+
+
 @pytest.mark.parametrize("harm", ["value", "missing", "attributes"])
 def test_what_is_there_is_another_copy(tmp_path: Path, harm: str) -> None:
     z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))

@@ -171,6 +171,8 @@ class Place:
                         left.unlink(missing_ok=True)
                 self._seen = None
             taken = self._seen is not None
+            # A run of this copy was about to begin. Until it was superseded it may have written chunks.
+            is_ours = self._seen is not None and self._seen.partition(b" ")[0] == plan.id.encode()
             self.take_over()
             there: list[str] | None = None
             name, text, is_written = self.journal("plan.json"), plan.to_json().encode(), False
@@ -193,6 +195,8 @@ class Place:
                 self.writing.set(name, text)
         if not plan.overwrite:
             # Another run may have begun and finished the copy before this one began.
+            if is_ours and there and not self._has_documents():
+                there = []
             try:
                 self.check(plan, False, there)
             except DestinationError:
@@ -483,7 +487,7 @@ class Place:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"
                     )
-                if not any(self.store.get(self.data(name)) is not None for name in _DOCUMENTS):
+                if not self._has_documents():
                     raise DestinationError(
                         f"{plan.destination}: the objects there are no array or group; they are not replaced"
                     )
@@ -499,6 +503,9 @@ class Place:
             source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
             if _is_below(source, target) or _is_below(target, source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
+
+    def _has_documents(self) -> bool:
+        return any(self.store.get(self.data(name)) is not None for name in _DOCUMENTS)
 
     def list_destination(self) -> list[str] | None:
         """Return the keys at a destination on a server; ``None`` on disk, or for a region."""
