@@ -250,8 +250,12 @@ class Machines:
             self.wake(process)
         for client in self.clients:
             self.join(client)
+        self.rest()
+
+    def rest(self) -> None:
+        """Returns when workers that are not stopped have no task left."""
         nothing = pickle.dumps((os.getpid, ()))
-        for worker in self.workers:
+        for worker in self.running(self.workers):
             # A worker takes calls in order, so this one is its last. It may not have begun.
             with suppress(FileNotFoundError, ConnectionRefusedError):
                 ask(self.folder / worker.name, nothing, ENDS)
