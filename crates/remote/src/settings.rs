@@ -90,7 +90,7 @@ impl Default for Settings {
             interval: None,
             gap: None,
             largest: 8 << 20,
-            part: 16 << 20,
+            part: 32 << 20,
             deadline: Duration::from_secs(60),
             attempt: Duration::from_secs(30),
             retries: 8,

@@ -34,7 +34,7 @@ const MONTH: f64 = 730.0;
 const READ: u64 = 32 << 20;
 
 /// A longer object is written in parts of this size, with two more requests.
-const PART: u64 = 16 << 20;
+const PART: u64 = 32 << 20;
 
 impl Prices {
     /// The price of a pass: its requests, and the temporary arrays that exist while it runs.
