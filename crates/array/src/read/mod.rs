@@ -65,8 +65,7 @@ pub(crate) fn read_new(
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
-    let far = layout.store().cost().prefers_rounds();
-    let worth_a_sample = len as u64 >= costs::SPARSE_FROM || far && plan.len() >= costs::SPARSE_CHUNKS;
+    let worth_a_sample = len as u64 >= costs::SPARSE_FROM || plan.len() >= costs::SPARSE_CHUNKS;
     let (sparse, present) = match options.present {
         None if worth_a_sample => sparse(layout, &plan, selection),
         _ => (false, None),
