@@ -24,7 +24,7 @@ if sys.argv[2] == "set":
 elif sys.argv[2] == "statistics":
     hs.statistics(z)
 elif sys.argv[2] == "map":
-    hs.map_chunks(abs, z, sys.argv[1] + "-map")
+    hs.map_chunks(abs, z, sys.argv[1] + "-map", fill_value=7)
 else:
     hs.plan_copy(sys.argv[1], sys.argv[1] + "-copy").run()
 os.path.exists("/hyperslab-mark-end")
