@@ -23,8 +23,8 @@ if sys.argv[2] == "set":
     z[...] = 7
 elif sys.argv[2] == "statistics":
     hs.statistics(z)
-elif sys.argv[2] == "map":
-    hs.map_chunks(abs, z, sys.argv[1] + "-map", fill_value=7)
+elif sys.argv[2] == "read":
+    z[...]
 else:
     hs.plan_copy(sys.argv[1], sys.argv[1] + "-copy").run()
 os.path.exists("/hyperslab-mark-end")
@@ -62,8 +62,7 @@ def test_only_stored_chunks_are_looked_at(tmp_path: Path) -> None:
     assert calls(tmp_path / "plan", path, "plan") < CHUNKS / 4
     assert np.array_equal(hs.open_array(f"{path}-copy")[...], values)
     assert calls(tmp_path / "statistics", path, "statistics") < CHUNKS / 4
-    assert calls(tmp_path / "map", path, "map") < CHUNKS / 4
-    assert np.array_equal(hs.open_array(f"{path}-map")[...], values)
+    assert calls(tmp_path / "read", path, "read") < CHUNKS / 4
     # Each of the five stored chunks is locked, and deleted.
     assert calls(tmp_path / "set", path, "set") <= 5 * 4 + 4
     assert not list(path.glob("c/*"))
