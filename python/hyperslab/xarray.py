@@ -224,7 +224,7 @@ def open_mfdataset(paths: Any, *, concurrency: int = 64, **kwargs: Any) -> xr.Da
     ----------
     paths : str, or a nested sequence of str, os.PathLike, hyperslab.Store or hyperslab.Group
         As in ``xarray.open_mfdataset``. URLs have no wildcards.
-    concurrency : int
+    concurrency : int, default 64
         Number of files to open at a time.
     **kwargs
         The arguments of ``xarray.open_mfdataset``, such as ``combine``, ``data_vars`` or

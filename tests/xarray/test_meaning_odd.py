@@ -159,8 +159,8 @@ def test_plans_verify_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     finish = Place.finish
 
-    def change(place: Place, plan: Any) -> None:
-        finish(place, plan)
+    def change(place: Place, plan: Any, **how: Any) -> None:
+        finish(place, plan, **how)
         (tmp_path / "v2/a/.zattrs").write_text('{"_ARRAY_DIMENSIONS": ["x"]}')
 
     monkeypatch.setattr(Place, "finish", change)
