@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hyperslab as hs
 import numpy as np
 import pytest
 from object_server_client import Server
@@ -151,9 +152,31 @@ def test_clusters(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         ours = open_mfdataset(urls(), **options, **FAST)
         assert len(server.log()) == FILES * requests
         xr.testing.assert_identical(ours["v3"].isel(x=0).compute(), part)
-        # Workers can open the files, too. This process then opens each one again: for the dataset
-        # and for the function that closes it.
+        # Workers can open the files, too. This process then opens only files that it reads itself.
         server.reset()
         found = xr.open_mfdataset(urls(), engine=BackendEntrypoint, parallel=True, **options, **FAST)
-        assert FILES * requests <= len(server.log()) <= FILES * (requests + 2)
+        assert len(server.log()) == FILES * requests
         xr.testing.assert_identical(found["v3"].isel(x=0).compute(), part)
+        found.close()
+
+
+def test_unpickled_files_are_opened_on_first_use(server: Server) -> None:
+    opened = xr.open_dataset(
+        urls()[0], engine=BackendEntrypoint, chunks={}, storage_options=server.s3_options
+    )
+    values = opened["v3"].values
+    server.reset()
+    with hs.config.set(pickle_credentials=True):
+        for _ in range(2):
+            opened = pickle.loads(pickle.dumps(opened))
+            close = pickle.loads(pickle.dumps(opened._close))
+        # There is nothing to close yet.
+        close()
+        assert server.log() == []
+        np.testing.assert_array_equal(opened["v3"].values, values)
+        first = len(server.log())
+        assert opened["v2"].values.shape == values.shape
+        # The second variable needs no second opening.
+        assert 0 < len(server.log()) - first < first
+        opened.close()
+        np.testing.assert_array_equal(opened["v3"].values, values)

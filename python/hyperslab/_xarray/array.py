@@ -13,6 +13,7 @@ from xarray.core import indexing
 
 from hyperslab._elements.vlen import kind_of
 from hyperslab._hdf5.values import decoded
+from hyperslab._xarray.reopened import ReopenedArray, ReopenedFile
 from hyperslab.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -73,13 +74,28 @@ class FileArrayAdapter(StoredArray):
     __slots__ = ("_is_text", "_rest")
 
     def __init__(
-        self, array: AnyArray, dtype: np.dtype[Any], shape: tuple[int, ...], is_text: bool, rest: bytes | None
+        self,
+        array: AnyArray | ReopenedArray,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        is_text: bool,
+        rest: bytes | None,
     ) -> None:
-        self._array, self.shape, self.dtype = array, shape, dtype
+        # A `FileArray` after the first read.
+        self._array: Any = array
+        self.shape, self.dtype = shape, dtype
         self._is_text = is_text
         self._rest = rest
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        array = self._array
+        if not isinstance(array, ReopenedArray):
+            array = ReopenedArray(ReopenedFile.of(array._store), array.path, array._cache)
+        return FileArrayAdapter, (array, self.dtype, self.shape, self._is_text, self._rest)
+
     def _read(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
+        if isinstance(self._array, ReopenedArray):
+            self._array = self._array.open()
         try:
             return self._values(meaning, selection)
         except ClosedError:

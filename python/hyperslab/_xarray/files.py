@@ -20,6 +20,7 @@ from hyperslab._hdf5.array import FileArray
 from hyperslab._hdf5.group import NOWHERE, Datatype, FileGroup
 from hyperslab._hdf5.values import attribute_value
 from hyperslab._xarray.array import FileArrayAdapter
+from hyperslab._xarray.reopened import ReopenedFile
 from hyperslab.errors import UnsupportedError
 
 __all__ = ["FileReader", "FileTree"]
@@ -66,7 +67,11 @@ class FileTree:
         self.known: dict[str, _Members] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileTree, (self.root, self.source)
+        return _ReopenedTree, (ReopenedFile.of(self.root._store), self.source)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.root.close()
 
     def members(self, path: str) -> _Members:
         """Return the members of the group at a path like ``/a/b``; the root is ``/``."""
@@ -135,6 +140,27 @@ class FileTree:
             path = path.rpartition("/")[0] or "/"
 
 
+class _ReopenedTree(FileTree):
+    """A file of another process, which is opened on first use."""
+
+    def __init__(self, file: ReopenedFile, source: str) -> None:
+        self._file, self.source = file, source
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for what `FileTree` sets, before it has.
+        if name not in ("root", "is_classic", "meaning", "known"):
+            raise AttributeError(name)
+        super().__init__(self._file.root, self.source)
+        return self.__dict__[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ReopenedTree, (self._file, self.source)
+
+    def close(self) -> None:
+        """Close the file, if it was opened."""
+        self._file.close()
+
+
 class FileReader(AbstractDataStore):
     """One group's arrays as variables, with attributes and encodings as in the engine "netcdf4"."""
 
@@ -175,7 +201,7 @@ class FileReader(AbstractDataStore):
         return found
 
     def close(self) -> None:
-        self._tree.root.close()
+        self._tree.close()
 
     def _variable(self, variable: _FileVariable) -> Variable:
         _, array, facts, dimensions, shape, handles, stored = variable
