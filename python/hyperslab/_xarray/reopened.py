@@ -38,9 +38,9 @@ class ReopenedFile:
     @classmethod
     def of(cls, store: Store) -> ReopenedFile:
         """Return the file in a store: the same object for each of its arrays."""
-        made: ReopenedFile | None = store.__dict__.get("_reopened")
-        if made is None:
-            made = store.__dict__.setdefault("_reopened", cls(pickle.dumps(store)))
+        if "_reopened" not in store.__dict__:
+            store.__dict__.setdefault("_reopened", cls(pickle.dumps(store)))
+        made: ReopenedFile = store.__dict__["_reopened"]
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -50,9 +50,11 @@ class ReopenedFile:
     def store(self) -> FileStore:
         """The store of the file. It is opened now if it was not before."""
         with self._turns.setdefault(os.getpid(), threading.Lock()):
-            if self._store is None:
-                self._store = pickle.loads(self._pickled)
-            return self._store
+            found = self._store
+            if found is None:
+                opened: FileStore = pickle.loads(self._pickled)
+                self._store = found = opened
+            return found
 
     @property
     def root(self) -> FileGroup:

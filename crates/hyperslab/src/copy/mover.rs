@@ -151,7 +151,7 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// The stored objects in a block, for a side of which little is stored there.
+    /// The stored objects in a block, for each side that stores little there.
     pub(super) fn listed<'l>(&'l self, blocks: &Blocks, found: &'l [Vec<usize>; 2]) -> InBlock<'l> {
         let listed = |array: &Array, side: usize| {
             let (numbers, all) = (found[side].as_slice(), self.places(side)?);
