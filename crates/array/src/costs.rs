@@ -28,8 +28,8 @@ pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 /// Outputs of at least this size are first checked for absent chunks. Row: `sparse`.
 pub(crate) const SPARSE_FROM: u64 = 4 << 20;
 
-/// The same for outputs of at least this many chunks. In a store far away the sample is one round
-/// more. With 64 requests at a time this is one in fifty.
+/// The same for outputs of at least this many chunks that are objects or far away. In a store far
+/// away the sample is one round more. With 64 requests at a time this is one in fifty.
 pub(crate) const SPARSE_CHUNKS: usize = 3000;
 
 /// Writes of at least this many chunks list the objects of a near store before they delete chunks.

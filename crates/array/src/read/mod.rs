@@ -65,7 +65,10 @@ pub(crate) fn read_new(
     let none = || memory_error(layout, "the result", bytes.unwrap_or(u64::MAX));
     let len = bytes.and_then(|n| usize::try_from(n).ok()).ok_or_else(none)?;
     let plan = Plan::new(layout, selection).ok_or_else(none)?;
-    let worth_a_sample = len as u64 >= costs::SPARSE_FROM || plan.len() >= costs::SPARSE_CHUNKS;
+    // In a near file, the sample would read a part of the index that is then read as a whole.
+    let takes_calls = layout.store().cost().prefers_rounds() || layout.locator().folder().is_some();
+    let worth_a_sample =
+        len as u64 >= costs::SPARSE_FROM || plan.len() >= costs::SPARSE_CHUNKS && takes_calls;
     let (sparse, present) = match options.present {
         None if worth_a_sample => sparse(layout, &plan, selection),
         _ => (false, None),
