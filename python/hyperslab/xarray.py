@@ -17,7 +17,6 @@ import xarray as xr
 from xarray.backends import BackendEntrypoint as _XarrayEntrypoint
 from xarray.backends.common import (
     AbstractDataStore,
-    _find_absolute_paths,
     _is_likely_dap_url,
     _normalize_path,
     datatree_from_dict_with_io_cleanup,
@@ -250,6 +249,9 @@ def open_mfdataset(paths: Any, *, concurrency: int = 64, **kwargs: Any) -> xr.Da
             raise TypeError(f"open_mfdataset takes no {name!r}: call xarray.open_mfdataset to choose it")
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise ValueError(f"concurrency must be a positive integer, found {concurrency!r}")
+    # xarray's own function: it must find the same places. Not above, as xarray may move it.
+    from xarray.backends.common import _find_absolute_paths
+
     places = _find_absolute_paths(paths, engine="hyperslab")
     indexed = bool(kwargs.get("create_default_indexes", True))
     with OpenedAhead(BackendEntrypoint, flat(places), concurrency, indexed):

@@ -256,3 +256,20 @@ def test_a_lost_answer_costs_one_look(server: Server, tmp_path: Path) -> None:
     server.fault("status", status=500, late=True, method="PUT", key="l/c/7/0")
     plan.run()
     assert np.array_equal(hs.open_array("s3://bucket/l", storage_options=options)[...], values)
+
+
+def test_a_refused_copy_changes_no_group_above(server: Server, tmp_path: Path) -> None:
+    source, options = local(tmp_path, numbers(4)), server.s3_options
+    group = hs.create_group("s3://bucket/above", storage_options=options)
+    for name in ("x", "y"):
+        group.create_array(name, data=[1, 2, 3])
+    group.consolidate()
+    before = server.get("bucket", "above/zarr.json")
+    with pytest.raises(hs.errors.ContainsArrayError):
+        hs.copy(source, "s3://bucket/above/x", storage_options=options)
+    with pytest.raises(hs.errors.DestinationError):
+        hs.plan_copy(source, "s3://bucket/above/x", storage_options=options).run()
+    assert server.get("bucket", "above/zarr.json") == before
+    hs.copy(source, "s3://bucket/above/z", storage_options=options)
+    found = hs.open_group("s3://bucket/above", mode="r", storage_options=options)
+    assert sorted(found) == ["x", "y", "z"]

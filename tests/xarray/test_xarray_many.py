@@ -180,3 +180,18 @@ def test_unpickled_files_are_opened_on_first_use(server: Server) -> None:
         assert 0 < len(server.log()) - first < first
         opened.close()
         np.testing.assert_array_equal(opened["v3"].values, values)
+
+
+def test_secrets_are_asked_about_in_each_pickle(server: Server) -> None:
+    opened = xr.open_dataset(urls()[0], engine=BackendEntrypoint, storage_options=server.s3_options)
+    with hs.config.set(pickle_credentials=True):
+        message = pickle.dumps(opened)
+        unpickled = pickle.loads(message)
+    assert server.s3_options["secret_access_key"].encode() in message
+    # Both have been pickled before, with permission. Neither is now: not opened, and opened.
+    for each in (opened, unpickled):
+        with pytest.raises(TypeError, match="cannot pickle a store with secrets"):
+            pickle.dumps(each)
+    unpickled["v3"].load()
+    with pytest.raises(TypeError, match="cannot pickle a store with secrets"):
+        pickle.dumps(unpickled.drop_vars("v3"))

@@ -6,6 +6,7 @@ import json
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -235,7 +236,14 @@ def _copy_below_groups(
         forgetting = pool.submit(forget)
         if overwrite:
             forgetting.result()
-        facts = work()
+        try:
+            facts = work()
+        except Exception:
+            # The old node may still be there, and belongs to the metadata. The failure is the error to
+            # report.
+            with suppress(Exception):
+                forgetting.result().renew()
+            raise
         above = forgetting.result()
     above.renew()
     return facts

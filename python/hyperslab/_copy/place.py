@@ -336,6 +336,15 @@ class Place:
                 raise
         return key
 
+    @contextlib.contextmanager
+    def taking_back(self) -> Iterator[None]:
+        """Take back late objects of this run, also in the journal, if the block fails as superseded."""
+        try:
+            yield
+        except DestinationError:
+            self.take_back()
+            raise
+
     def take_back(self) -> None:
         """Delete objects on a server that this run has created too late. Call it after a failure."""
         if self._local is None:
@@ -561,10 +570,10 @@ class Place:
             looking = None if self._is_into else pool.submit(look)
             # Not a recent look: metadata must not appear while another run goes on.
             self.check_journal()
-            if looking is not None and plan.overwrite:
-                # Nobody may read the new chunks by an old description.
-                looking.result()
             if looking is not None:
+                if plan.overwrite:
+                    # Nobody may read the new chunks by an old description.
+                    looking.result()
                 # Write groups after their members, and `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
                     plan.documents, lambda one: (one[0].count("/"), _last(one[0]))

@@ -106,96 +106,79 @@ def run(
 ) -> CopyRun:
     """Implement `CopyPlan.run`."""
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
-    try:
-        return _run(plan, place, executor, resume, contents, verify, retries, threads, in_flight, progress)
-    except DestinationError:
-        # Also the journal has objects that this run may have made too late.
-        place.take_back()
-        raise
+    with place.taking_back():
+        begun = time.monotonic()
+        tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
+        each = threads_per_task(executor, threads)
+        goes_on = resume and not plan.overwrite and place.plan(plan) is not None
+        if resume and not plan.overwrite and not goes_on and place.holds_documents(plan):
+            looked = time.monotonic()
+            if _is_made(plan, place, each, tasks, progress):
+                place.remove_leftovers()
+                took = time.monotonic() - looked
+                return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
+        going = _begin(plan, place, resume, goes_on)
+        if going is None:
+            return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
+        plan, resumes = going
+        # On disk a record costs nothing.
+        is_end_here = executor is None and not verify and place.is_remote and plan.depth > 0
+        job = Job(
+            plan.id,
+            plan.destination,
+            plan.storage_options,
+            config.fsync,
+            plan.is_into,
+            each,
+            place.run,
+            threads,
+            not resumes and not plan.is_into,
+            Source.of(plan),
+            ends=(plan.depth - 1, len(plan.stages[-1])) if is_end_here else None,
+        )
+        kept.put(job.key, Copying(Source.of(plan), place))
+        descriptions = Descriptions(plan, place)
 
+        def run_stage(function: Any, stage: CopyStage, done: Spans, told: Told | None, name: str) -> int:
+            ranges = TaskRanges(stage, done, descriptions)
+            results = tasks(partial(function, job), ranges, name=f"hyperslab-{name}")
+            with contextlib.closing(results):  # type: ignore[type-var]
+                for index, result in results:
+                    bounds = ranges.bounds(index)
+                    if not isinstance(result, tuple) or result[:4] != (plan.id, stage.number, *bounds):
+                        raise RuntimeError(f"the executor returned the result of another task: {result}")
+                    place.noted.update(result[4:])
+                    if told is not None:
+                        told.advance(stage, *bounds)
+            return ranges.tasks
 
-def _run(
-    plan: CopyPlan,
-    place: Place,
-    executor: Any,
-    resume: bool,
-    contents: bool,
-    verify: bool,
-    retries: int,
-    threads: int | None,
-    in_flight: int | None,
-    progress: Progress | None,
-) -> CopyRun:
-    begun = time.monotonic()
-    tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
-    each = threads_per_task(executor, threads)
-    goes_on = resume and not plan.overwrite and place.plan(plan) is not None
-    if resume and not plan.overwrite and not goes_on and place.holds_documents(plan):
-        looked = time.monotonic()
-        if _is_made(plan, place, each, tasks, progress):
-            place.remove_leftovers()
-            took = time.monotonic() - looked
-            return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
-    going = _begin(plan, place, resume, goes_on)
-    if going is None:
-        return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
-    plan, resumes = going
-    # On disk a record costs nothing.
-    is_end_here = executor is None and not verify and place.is_remote and plan.depth > 0
-    job = Job(
-        plan.id,
-        plan.destination,
-        plan.storage_options,
-        config.fsync,
-        plan.is_into,
-        each,
-        place.run,
-        threads,
-        not resumes and not plan.is_into,
-        Source.of(plan),
-        ends=(plan.depth - 1, len(plan.stages[-1])) if is_end_here else None,
-    )
-    kept.put(job.key, Copying(Source.of(plan), place))
-    descriptions = Descriptions(plan, place)
-
-    def run_stage(function: Any, stage: CopyStage, done: Spans, told: Told | None, name: str) -> int:
-        ranges = TaskRanges(stage, done, descriptions)
-        results = tasks(partial(function, job), ranges, name=f"hyperslab-{name}")
-        with contextlib.closing(results):  # type: ignore[type-var]
-            for index, result in results:
-                bounds = ranges.bounds(index)
-                if not isinstance(result, tuple) or result[:4] != (plan.id, stage.number, *bounds):
-                    raise RuntimeError(f"the executor returned the result of another task: {result}")
-                place.noted.update(result[4:])
-                if told is not None:
-                    told.advance(stage, *bounds)
-        return ranges.tasks
-
-    # If no run began before, nothing is done, whatever a listing shows that lags.
-    done = (
-        _done(plan, place, job, descriptions, contents, tasks) if resumes else [Spans() for _ in plan.stages]
-    )
-    told = Told(plan, "copy", progress)
-    ran = skipped = 0
-    for stage, finished in zip(plan.stages, done, strict=True):
-        skipped += len(finished)
-        for span in finished:
-            told.advance(stage, *span)
-        ran += run_stage(run_range, stage, finished, told, "copy")
-        if stage.number > 0 and place.is_remote:
-            run_stage(drop_range, plan.stages[stage.number - 1], Spans(), None, "drop")
-        place.drop_temporary(stage.number - 1)
-    copied = time.monotonic()
-    if verify:
-        run_stage(compare_range, plan.verification, Spans(), Told(plan, "verify", progress), "verify")
-        if plan.differs:
-            raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
-    verified = time.monotonic() - copied if verify else None
-    place.finish(plan, is_noted=executor is None and not resumes and plan.depth <= 1)
-    if verify and not plan.is_into and not place.holds_documents(plan):
-        raise VerificationError(f"{plan.destination}: the metadata there is not what was written")
-    kept.drop(job.key)
-    return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
+        # If no run began before, nothing is done, whatever a listing shows that lags.
+        done = (
+            _done(plan, place, job, descriptions, contents, tasks)
+            if resumes
+            else [Spans() for _ in plan.stages]
+        )
+        told = Told(plan, "copy", progress)
+        ran = skipped = 0
+        for stage, finished in zip(plan.stages, done, strict=True):
+            skipped += len(finished)
+            for span in finished:
+                told.advance(stage, *span)
+            ran += run_stage(run_range, stage, finished, told, "copy")
+            if stage.number > 0 and place.is_remote:
+                run_stage(drop_range, plan.stages[stage.number - 1], Spans(), None, "drop")
+            place.drop_temporary(stage.number - 1)
+        copied = time.monotonic()
+        if verify:
+            run_stage(compare_range, plan.verification, Spans(), Told(plan, "verify", progress), "verify")
+            if plan.differs:
+                raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
+        verified = time.monotonic() - copied if verify else None
+        place.finish(plan, is_noted=executor is None and not resumes and plan.depth <= 1)
+        if verify and not plan.is_into and not place.holds_documents(plan):
+            raise VerificationError(f"{plan.destination}: the metadata there is not what was written")
+        kept.drop(job.key)
+        return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
 
 
 class Told:

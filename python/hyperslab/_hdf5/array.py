@@ -34,7 +34,7 @@ from hyperslab._native import RegionReference
 from hyperslab._stores.store import Store
 from hyperslab.errors import ArgumentTypeError, DataTypeError, ReadOnlyError, UnsupportedError
 
-__all__ = ["FileArray", "VirtualSource"]
+__all__ = ["FileArray", "VirtualSource", "reopen_array"]
 
 
 class VirtualSource(NamedTuple):
@@ -639,7 +639,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen_array, (self._store, self.path, self._cache)
+        return reopen_array, (self._store, self.path, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         return "hyperslab.Array", self._store.url, self.path, *content_of(self)
@@ -657,6 +657,6 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 Array.register(FileArray)
 
 
-def _reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:
+def reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:
     """Unpickle an array."""
     return FileArray(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)

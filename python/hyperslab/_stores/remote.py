@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab import _native
@@ -66,20 +66,31 @@ def _remote(url: str, options: list[tuple[str, str]], read_only: bool) -> Remote
 
 def pickled_url(handle: _native.StoreHandle) -> str:
     """Return the URL of a store for a pickle. Secrets in it need ``pickle_credentials``."""
-    if handle.has_secret_url and not config.pickle_credentials:
-        raise _refusal(["the user or the query in its URL"])
+    if handle.has_secret_url:
+        check_pickled_secrets(["the user or the query in its URL"])
     return handle.secret_url if config.pickle_credentials else handle.url
 
 
 def pickled_options(options: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return options for a pickle. Secrets need ``pickle_credentials``: pickles are readable."""
     secret = [name for name, _ in options if _native.is_secret_option(name)]
-    if secret and not config.pickle_credentials:
-        raise _refusal(secret)
+    if secret:
+        check_pickled_secrets(secret)
     return options
 
 
-def _refusal(names: list[str]) -> TypeError:
+def has_secrets(options: list[tuple[str, str]]) -> bool:
+    """Return True if an option is a secret."""
+    return any(_native.is_secret_option(name) for name, _ in options)
+
+
+def check_pickled_secrets(names: Sequence[str] = ("its server's options or URL",)) -> None:
+    """Fail if secrets must not be pickled. ``names``: what they are."""
+    if not config.pickle_credentials:
+        raise _refusal(names)
+
+
+def _refusal(names: Sequence[str]) -> TypeError:
     return TypeError(
         f"cannot pickle a store with secrets ({', '.join(names)}): leave these to the environment or a "
         "profile, which the other process finds itself, or allow it by "

@@ -277,18 +277,27 @@ class FileStore(Store):
             raise UnsupportedError("files of HDF5 and NetCDF are read only so far")
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def reopening(self) -> tuple[str, list[tuple[str, str]], bool]:
+        """Return how another process opens the file: path or URL, options, whether these have secrets.
+
+        Fails if the file cannot be pickled, or has secrets that must not be.
+        """
         if self._is_object:
             raise TypeError("what a file object reads cannot be pickled: open the file by its path or URL")
         if self._native.file_path is not None:
-            return FileStore, (str(self.path),)
-        from hyperslab._stores.remote import pickled_options, pickled_url
+            return str(self.path), [], False
+        from hyperslab._stores.remote import has_secrets, pickled_options, pickled_url
 
-        return _file, (pickled_url(self._native), pickled_options(self._options))
+        url, options = pickled_url(self._native), pickled_options(self._options)
+        return url, options, self._native.has_secret_url or has_secrets(options)
 
+    @classmethod
+    def reopened(cls, url: str, options: list[tuple[str, str]]) -> FileStore:
+        """Open a file as `reopening` says."""
+        return FileStore(url, storage_options=dict(options) or None)
 
-def _file(url: str, options: list[tuple[str, str]]) -> FileStore:
-    return FileStore(url, storage_options=dict(options))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileStore.reopened, self.reopening()[:2]
 
 
 class ReferenceStore(Store):

@@ -7,14 +7,13 @@ and read few of their variables.
 from __future__ import annotations
 
 import os
-import pickle
 import threading
 from typing import Any
 
-from hyperslab import _native
-from hyperslab._hdf5.array import FileArray
+from hyperslab._hdf5.array import FileArray, reopen_array
 from hyperslab._hdf5.file import file_of
 from hyperslab._hdf5.group import FileGroup
+from hyperslab._stores.remote import check_pickled_secrets
 from hyperslab._stores.store import FileStore, Store
 
 __all__ = ["ReopenedArray", "ReopenedFile"]
@@ -25,26 +24,34 @@ class ReopenedFile:
 
     Parameters
     ----------
-    pickled : bytes
-        The pickled store of the file.
+    url : str
+        The path or URL of the file.
+    options : list of tuple
+        Storage options.
+    has_secrets : bool
+        Whether URL or options have secrets. They are pickled only with ``pickle_credentials``.
     """
 
-    def __init__(self, pickled: bytes) -> None:
-        self._pickled = pickled
+    def __init__(self, url: str, options: list[tuple[str, str]], has_secrets: bool) -> None:
+        self._place = url, options, has_secrets
         self._store: FileStore | None = None
         # By process: a lock that another thread held at a fork is never released in the child.
         self._turns: dict[int, threading.Lock] = {}
 
     @classmethod
     def of(cls, store: Store) -> ReopenedFile:
-        """Return the file in a store: the same object for each of its arrays."""
-        if "_reopened" not in store.__dict__:
-            store.__dict__.setdefault("_reopened", cls(pickle.dumps(store)))
-        made: ReopenedFile = store.__dict__["_reopened"]
+        """Return the file in a store: the same object for all of its arrays in one pickle."""
+        assert isinstance(store, FileStore)
+        place = store.reopening()
+        made: ReopenedFile | None = store.__dict__.get("_reopened")
+        if made is None or made._place != place:
+            made = store.__dict__["_reopened"] = cls(*place)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReopenedFile, (self._pickled,)
+        if self._place[2]:
+            check_pickled_secrets()
+        return ReopenedFile, self._place
 
     @property
     def store(self) -> FileStore:
@@ -52,8 +59,7 @@ class ReopenedFile:
         with self._turns.setdefault(os.getpid(), threading.Lock()):
             found = self._store
             if found is None:
-                opened: FileStore = pickle.loads(self._pickled)
-                self._store = found = opened
+                self._store = found = FileStore.reopened(*self._place[:2])
             return found
 
     @property
@@ -78,6 +84,4 @@ class ReopenedArray:
 
     def open(self) -> FileArray:
         """Return the array."""
-        store = self._file.store
-        handle = _native.ArrayHandle.deferred(store._native, self._path, None)
-        return FileArray(handle, store, None, self._cache)
+        return reopen_array(self._file.store, self._path, self._cache)
