@@ -94,6 +94,17 @@ def test_values_and_counts_as_planned(seed: int) -> None:
     assert several
 
 
+def test_small_tasks_do_not_cut_shards_otherwise(tmp_path: Path) -> None:
+    """Shards that are larger than memory are written in parts: the same ones with tasks of any size."""
+    z = hs.create_array(tmp_path / "a", data=data((6, 16, 13)), chunks=(2, 17, 2))
+    how: dict[str, Any] = {"chunks": (4, 16, 1), "shards": (8, 80, 4), "max_memory": 5000, "threads": 2}
+    for size in (100, 1000, "1 GiB"):
+        hs.plan_copy(z, tmp_path / f"{size}", task_size=size, **how).run()
+    hs.copy(z, tmp_path / "c", **how)
+    for size in (100, 1000, "1 GiB"):
+        assert files(tmp_path / f"{size}") == files(tmp_path / "c")
+
+
 def owned(plan: hs.CopyPlan) -> Iterator[tuple[int, int, int]]:
     """Yields array, pass and unit for all tasks."""
     for stage in plan.stages:

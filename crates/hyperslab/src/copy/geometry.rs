@@ -50,6 +50,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         requests_share: 4,
         in_flight: settings::decodes_in_flight(),
         enough: ENOUGH.max(round),
+        enough_whole: ENOUGH.max(round),
         temporary: place.filter(|_| blocks == 1),
         prices: means.prices,
         workers: means.workers,

@@ -272,7 +272,7 @@ fn ranges_text(ranges: &[Range<u64>]) -> String {
 impl Crew {
     /// Plans an array and cuts the plan into units.
     fn outline_array(self, path: &str, job: &Job, mut geometry: Geometry) -> Result<OutlinedArray> {
-        geometry.enough = geometry.enough.min(self.size);
+        geometry.enough_whole = geometry.enough.min(self.size);
         let window = &job.window;
         let plan = self.plan(&geometry, &window.shape);
         let regular = job.target.layout().object_grid().is_regular();

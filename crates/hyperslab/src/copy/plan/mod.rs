@@ -88,6 +88,9 @@ pub(crate) struct Geometry {
     pub(crate) in_flight: usize,
     /// Bytes that are enough for a block: [`ENOUGH`], or the size of a part of the copy.
     pub(crate) enough: u64,
+    /// The same for blocks of whole objects: a task has at least one. Parts of an object are always in
+    /// one task, so their lengths do not depend on it.
+    pub(crate) enough_whole: u64,
     /// The costs and the maximum bytes of temporary arrays; `None`: there is no place for them.
     pub(crate) temporary: Option<(Reach, u64)>,
     pub(crate) prices: Prices,
@@ -463,8 +466,9 @@ impl Geometry {
     /// Lengthens blocks as long as this makes the copy faster. `object`: lengths must divide this.
     fn lengthen_blocks(&self, small: &Dims, budget: u64, object: Option<&Dims>) -> Dims {
         let mut block = small.clone();
+        let most = if object.is_some() { self.enough } else { self.enough_whole };
         for axis in 0..block.len() {
-            let enough = budget.min(self.enough) / self.bytes(&block).max(1);
+            let enough = budget.min(most) / self.bytes(&block).max(1);
             if enough < 2 {
                 break;
             }

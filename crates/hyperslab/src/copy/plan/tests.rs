@@ -32,6 +32,7 @@ pub(super) fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -
         requests_share: 4,
         in_flight: 8,
         enough: ENOUGH,
+        enough_whole: ENOUGH,
         temporary: Some((Reach::NEAR, u64::MAX)),
         prices: Prices::default(),
         workers: 1,
@@ -99,6 +100,7 @@ fn shards_are_written_whole_or_in_parts_that_divide_them() {
             threads: 1,
             in_flight: 1,
             enough: ENOUGH,
+            enough_whole: ENOUGH,
             ..geometry(&[100, 100], side(&[10, 10], None), target, memory)
         };
         geometry.one_pass_plan().passes.remove(0)
@@ -237,6 +239,7 @@ proptest! {
             temporary: temporary.then_some((Reach::NEAR, u64::MAX)),
             in_flight: 2,
             enough: ENOUGH,
+            enough_whole: ENOUGH,
             ..geometry(&shape, side(&source, None), side(&chunk, Some(&shard)), memory)
         };
         let plan = geometry.plan();
