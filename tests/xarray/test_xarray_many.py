@@ -188,7 +188,7 @@ def test_secrets_are_asked_about_in_each_pickle(server: Server) -> None:
         message = pickle.dumps(opened)
         unpickled = pickle.loads(message)
     assert server.s3_options["secret_access_key"].encode() in message
-    # Both have been pickled before, with permission. Neither is now: not opened, and opened.
+    # Both have been pickled before, with permission. Now there is none.
     for each in (opened, unpickled):
         with pytest.raises(TypeError, match="cannot pickle a store with secrets"):
             pickle.dumps(each)
