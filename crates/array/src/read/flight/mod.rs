@@ -1,7 +1,7 @@
 //! Reads from a store far away: chunks are decoded in the order in which they arrive.
 //!
 //! Requests for the next chunks are under way while chunks that have arrived are decoded. A
-//! [`Source`] makes the requests: for whole objects ([`objects`]), or for ranges ([`steps`]). The
+//! [`Requests`] begins them: for whole objects ([`objects`]), or for ranges ([`steps`]). The
 //! rest is the same for both.
 //!
 //! 1. All threads of a request take chunks from one list, in the order of arrival. A chunk that is
@@ -42,7 +42,7 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
 }
 
-/// The number of chunks and bytes that a [`Source`] may begin.
+/// The number of chunks and bytes that a [`Requests`] may begin.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     count: usize,
@@ -63,7 +63,7 @@ trait Coming<'a>: Send {
 }
 
 /// Requests the chunks of a read, some at a time.
-trait Source<'a>: Send {
+trait Requests<'a>: Send {
     /// The number of chunks that were not begun yet. It may be too large, but is 0 at the end.
     fn left(&self) -> usize;
 
@@ -84,7 +84,7 @@ struct Flight<'r, 'a> {
     request: &'r Request<'a>,
     window: Window,
     /// Local, as the list is: only threads of this request know it. Locked before the list.
-    source: Mutex<Box<dyn Source<'a> + 'r>>,
+    requests: Mutex<Box<dyn Requests<'a> + 'r>>,
     list: Mutex<List<'a>>,
     /// Notified when the list has changed after a thread found it empty.
     refilled: Condvar,
@@ -126,11 +126,11 @@ impl<'a> Request<'a> {
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         // Objects need no extra threads that each wait for one request.
-        let (source, limits): (Box<dyn Source<'a> + '_>, _) = match lots {
+        let (requests, limits): (Box<dyn Requests<'a> + '_>, _) = match lots {
             Lots::Objects(tasks) => (Box::new(Objects::new(*tasks)), (limits.0, 0)),
             lots => (Box::new(Steps::new(lots, limits.0)), limits),
         };
-        let flight = Flight::new(self, source, window);
+        let flight = Flight::new(self, requests, window);
         // The first task is one chunk: it shows whether its thread waits. The others are a thread's
         // whole share, because nobody knows the number of chunks beforehand.
         let count = 1 + limits.0.max(limits.1).max(1);
@@ -141,16 +141,16 @@ impl<'a> Request<'a> {
 }
 
 impl<'r, 'a> Flight<'r, 'a> {
-    fn new(request: &'r Request<'a>, source: Box<dyn Source<'a> + 'r>, window: Window) -> Self {
+    fn new(request: &'r Request<'a>, requests: Box<dyn Requests<'a> + 'r>, window: Window) -> Self {
         let list = List {
             window: window.first.max(1),
             flows: false,
-            over: source.left() == 0,
+            over: requests.left() == 0,
             bytes: 0,
             chunks: VecDeque::new(),
         };
-        let (source, list, refilled) = (Mutex::new(source), Mutex::new(list), Condvar::new());
-        Flight { request, window, source, list, refilled }
+        let (requests, list, refilled) = (Mutex::new(requests), Mutex::new(list), Condvar::new());
+        Flight { request, window, requests, list, refilled }
     }
 
     fn list(&self) -> MutexGuard<'_, List<'a>> {
@@ -214,13 +214,13 @@ impl<'r, 'a> Flight<'r, 'a> {
 
     /// Begins more chunks if there is room for them. Returns `false` if another thread does it.
     fn refill(&self, scratch: &mut Scratch) -> Result<bool, ArrayError> {
-        let mut source = match self.source.try_lock() {
-            Ok(source) => source,
-            Err(TryLockError::Poisoned(source)) => source.into_inner(),
+        let mut requests = match self.requests.try_lock() {
+            Ok(requests) => requests,
+            Err(TryLockError::Poisoned(requests)) => requests.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(false),
         };
         let room = {
-            let (list, left) = (self.list(), source.left());
+            let (list, left) = (self.list(), requests.left());
             let count = list.window.saturating_sub(list.chunks.len());
             let bytes = self.window.bytes.saturating_sub(list.bytes);
             // Begin several together: locating them is then less work, and near ranges are joined.
@@ -230,9 +230,9 @@ impl<'r, 'a> Flight<'r, 'a> {
             }
             Room { count: count.max(1), bytes }
         };
-        let begun = source.begin(self.request, room, scratch);
+        let begun = requests.begin(self.request, room, scratch);
         let mut list = self.list();
-        list.over = begun.is_err() || source.left() == 0;
+        list.over = begun.is_err() || requests.left() == 0;
         let outcome = begun.map(|chunks| chunks.into_iter().for_each(|chunk| list.push(chunk)));
         drop(list);
         self.refilled.notify_all();

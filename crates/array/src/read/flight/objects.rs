@@ -1,6 +1,6 @@
 //! Chunks that are objects of their own.
 
-use super::{Coming, Room, Source};
+use super::{Coming, Requests, Room};
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks;
@@ -50,7 +50,7 @@ impl<'a> Coming<'a> for ComingObject<'a> {
     }
 }
 
-impl<'a> Source<'a> for Objects {
+impl<'a> Requests<'a> for Objects {
     fn left(&self) -> usize {
         self.tasks - self.next
     }

@@ -3,7 +3,7 @@
 //! Lots are located one after the other. The ranges of a lot are announced to the store together,
 //! so that it joins near ones. The next lot is located while ranges of the last are on their way.
 
-use super::{Coming, Room, Source};
+use super::{Coming, Requests, Room};
 use crate::costs;
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
@@ -51,7 +51,10 @@ impl<'r, 'a> Steps<'r, 'a> {
         let lot = Arc::new(lot);
         for step in steps {
             let (object, ranges) = request.ranges_of_step(&lot, &step, scratch)?;
-            let bytes = ranges.iter().fold(0u64, |all, (_, len)| all.saturating_add(*len));
+            let wanted = ranges.iter().map(|(_, len)| *len);
+            // Gaps that are read wait in memory, too.
+            let gaps = gaps(&ranges).filter(|gap| *gap <= request.longest_gap_read());
+            let bytes = wanted.chain(gaps).fold(0, u64::saturating_add);
             self.located.push_back(ComingStep { lot: lot.clone(), step, object, ranges, bytes });
         }
         Ok(())
@@ -59,6 +62,15 @@ impl<'r, 'a> Steps<'r, 'a> {
 }
 
 impl Request<'_> {
+    /// The longest gap that is always read between ranges of an object.
+    fn longest_gap_read(&self) -> u64 {
+        match self.layout.encoding().chain().stores_decoded() {
+            true => self.layout.store().cost().request / costs::GAPS_BETWEEN_PARTS,
+            // Runs of encoded chunks have few gaps left.
+            false => 0,
+        }
+    }
+
     /// The object of a step (its number in the lot), and the ranges to announce: offset and length.
     ///
     /// Other steps read by themselves, or nothing.
@@ -108,7 +120,7 @@ impl Request<'_> {
     }
 }
 
-impl<'a> Source<'a> for Steps<'_, 'a> {
+impl<'a> Requests<'a> for Steps<'_, 'a> {
     fn left(&self) -> usize {
         match self.next < self.lots.len() {
             true => usize::MAX,
@@ -133,12 +145,7 @@ impl<'a> Source<'a> for Steps<'_, 'a> {
             }
             begun.extend(self.located.pop_front());
         }
-        let cost = request.layout.store().cost();
-        let read = match request.layout.encoding().chain().stores_decoded() {
-            true => cost.request / costs::GAPS_BETWEEN_PARTS,
-            false => 0,
-        };
-        announce(&begun, cost.at_once, read);
+        announce(&begun, request.layout.store().cost().at_once, request.longest_gap_read());
         Ok(begun.into_iter().map(|step| Box::new(step) as Box<dyn Coming<'a> + 'a>).collect())
     }
 }
