@@ -175,6 +175,30 @@ fn find_message(file: &File, header: &ObjectHeader, name: &str) -> Result<Option
     Ok(None)
 }
 
+/// Returns the messages of all attributes, from the header and from the heap, in creation order if
+/// the object keeps it. None of them is shared.
+pub(crate) fn read_messages(file: &File, header: &ObjectHeader) -> Result<Vec<Message>> {
+    let mut found = Vec::new();
+    for message in header.messages(messages::attribute::KIND) {
+        found.push(Message { creation: message.creation, ..file.unshare(message)? });
+    }
+    if let Some((heap, names)) = dense_storage(file, header)? {
+        let mut records = Vec::new();
+        btree2::records(file.source(), names, NameRecord::KIND, &mut |record| {
+            records.push(NameRecord::parse(record)?);
+            Ok(())
+        })?;
+        for record in &records {
+            let creation = u16::try_from(record.creation).ok().filter(|_| header.tracks_attributes);
+            found.push(Message { creation, ..dense_message(file, heap, record)? });
+        }
+    }
+    if header.tracks_attributes {
+        found.sort_by_key(|message| message.creation);
+    }
+    Ok(found)
+}
+
 /// Returns `true` if a message has the attribute with this name.
 fn has_name(file: &File, message: &Message, name: &str) -> Result<bool> {
     let mut cursor = file.source().cursor(&message.data, message.address);

@@ -15,7 +15,7 @@ use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
 use crate::vlen::{IdCache, Items};
 use crate::{Attribute, File, Hdf5Error, Result};
-use hyperslab_array::{ArrayError, ArrayLayout};
+use hyperslab_array::{ArrayError, ArrayLayout, Dims};
 use hyperslab_codec::{Scratch, room};
 use hyperslab_store::fork::Lazy;
 use std::sync::Arc;
@@ -169,7 +169,29 @@ impl Dataset {
 
     /// Returns the index of all chunks, read once per open file. `None`: the dataset is not
     /// chunked.
+    ///
+    /// In a file that is being changed it has the chunks of this moment.
     pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>> {
+        if let Some(index) = self.changed_index() {
+            return Ok(Some(Arc::new(index)));
+        }
+        self.stored_index()
+    }
+
+    /// Returns the index of a dataset whose chunks are being changed.
+    fn changed_index(&self) -> Option<ChunkIndex> {
+        let table = self.file.inner.edits.as_ref()?.chunks(self.address)?;
+        let DataLayout::Chunked(layout) = self.data_layout() else { return None };
+        let axes = self.dataspace().shape().iter().zip(&layout.chunk);
+        let counts: Vec<u64> = axes.map(|(n, chunk)| n.div_ceil((*chunk).max(1))).collect();
+        let is_inside = |record: &(Dims, _)| record.0.iter().zip(&counts).all(|(at, count)| at < count);
+        let records =
+            if table.places().iter().all(is_inside) { table.records(&counts) } else { return None };
+        Some(ChunkIndex { counts, records })
+    }
+
+    /// Returns the index in the file.
+    pub(crate) fn stored_index(&self) -> Result<Option<Arc<ChunkIndex>>> {
         self.chunks().map(|chunks| chunks.index().map_err(|error| self.with_object_path(error))).transpose()
     }
 

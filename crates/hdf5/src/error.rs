@@ -146,6 +146,22 @@ pub enum Hdf5Error {
         /// The reason, such as the link that leads nowhere.
         why: Option<String>,
     },
+    /// There is an object of this name already.
+    #[error("{file}: the name '{name}' is taken in the group '{group}': delete it, or choose another name")]
+    Exists {
+        /// The file.
+        file: String,
+        /// Path of the group.
+        group: String,
+        /// The name.
+        name: String,
+    },
+    /// The file was opened for reading.
+    #[error("{file} is open for reading: open it with mode 'r+' to change it")]
+    ReadOnly {
+        /// The file.
+        file: String,
+    },
     /// A file with elements of a dataset is missing.
     #[error("{file}{}: {why}", object_text(object))]
     NoData {

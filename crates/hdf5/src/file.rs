@@ -16,6 +16,7 @@
 use crate::attribute::{self, Attribute};
 use crate::cache_image;
 use crate::dataset::Dataset;
+use crate::edit::Edits;
 use crate::foresight::Levels;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
@@ -64,6 +65,8 @@ pub(crate) struct Inner {
     collection_size: AtomicU64,
     heaps: ByAddress<FractalHeap>,
     indexes: ByAddress<ChunkIndex>,
+    /// The changes of a file that is open for changes.
+    pub(crate) edits: Option<Arc<Edits>>,
     /// The table of shared messages. Set on first use.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
@@ -112,11 +115,22 @@ impl File {
                 "it is truncated, or its writer has not finished: expected {end} bytes, found {size}"
             )));
         }
-        let file = File {
+        Ok(File::assemble(source, superblock, options, None))
+    }
+
+    /// Joins the parts of an open file.
+    pub(crate) fn assemble(
+        source: Source,
+        superblock: Superblock,
+        options: FileOptions,
+        edits: Option<Arc<Edits>>,
+    ) -> File {
+        File {
             inner: Arc::new(Inner {
                 source,
                 superblock,
                 options,
+                edits,
                 headers: ByAddress::new(HEADERS),
                 collections: ByAddress::new(COLLECTIONS),
                 collection_size: SMALLEST.into(),
@@ -127,8 +141,7 @@ impl File {
                 paths: Mutex::default(),
                 levels: Mutex::default(),
             }),
-        };
-        Ok(file)
+        }
     }
 
     /// Returns `true` if the object has a superblock at byte 0, 512, 1024, 2048, ….
@@ -146,6 +159,10 @@ impl File {
     /// again.
     pub fn refresh(&self) -> Result<bool> {
         let inner = &*self.inner;
+        // Nobody else changes a file that this process changes.
+        if inner.edits.is_some() {
+            return Ok(true);
+        }
         inner.source.forget()?;
         let old = &inner.superblock;
         let new = match self.retry_if_written(|| inner.source.parse("superblock", 0, 128, Superblock::parse))
@@ -263,6 +280,9 @@ impl File {
 
     /// Returns the global heap collection at an address.
     pub fn collection(&self, address: u64) -> Result<Arc<Collection>> {
+        if let Some(editing) = self.editing() {
+            editing.settle_collection()?;
+        }
         if let Some(cached) = self.cached_collection(address) {
             return Ok(cached);
         }
@@ -272,6 +292,9 @@ impl File {
 
     /// Reads the collections at ascending addresses together. `keep`: caches them for later reads.
     pub(crate) fn collections(&self, addresses: &[u64], keep: bool) -> Result<Vec<Arc<Collection>>> {
+        if let Some(editing) = self.editing() {
+            editing.settle_collection()?;
+        }
         let mut found = self.inner.collections.find_all(addresses);
         let mut all = Vec::with_capacity(found.len());
         if found.iter().all(Option::is_some) {
@@ -293,6 +316,11 @@ impl File {
         }
         all.extend(found.into_iter().flatten());
         Ok(all)
+    }
+
+    /// Drops the collection at an address, which has new objects.
+    pub(crate) fn forget_collection(&self, address: u64) {
+        self.inner.collections.forget(address);
     }
 
     /// Returns the global heap collection at an address if it is cached.
@@ -332,6 +360,9 @@ impl File {
     }
 
     pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>> {
+        if let Some(header) = self.inner.edits.as_ref().and_then(|edits| edits.header(address)) {
+            return Ok(header);
+        }
         let read = || ObjectHeader::read(self.source(), address).map(Arc::new);
         let make = || {
             self.foresee_object(address)?;

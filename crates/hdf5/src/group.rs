@@ -5,11 +5,13 @@
 //! with version 2 B-trees as indexes.
 
 use crate::checksum::lookup3;
+use crate::edit::Links;
 use crate::heaps::{ALL_BLOCKS, FEW_BLOCKS};
 use crate::messages::link;
 use crate::trees::{btree2, symbol_table};
 use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose, Result, Source};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Most soft and external links followed on the way to one object. More are treated as a circle.
 const MOST_LINKS: u32 = 40;
@@ -56,6 +58,8 @@ pub struct Group {
 
 /// How a group stores its links.
 enum Storage {
+    /// In memory: the links are being changed.
+    Changed(Arc<Links>),
     SymbolTable(link::SymbolTable),
     /// In the group's header.
     Compact {
@@ -109,6 +113,7 @@ impl Group {
         let source = self.file.source();
         self.file.foresee_links(self.address)?;
         let (mut links, tracked) = match self.storage()? {
+            Storage::Changed(links) => (links.all(), links.is_tracked()),
             Storage::SymbolTable(table) => (symbol_table::entries(source, table.btree, table.heap)?, false),
             Storage::Compact { tracked } => (self.compact()?, tracked),
             Storage::Dense { tracked, heap, names } => {
@@ -133,6 +138,7 @@ impl Group {
         let storage = self.file.retry_if_written(|| self.storage());
         Ok(match storage.map_err(|error| self.with_object_path(error))? {
             Storage::SymbolTable(_) => false,
+            Storage::Changed(links) => links.is_tracked(),
             Storage::Compact { tracked } | Storage::Dense { tracked, .. } => tracked,
         })
     }
@@ -151,6 +157,7 @@ impl Group {
             return self.all_links().map(named);
         }
         match self.storage()? {
+            Storage::Changed(links) => Ok(links.get(name).cloned()),
             Storage::SymbolTable(table) => symbol_table::find(source, table.btree, table.heap, name),
             Storage::Compact { .. } => self.compact().map(named),
             Storage::Dense { heap, names, .. } => {
@@ -176,6 +183,9 @@ impl Group {
     }
 
     fn storage(&self) -> Result<Storage> {
+        if let Some(links) = self.file.inner.edits.as_ref().and_then(|edits| edits.links(self.address)) {
+            return Ok(Storage::Changed(links));
+        }
         let header = self.file.header(self.address)?;
         if let Some(table) = self.file.message(&header, link::SYMBOL_TABLE_KIND, link::SymbolTable::parse)? {
             return Ok(Storage::SymbolTable(table));

@@ -29,6 +29,7 @@ mod convert;
 mod cursor;
 mod dataset;
 pub mod datatype;
+pub mod edit;
 pub mod element;
 mod error;
 mod file;

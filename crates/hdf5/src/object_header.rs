@@ -21,6 +21,9 @@ const MOST: usize = 1 << 18;
 
 const FAIL_IF_UNKNOWN: u8 = 0x80;
 
+/// The flag of a header of version 2 whose attributes have creation orders.
+pub(crate) const TRACKED: u8 = 4;
+
 /// The messages of an object.
 #[derive(Clone, Debug)]
 pub struct ObjectHeader {
@@ -29,15 +32,23 @@ pub struct ObjectHeader {
     pub bytes: u64,
     /// `true` if attributes have creation orders.
     pub tracks_attributes: bool,
+    /// The part before the messages, for changes of the object.
+    pub(crate) prefix: Prefix,
     messages: Vec<Message>,
 }
 
 /// The part of the header before the messages.
-struct Prefix {
-    version: u8,
-    flags: u8,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    pub version: u8,
+    /// Version 2: bit 2 says that attributes have creation orders. Bits 4 and 5 say what `extra` has.
+    pub flags: u8,
     /// Bytes of the first block of messages.
-    block: u64,
+    pub block: u64,
+    /// Number of hard links to the object (version 1). Version 2 has a message for it.
+    pub links: u32,
+    /// Times and limits of version 2, as they are stored.
+    pub extra: Vec<u8>,
 }
 
 impl ObjectHeader {
@@ -54,7 +65,8 @@ impl ObjectHeader {
         let mut header = ObjectHeader {
             address,
             bytes: bytes.len() as u64,
-            tracks_attributes: prefix.version == 2 && prefix.flags & 4 != 0,
+            tracks_attributes: prefix.tracks_attributes(),
+            prefix: prefix.clone(),
             messages: Vec::new(),
         };
         let fail = |why| source.structure_error("object header", address, why);
@@ -75,6 +87,17 @@ impl ObjectHeader {
             waiting.extend(header.block(&prefix, &bytes, cursor).map_err(fail)?);
         }
         Ok(header)
+    }
+
+    /// Makes the header of an object that is being changed.
+    pub(crate) fn of_messages(address: u64, prefix: Prefix, messages: Vec<Message>) -> Self {
+        let bytes = messages.iter().map(|message| message.data.len() as u64).sum();
+        ObjectHeader { address, bytes, tracks_attributes: prefix.tracks_attributes(), prefix, messages }
+    }
+
+    /// Returns all messages.
+    pub(crate) fn all_messages(&self) -> &[Message] {
+        &self.messages
     }
 
     /// Returns all messages of a kind. [`messages`](crate::messages) numbers the kinds.
@@ -136,7 +159,7 @@ pub(crate) struct NewMessage {
 }
 
 /// Counts the hard links to an object, in a header of version 2. Without the message it is one.
-const REFERENCE_COUNT: u16 = 0x16;
+pub(crate) const REFERENCE_COUNT: u16 = 0x16;
 
 /// Builds a header in one block: version 1, or version 2 with creation orders of attributes. `links`:
 /// the number of hard links to the object.
@@ -181,17 +204,23 @@ pub(crate) fn build(messages: &[NewMessage], links: u32, is_new: bool, tracks: b
 }
 
 impl Prefix {
+    /// Returns `true` if attributes have creation orders.
+    pub fn tracks_attributes(&self) -> bool {
+        self.version == 2 && self.flags & TRACKED != 0
+    }
+
     fn parse(cursor: &mut Cursor<'_>) -> Parsed<Prefix> {
         let mut peek = cursor.clone();
         if peek.take(4)? == b"OHDR" {
             return Self::parse_v2(cursor);
         }
         let version = cursor.version("object header", &[1])?;
-        // Reserved byte, number of messages, number of links to the object.
-        cursor.skip(1 + 2 + 4)?;
+        // Reserved byte, number of messages.
+        cursor.skip(1 + 2)?;
+        let links = cursor.u32()?;
         let block = cursor.u32()?.into();
         cursor.skip(4)?;
-        Ok(Prefix { version, flags: 0, block })
+        Ok(Prefix { version, flags: 0, block, links, extra: Vec::new() })
     }
 
     fn parse_v2(cursor: &mut Cursor<'_>) -> Parsed<Prefix> {
@@ -199,9 +228,10 @@ impl Prefix {
         let version = cursor.version("object header", &[2])?;
         let flags = cursor.u8()?;
         // Four timestamps; the attribute counts at which attributes leave and re-enter the header.
-        cursor.skip(if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 })?;
+        let len = if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 };
+        let extra = cursor.take(len)?.to_vec();
         let block = cursor.uint(1 << (flags & 3))?;
-        Ok(Prefix { version, flags, block })
+        Ok(Prefix { version, flags, block, links: 1, extra })
     }
 }
 

@@ -82,6 +82,10 @@ impl Output {
         self.0.len()
     }
 
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }

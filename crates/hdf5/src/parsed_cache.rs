@@ -65,6 +65,12 @@ impl<T> ByAddress<T> {
         drop((found, dropped, replaced));
     }
 
+    /// Drops the value at an address. Its weight counts until all values are dropped.
+    pub fn forget(&self, address: u64) {
+        let dropped = self.lock().values.remove(&address);
+        drop(dropped);
+    }
+
     pub fn clear(&self) {
         let mut found = self.lock();
         let dropped = std::mem::take(&mut found.values);
@@ -94,6 +100,8 @@ mod tests {
         assert_eq!((get(4, 11), get(4, 12), get(1, 9)), (11, 12, 5));
         assert_eq!(kept.get(9, || Err("no"), |_| 1), Err("no"));
         assert_eq!((kept.find(1).as_deref(), kept.find(9)), (Some(&5), None));
+        kept.forget(1);
+        assert_eq!(kept.find(1), None);
         kept.clear();
         assert_eq!((kept.find(1), get(1, 8), get(2, 2)), (None, 8, 2));
     }

@@ -59,6 +59,8 @@ pub(crate) struct Pages {
     found: HashMap<u64, Arc<[u8]>>,
     /// Number of reads from the store.
     reads: u64,
+    /// Counts calls of [`Source::drop_pages`]. A page that was fetched before is not kept after.
+    changes: u64,
     /// Offset and length of each range that was read.
     #[cfg(test)]
     ranges: Vec<(u64, usize)>,
@@ -186,6 +188,31 @@ impl Source {
             self.size.store(size, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Notes that the file has grown: its addresses end at `end` now, or later.
+    pub(crate) fn grow(&self, end: u64) {
+        self.size.fetch_max(end.saturating_add(self.base), Ordering::Relaxed);
+    }
+
+    /// Drops cached pages with bytes from `start` to `end` of the file, which were changed.
+    pub(crate) fn drop_pages(&self, start: u64, end: u64) {
+        let mut pages = self.lock();
+        pages.changes += 1;
+        if pages.found.is_empty() || start >= end {
+            return;
+        }
+        let (first, last) = (start / PAGE, (end - 1) / PAGE);
+        let dropped: Vec<_> = if last - first < pages.found.len() as u64 {
+            (first..=last).filter_map(|number| pages.found.remove(&number)).collect()
+        } else {
+            pages
+                .found
+                .extract_if(|number, _| (first..=last).contains(number))
+                .map(|(_, page)| page)
+                .collect()
+        };
+        drop((pages, dropped));
     }
 
     /// Returns an error about a structure.
@@ -387,6 +414,7 @@ impl Source {
         }
         wanted.truncate(most);
         wanted.sort_unstable();
+        let changes = self.lock().changes;
         // Adjacent pages become one read.
         let mut reads: Vec<(u64, Vec<u8>)> = Vec::new();
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
@@ -403,7 +431,7 @@ impl Source {
         self.make_room(wanted.len());
         for (first, bytes) in reads {
             for (number, part) in (first..).zip(bytes.chunks(to_usize(PAGE))) {
-                self.keep(number, part.into());
+                self.keep(number, part.into(), changes);
             }
         }
         Ok(wanted.len())
@@ -424,12 +452,13 @@ impl Source {
         if let Some(page) = self.lock().found.get(&number) {
             return Ok(page.clone());
         }
+        let changes = self.lock().changes;
         let start = number.saturating_mul(PAGE);
         let len = PAGE.min(self.size().saturating_sub(start));
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         self.fetch(start, &mut bytes)?;
         let page: Arc<[u8]> = bytes.into();
-        self.keep(number, page.clone());
+        self.keep(number, page.clone(), changes);
         Ok(page)
     }
 
@@ -441,9 +470,13 @@ impl Source {
         drop((pages, dropped));
     }
 
-    fn keep(&self, number: u64, page: Arc<[u8]>) {
+    /// Keeps a page, unless the file was changed after `changes` changes.
+    fn keep(&self, number: u64, page: Arc<[u8]>, changes: u64) {
         self.make_room(1);
-        self.lock().found.insert(number, page);
+        let mut pages = self.lock();
+        if pages.changes == changes {
+            pages.found.insert(number, page);
+        }
     }
 
     /// Reads bytes at an offset of the file, independent of the base.

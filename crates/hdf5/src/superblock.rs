@@ -94,15 +94,16 @@ pub(crate) const GROUP_K: u16 = 16;
 pub(crate) const OLD_LEN: usize = 96;
 pub(crate) const NEW_LEN: usize = 48;
 
-/// Builds a superblock of version 0, which HDF5 1.0 to 2.0 read. `table`: the links of the root
-/// group, if it is an old group.
-pub(crate) fn build_old(end: u64, root: u64, table: Option<SymbolTable>) -> Vec<u8> {
+/// Builds a superblock of version 0, which HDF5 1.0 to 2.0 read. `base`: its offset in the file.
+/// `end`: the end of the file as an address. `table`: the links of the root group, if it is an old
+/// group.
+pub(crate) fn build_old(base: u64, end: u64, root: u64, table: Option<SymbolTable>) -> Vec<u8> {
     let mut out = Output::new();
     // Versions: superblock, free space, root group, reserved, shared headers. Sizes; reserved.
     out.bytes(SIGNATURE).zeros(5).u8(8).u8(8).zeros(1);
     out.u16(LEAF_K).u16(GROUP_K).u32(0);
     // Base, free space, end, driver information.
-    out.u64(0).address(None).u64(end).address(None);
+    out.u64(base).address(None).u64(base.saturating_add(end)).address(None);
     // The root group's entry: name, header, kind of its cache, reserved.
     out.u64(0).u64(root).u32(table.is_some().into()).u32(0);
     match table {
@@ -112,11 +113,12 @@ pub(crate) fn build_old(end: u64, root: u64, table: Option<SymbolTable>) -> Vec<
     out.take()
 }
 
-/// Builds a superblock of version 3, which HDF5 1.10 and later read.
-pub(crate) fn build_new(end: u64, root: u64) -> Vec<u8> {
+/// Builds a superblock of version 3, which HDF5 1.10 and later read. `base` and `end`: as in
+/// [`build_old`].
+pub(crate) fn build_new(base: u64, end: u64, root: u64) -> Vec<u8> {
     let mut out = Output::new();
     out.bytes(SIGNATURE).u8(3).u8(8).u8(8).u8(0);
-    out.u64(0).address(None).u64(end).u64(root).checksum().take()
+    out.u64(base).address(None).u64(base.saturating_add(end)).u64(root).checksum().take()
 }
 
 fn size_bytes(cursor: &mut Cursor<'_>) -> Parsed<Sizes> {
@@ -251,13 +253,13 @@ mod tests {
                 writing: false,
                 swmr: false,
             };
-            let old = build_old(end, root, old_root.then_some(SymbolTable { btree: 1, heap: 2 }));
+            let old = build_old(0, end, root, old_root.then_some(SymbolTable { btree: 1, heap: 2 }));
             prop_assert_eq!(old.len(), OLD_LEN);
             let mut cursor = Cursor::whole(&old, 0, SIZES);
             prop_assert_eq!(Superblock::parse(&mut cursor), Ok(expected.clone()));
             // The rest of the root group's entry.
             prop_assert_eq!(cursor.remaining_len(), 24);
-            let new = build_new(end, root);
+            let new = build_new(0, end, root);
             prop_assert_eq!(new.len(), NEW_LEN);
             prop_assert_eq!(parsed(&new), Ok(expected));
         }

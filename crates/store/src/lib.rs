@@ -21,6 +21,7 @@ mod checks;
 pub mod contract;
 mod cost;
 mod descriptors;
+mod edited;
 pub mod ending;
 mod error;
 mod facts;
@@ -52,6 +53,7 @@ mod zip;
 
 pub use checks::turn;
 pub use cost::Cost;
+pub use edited::{EditedFile, EditedOptions};
 pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread};
 pub use facts::Facts;
 pub use holds::{HeldObject, Holds};

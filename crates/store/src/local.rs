@@ -47,6 +47,7 @@
 
 mod attempts;
 mod delete;
+mod edited;
 mod exchange;
 mod file;
 mod held;
@@ -62,6 +63,7 @@ mod through;
 mod write;
 mod write_out;
 
+pub(crate) use edited::EditedDisk;
 pub use exchange::replace_directory;
 pub use file::FileStore;
 

@@ -13,6 +13,11 @@ use std::sync::Arc;
 const VLEN_SIZE: u32 = 16;
 
 impl Datatype {
+    /// Bytes without a meaning.
+    pub(crate) fn raw(size: u32) -> Datatype {
+        Datatype { size, class: Class::Opaque { tag: String::new() } }
+    }
+
     /// The type of NumPy's elements. Fails (with text) if HDF5 has no such type.
     pub fn of_numpy(dtype: DataType) -> Result<Datatype, String> {
         let order = match dtype.order() {

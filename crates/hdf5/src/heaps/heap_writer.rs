@@ -9,10 +9,33 @@ use crate::error::Built;
 use crate::output::{Output, fit};
 
 /// Bytes before the first object of a collection.
-const HEAD: u64 = 16;
+pub(crate) const HEAD: u64 = 16;
 
 /// Bytes before the data of an object.
 const OBJECT_HEAD: u64 = 16;
+
+/// Builds a collection of `len` bytes from its objects.
+pub(crate) fn collection(objects: &[u8], len: u64) -> Vec<u8> {
+    let mut out = Output::new();
+    out.bytes(b"GCOL").u8(1).zeros(3).u64(len).bytes(objects);
+    let free = len.saturating_sub(out.len() as u64);
+    if free >= OBJECT_HEAD {
+        // Object 0 is the free space, including its head.
+        out.u16(0).u16(0).u32(0).u64(free);
+    }
+    out.fill(usize::try_from(len).unwrap_or(usize::MAX)).take()
+}
+
+/// Appends an object to the objects of a collection.
+pub(crate) fn add_object(objects: &mut Output, index: u16, data: &[u8]) {
+    // Index, number of references (unused), reserved.
+    objects.u16(index).u16(0).u32(0).u64(data.len() as u64).bytes(data).align(8);
+}
+
+/// Bytes of an object in a collection.
+pub(crate) fn object_len(data: &[u8]) -> u64 {
+    OBJECT_HEAD + (data.len() as u64).next_multiple_of(8)
+}
 
 /// The place of an object: address of the collection, index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,27 +63,18 @@ impl HeapWriter {
 
     /// Adds an object.
     pub fn put(&mut self, data: &[u8]) -> Built<HeapPlace> {
-        let needed = OBJECT_HEAD + (data.len() as u64).next_multiple_of(8);
-        if self.count > 0 && HEAD + self.objects.len() as u64 + needed > WHOLE {
+        if self.count > 0 && HEAD + self.objects.len() as u64 + object_len(data) > WHOLE {
             self.finish_collection();
         }
         self.count = fit(u64::from(self.count) + 1, "objects of a heap collection")?;
-        // Index, number of references (unused), reserved.
-        self.objects.u16(self.count).u16(0).u32(0).u64(data.len() as u64).bytes(data).align(8);
+        add_object(&mut self.objects, self.count, data);
         Ok(HeapPlace { collection: self.address, index: self.count.into() })
     }
 
     fn finish_collection(&mut self) {
         let objects = self.objects.take();
-        let used = HEAD + objects.len() as u64;
-        let len = used.max(SMALLEST);
-        let mut out = Output::new();
-        out.bytes(b"GCOL").u8(1).zeros(3).u64(len).bytes(&objects);
-        if len > used {
-            // Object 0 is the free space, including its head.
-            out.u16(0).u16(0).u32(0).u64(len - used).fill(usize::try_from(len).unwrap_or(usize::MAX));
-        }
-        self.done.append(&mut out.take());
+        let len = (HEAD + objects.len() as u64).max(SMALLEST);
+        self.done.append(&mut collection(&objects, len));
         self.address = self.address.saturating_add(len);
         self.count = 0;
     }
@@ -107,6 +121,15 @@ mod tests {
                 prop_assert_eq!(&found[..data.len()], &data[..]);
                 prop_assert!(found.len() < data.len() + 8);
             }
+        }
+    }
+
+    #[test]
+    fn a_collection_may_have_too_little_free_space_for_its_head() {
+        for len in [4048_usize, 4056, 4064] {
+            let mut heap = HeapWriter::new(0);
+            heap.put(&vec![7; len]).unwrap();
+            assert_eq!(heap.finish().len() as u64, SMALLEST.max(32 + len as u64), "{len}");
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) use fractal::build as build_fractal_heap;
 pub(crate) use fractal::{ALL_BLOCKS, FEW_BLOCKS, HeapKind};
 pub use global::{Collection, Object};
 pub(crate) use global::{LINE, Open, SMALLEST, WHOLE};
-pub(crate) use heap_writer::{HeapPlace, HeapWriter};
+pub(crate) use heap_writer::{HEAD, HeapPlace, HeapWriter, add_object, collection, object_len};
 pub use local::LocalHeap;
 pub(crate) use local::build as build_local_heap;
 pub(crate) use numbers::{Numbers, Ranked};

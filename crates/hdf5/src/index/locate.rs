@@ -5,6 +5,7 @@
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest, Lookup};
 use crate::data_layout::ChunkedLayout;
+use crate::edit::{ChunkPlace, ChunkTable};
 use crate::{File, Hdf5Error, Result, interrupt};
 use hyperslab_array::{ChunkList, ChunkLocator, Found, LocateError, Location};
 use hyperslab_store::fork::Lazy;
@@ -144,10 +145,39 @@ impl Chunks {
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
+    /// Finds chunks of a dataset that is being changed.
+    fn locate_in(
+        &self,
+        table: &ChunkTable,
+        wanted: ChunkList<'_>,
+        found: &mut Found,
+    ) -> Result<(), LocateError> {
+        let source = self.file.source();
+        found.object(|key| key.push_str(source.key()));
+        for place in table.get_all(wanted.iter()) {
+            let Some(ChunkPlace { address, size, skipped, .. }) = place else {
+                found.chunk(Location::Absent);
+                continue;
+            };
+            let skipped = u64::from(skipped & self.filter_bits()).checked_shl(self.shift);
+            let skipped = skipped.and_then(|skipped| u32::try_from(skipped).ok());
+            let skipped = skipped
+                .ok_or_else(|| source.invalid("a chunk's filter mask skips a filter after the 32nd codec"))?;
+            let offset = source.base().saturating_add(address);
+            found.chunk(Location::Range { offset, len: size, skipped });
+        }
+        Ok(())
+    }
+
+    /// The bits of all filters in a mask.
+    fn filter_bits(&self) -> u32 {
+        u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0)
+    }
+
     /// Returns the skipped filters as bits of the codec chain. `None`: the chain is longer than a
     /// mask.
     fn skipped_codecs(&self, chunk: &[u64], mask: u32) -> Option<u32> {
-        let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
+        let filters = self.filter_bits();
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
         // Bits beyond the filters are meaningless. Some writers set them all.
         u32::try_from(u64::from(mask & filters).checked_shl(self.shift)?).ok()
@@ -156,6 +186,9 @@ impl Chunks {
 
 impl ChunkLocator for Chunks {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        if let Some(table) = self.file.inner.edits.as_ref().and_then(|edits| edits.chunks(self.dataset)) {
+            return self.locate_in(&table, wanted, found);
+        }
         let index = self.index_of(wanted).map_err(|error| match error {
             // Keep store errors: the engine handles these.
             Hdf5Error::Store(error) => LocateError::from(error),

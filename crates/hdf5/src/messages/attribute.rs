@@ -3,8 +3,8 @@
 //! Specification IV.A.2.m, "The Attribute Message", versions 1 to 3, and IV.A.2.v, "The Attribute
 //! Info Message".
 
-use crate::error::Built;
-use crate::output::{Output, fit};
+use crate::error::{BuildError, Built};
+use crate::output::{NEW_SIZES, Output, fit};
 use crate::text::lossless;
 use crate::{Cursor, Libver, Parsed};
 use std::ops::Range;
@@ -77,6 +77,22 @@ pub(crate) fn build(
     }
     out.bytes(data);
     Ok(out.take())
+}
+
+/// Builds the message of an attribute with another name.
+pub(crate) fn renamed(message: &[u8], name: &str, libver: Libver) -> Built<Vec<u8>> {
+    let mut cursor = Cursor::whole(message, 0, NEW_SIZES);
+    let mut parts = AttributeParts::parse(&mut cursor).map_err(|why| BuildError(why.to_string()))?;
+    let (datatype, dataspace) = (parts.datatype.take_rest().to_vec(), parts.dataspace.take_rest().to_vec());
+    let data = message.get(parts.data.clone()).unwrap_or_default();
+    let shared = u8::from(parts.datatype_shared) | u8::from(parts.dataspace_shared) << 1;
+    // Version 1 cannot have shared parts.
+    let libver = if shared == 0 { libver } else { Libver::V110 };
+    let mut built = build(name, &datatype, &dataspace, data, libver)?;
+    if let Some(flags) = built.get_mut(1) {
+        *flags = shared;
+    }
+    Ok(built)
 }
 
 /// Storage of attributes that are not in the object header.

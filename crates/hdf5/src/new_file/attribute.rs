@@ -1,12 +1,12 @@
 //! Attributes of new objects.
 
-use super::value::{self, Part};
+use super::value::{self, Part, Places};
 use crate::Libver;
 use crate::checksum::lookup3;
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::error::{BuildError, Built};
-use crate::heaps::{HeapKind, HeapWriter, build_fractal_heap};
+use crate::heaps::{HeapKind, build_fractal_heap};
 use crate::messages::attribute::{self, NameRecord};
 use crate::object_header::NewMessage;
 use crate::output::fit;
@@ -26,10 +26,10 @@ pub struct NewAttribute {
 }
 
 /// The most attributes in a header of version 2: the HDF5 library's number.
-const MOST_COMPACT: usize = 8;
+pub(crate) const MOST_COMPACT: usize = 8;
 
 /// Bytes of a message, more than which a header cannot hold.
-const LARGEST: usize = 65_000;
+pub(crate) const LARGEST: usize = 65_000;
 
 /// Record types of the B-trees of names and of creation orders, and bytes of their nodes.
 const ORDERS: u8 = 9;
@@ -59,15 +59,14 @@ impl Style {
     }
 }
 
-/// Builds the heap and the indexes of attributes at `at`. Returns their bytes, and the message that
-/// leads there.
-pub(super) fn dense(
-    attributes: &[NewAttribute],
-    messages: &[NewMessage],
-    tracked: bool,
+/// Builds the heap and the indexes of attributes at `at`. Each attribute is its name, its creation
+/// order, and its message. Returns the bytes, and the message that leads there.
+pub(crate) fn dense(
+    attributes: &[(&str, u32, &[u8])],
+    next: Option<u16>,
     at: u64,
 ) -> Built<(NewMessage, Vec<u8>)> {
-    let objects: Vec<Vec<u8>> = messages.iter().map(|message| message.data.clone()).collect();
+    let objects: Vec<Vec<u8>> = attributes.iter().map(|(_, _, data)| data.to_vec()).collect();
     let heap = build_fractal_heap(at, &objects, HeapKind::Attributes)?;
     let (mut bytes, ids) = (heap.bytes, heap.ids);
     let mut tree = |kind: u8, records: Vec<Vec<u8>>| -> Built<u64> {
@@ -76,36 +75,35 @@ pub(super) fn dense(
         bytes.extend(btree2::build(address, kind, NODE, len, &records.concat())?);
         Ok(address)
     };
-    // The id, no flags, and the number of the attribute.
-    let record = |(id, number): (&Vec<u8>, u32)| [&id[..], &[0], &number.to_le_bytes()].concat();
-    let orders: Vec<Vec<u8>> = ids.iter().zip(0..).map(record).collect();
-    let mut names: Vec<(u32, &str, &Vec<u8>)> = attributes
-        .iter()
-        .zip(&orders)
-        .map(|(attribute, record)| (lookup3(attribute.name.as_bytes()), attribute.name.as_str(), record))
-        .collect();
+    // The id, no flags, and the creation order.
+    let all = || attributes.iter().zip(&ids);
+    let record = |order: &u32, id: &Vec<u8>| [&id[..], &[0], &order.to_le_bytes()].concat();
+    let mut names: Vec<(u32, &str, Vec<u8>)> =
+        all().map(|((name, order, _), id)| (lookup3(name.as_bytes()), *name, record(order, id))).collect();
     names.sort_unstable();
     let records = names.iter().map(|(hash, _, record)| [&record[..], &hash.to_le_bytes()].concat());
     let names = tree(NameRecord::KIND, records.collect())?;
-    let orders = if tracked { Some(tree(ORDERS, orders)?) } else { None };
-    Ok((info(attributes.len(), tracked, [Some(at), Some(names), orders])?, bytes))
+    let mut orders: Vec<(u32, Vec<u8>)> =
+        all().map(|((_, order, _), id)| (*order, record(order, id))).collect();
+    orders.sort_unstable();
+    let orders = orders.into_iter().map(|(_, record)| record).collect();
+    let orders = if next.is_some() { Some(tree(ORDERS, orders)?) } else { None };
+    Ok((info(next, [Some(at), Some(names), orders]), bytes))
 }
 
-/// Builds the attribute info message.
-pub(super) fn info(count: usize, tracked: bool, places: [Option<u64>; 3]) -> Built<NewMessage> {
-    let next = fit(count as u64, "attributes that keep their order").map(|next| tracked.then_some(next));
-    let next = if tracked { next? } else { None };
-    Ok(NewMessage { kind: attribute::INFO_KIND, constant: false, data: attribute::build_info(next, places) })
+/// Builds the attribute info message. `next`: the next creation order, if the object keeps orders.
+pub(crate) fn info(next: Option<u16>, places: [Option<u64>; 3]) -> NewMessage {
+    NewMessage { kind: attribute::INFO_KIND, constant: false, data: attribute::build_info(next, places) }
+}
+
+/// The creation order of the next attribute after `count` attributes.
+pub(super) fn next_order(count: usize, tracked: bool) -> Built<Option<u16>> {
+    tracked.then(|| fit(count as u64, "attributes that keep their order")).transpose()
 }
 
 impl NewAttribute {
     /// Builds the message.
-    pub(super) fn message(
-        &self,
-        addresses: &[u64],
-        heap: &mut HeapWriter,
-        libver: Libver,
-    ) -> Built<NewMessage> {
+    pub(crate) fn message(&self, places: &mut dyn Places, libver: Libver) -> Built<NewMessage> {
         let name = &self.name;
         let refuse = |why: &str| BuildError(format!("attribute {name:?}: {why}"));
         if name.is_empty() || name.contains('\0') {
@@ -119,7 +117,7 @@ impl NewAttribute {
         }
         let datatype = self.datatype.build(libver).map_err(|why| refuse(&why.to_string()))?;
         let dataspace = self.dataspace.build(libver)?;
-        let data = value::bytes(&self.value, addresses, heap)?;
+        let data = value::bytes(&self.value, places)?;
         let data = attribute::build(name, &datatype, &dataspace, &data, libver)?;
         Ok(NewMessage { kind: attribute::KIND, constant: false, data })
     }

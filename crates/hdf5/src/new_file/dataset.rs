@@ -1,13 +1,12 @@
 //! Datasets of a new file: the messages of their headers.
 
-use super::value::{self, Part};
+use super::value::{self, Part, Places};
 use crate::Libver;
 use crate::data_layout::{self, ChunkIndexKind, ChunkedLayout};
 use crate::dataspace::{self, Dataspace};
 use crate::datatype::{self, Datatype};
 use crate::error::{BuildError, Built};
 use crate::filter::{self, Filter};
-use crate::heaps::HeapWriter;
 use crate::index::{self, ChunkRecord};
 use crate::messages::fill_value::{self, Allocation, FillValue};
 use crate::object_header::NewMessage;
@@ -48,7 +47,7 @@ pub enum NewStorage {
 
 /// The place of the index of a dataset's chunks.
 #[derive(Clone, Debug)]
-pub(super) struct NewIndex {
+pub(crate) struct NewIndex {
     pub kind: ChunkIndexKind,
     pub address: Option<u64>,
     /// Its bytes, which begin at the given address.
@@ -57,7 +56,7 @@ pub(super) struct NewIndex {
 
 impl NewDataset {
     /// Builds the index of the chunks at `at`. `None`: the dataset has no chunks.
-    pub(super) fn index(&self, at: u64, libver: Libver) -> Built<Option<NewIndex>> {
+    pub(crate) fn index(&self, at: u64, libver: Libver) -> Built<Option<NewIndex>> {
         let NewStorage::Chunked { chunk, chunks } = &self.storage else { return Ok(None) };
         let shape = self.dataspace.shape();
         if shape.is_empty() || chunk.len() != shape.len() || chunk.contains(&0) {
@@ -143,19 +142,19 @@ impl NewDataset {
         slots
     }
 
-    /// The bytes of the fill value. Values of variable length go to `heap`.
-    pub(super) fn fill(&self, addresses: &[u64], heap: &mut HeapWriter) -> Built<Option<Vec<u8>>> {
-        self.fill.as_ref().map(|parts| value::bytes(parts, addresses, heap)).transpose()
+    /// The bytes of the fill value. Values of variable length get their places.
+    pub(crate) fn fill(&self, places: &mut dyn Places) -> Built<Option<Vec<u8>>> {
+        self.fill.as_ref().map(|parts| value::bytes(parts, places)).transpose()
     }
 
     /// The index before it has a place: its kind decides the length of a message.
-    pub(super) fn unplaced_index(&self, libver: Libver) -> Option<NewIndex> {
+    pub(crate) fn unplaced_index(&self, libver: Libver) -> Option<NewIndex> {
         let NewStorage::Chunked { chunk, chunks } = &self.storage else { return None };
         Some(NewIndex { kind: self.index_kind(chunk, chunks, libver), address: None, bytes: Vec::new() })
     }
 
     /// Builds the messages of the header. `index` is the place of the chunk index.
-    pub(super) fn messages(
+    pub(crate) fn messages(
         &self,
         index: Option<&NewIndex>,
         fill: Option<Vec<u8>>,

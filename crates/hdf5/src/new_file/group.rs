@@ -47,7 +47,7 @@ pub(super) enum Style {
 }
 
 /// The most links in a header: the HDF5 library's number.
-const MOST_COMPACT: usize = 8;
+pub(crate) const MOST_COMPACT: usize = 8;
 
 /// Record types of the B-trees of names and of creation orders, and bytes of their nodes.
 const NAMES: u8 = 5;
@@ -67,14 +67,20 @@ impl Style {
     }
 }
 
+/// Refuses a name that a link cannot have.
+pub(crate) fn check_name(name: &str) -> Built<()> {
+    if name.is_empty() || name.contains(['/', '\0']) || name == "." {
+        let why = "a name has at least one character, no '/' and no NUL, and is not '.'";
+        return Err(BuildError(format!("link {name:?}: {why}")));
+    }
+    Ok(())
+}
+
 /// The links with their addresses, sorted by the bytes of their names.
 fn sorted(links: &[NewLink], addresses: &[u64], tracked: bool) -> Built<Vec<Link>> {
     let resolved = links.iter().zip(0..).map(|(link, order)| {
         let NewLink { name, target } = link;
-        if name.is_empty() || name.contains(['/', '\0']) || name == "." {
-            let why = "a name has at least one character, no '/' and no NUL, and is not '.'";
-            return Err(BuildError(format!("link {name:?}: {why}")));
-        }
+        check_name(name)?;
         let target = match target {
             NewTarget::Object(number) => {
                 let missing =
@@ -98,16 +104,25 @@ fn sorted(links: &[NewLink], addresses: &[u64], tracked: bool) -> Built<Vec<Link
 
 /// Builds the messages of links in the group's header.
 pub(super) fn link_messages(links: &[NewLink], addresses: &[u64], tracked: bool) -> Built<Vec<NewMessage>> {
-    let mut messages = info(links.len(), tracked, [None; 3]);
-    for link in sorted(links, addresses, tracked)? {
+    compact(&sorted(links, addresses, tracked)?, next_order(links, tracked))
+}
+
+fn next_order(links: &[NewLink], tracked: bool) -> Option<u64> {
+    tracked.then_some(links.len() as u64)
+}
+
+/// Builds the messages of sorted links in the group's header. `next`: the creation order of the next
+/// link, if the group keeps orders.
+pub(crate) fn compact(links: &[Link], next: Option<u64>) -> Built<Vec<NewMessage>> {
+    let mut messages = info(next, [None; 3]);
+    for link in links {
         messages.push(NewMessage { kind: link::KIND, constant: false, data: link.build()? });
     }
     Ok(messages)
 }
 
-/// Builds the messages of a group with this many links: where they are, and the library's settings.
-pub(super) fn info(count: usize, tracked: bool, places: DenseLinks) -> Vec<NewMessage> {
-    let next = tracked.then_some(count as u64);
+/// Builds the messages of a group: where its links are, and the library's settings.
+pub(crate) fn info(next: Option<u64>, places: DenseLinks) -> Vec<NewMessage> {
     vec![
         NewMessage { kind: link::INFO_KIND, constant: false, data: link::build_info(next, places) },
         NewMessage { kind: link::GROUP_INFO_KIND, constant: true, data: link::build_group_info() },
@@ -122,7 +137,11 @@ pub(super) fn dense(
     tracked: bool,
     at: u64,
 ) -> Built<(Vec<NewMessage>, Vec<u8>)> {
-    let links = sorted(links, addresses, tracked)?;
+    build_dense(&sorted(links, addresses, tracked)?, next_order(links, tracked), at)
+}
+
+/// Builds the heap and the indexes of sorted links at `at`. `next`: as in [`compact`].
+pub(crate) fn build_dense(links: &[Link], next: Option<u64>, at: u64) -> Built<(Vec<NewMessage>, Vec<u8>)> {
     let objects = links.iter().map(Link::build).collect::<Built<Vec<Vec<u8>>>>()?;
     let heap = build_fractal_heap(at, &objects, HeapKind::Links)?;
     let (mut bytes, ids) = (heap.bytes, heap.ids);
@@ -145,8 +164,8 @@ pub(super) fn dense(
         links.iter().zip(&ids).filter_map(|(link, id)| Some((link.creation_order?, id))).collect();
     orders.sort_unstable();
     let records = orders.iter().map(|(order, id)| [&order.to_le_bytes()[..], id].concat());
-    let orders = if tracked { Some(tree(ORDERS, records.collect())?) } else { None };
-    Ok((info(links.len(), tracked, [Some(at), Some(names), orders]), bytes))
+    let orders = if next.is_some() { Some(tree(ORDERS, records.collect())?) } else { None };
+    Ok((info(next, [Some(at), Some(names), orders]), bytes))
 }
 
 /// Builds the structures of a symbol table at `at`.

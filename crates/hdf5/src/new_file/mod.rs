@@ -9,12 +9,12 @@
 //!
 //! The same objects give the same bytes.
 
-mod attribute;
+pub(crate) mod attribute;
 mod dataset;
-mod group;
+pub(crate) mod group;
 mod libver;
 mod structures;
-mod value;
+pub(crate) mod value;
 mod vlen;
 
 pub use attribute::NewAttribute;

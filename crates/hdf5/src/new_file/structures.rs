@@ -2,6 +2,7 @@
 
 use super::dataset::NewIndex;
 use super::group::{self, Style};
+use super::value::NewPlaces;
 use super::{Libver, NewKind, NewLink, NewObject, NewTarget, attribute};
 use crate::Hdf5Error;
 use crate::datatype;
@@ -64,8 +65,8 @@ impl Structures {
         let root = addresses.first().copied().unwrap_or(start);
         let table = linked.first().and_then(|linked| linked.table);
         let superblock = match libver {
-            Libver::Earliest => superblock::build_old(end, root, table),
-            Libver::V110 => superblock::build_new(end, root),
+            Libver::Earliest => superblock::build_old(0, end, root, table),
+            Libver::V110 => superblock::build_new(0, end, root),
         };
         Ok(Structures { bytes, superblock, addresses })
     }
@@ -147,7 +148,11 @@ impl Linked {
         linked.is_new = style != attribute::Style::Old;
         if style == attribute::Style::Dense {
             let at = at.saturating_add(bytes.len() as u64);
-            let (info, structures) = attribute::dense(&object.attributes, &attributes, tracked, at)?;
+            let named = object.attributes.iter().zip(&attributes).zip(0..);
+            let named = named
+                .map(|((attribute, message), order)| (attribute.name.as_str(), order, &message.data[..]));
+            let next = attribute::next_order(attributes.len(), tracked)?;
+            let (info, structures) = attribute::dense(&named.collect::<Vec<_>>(), next, at)?;
             linked.attributes = vec![info];
             bytes.extend(structures);
         } else {
@@ -164,7 +169,9 @@ impl Linked {
             NewKind::Group { links, tracks_links } => match Style::of(links, *tracks_links, libver) {
                 Style::SymbolTable => linked.table = Some(SymbolTable { btree: 0, heap: 0 }),
                 Style::Compact { tracked } => linked.links = group::link_messages(links, addresses, tracked)?,
-                Style::Dense { tracked } => linked.links = group::info(links.len(), tracked, [None; 3]),
+                Style::Dense { tracked } => {
+                    linked.links = group::info(tracked.then_some(links.len() as u64), [None; 3])
+                }
             },
             NewKind::Dataset(dataset) => linked.index = dataset.unplaced_index(libver),
             NewKind::Datatype(_) => {}
@@ -173,7 +180,8 @@ impl Linked {
         let style = attribute::Style::of(&attributes, tracked, libver);
         linked.is_new = style != attribute::Style::Old;
         if style == attribute::Style::Dense {
-            linked.attributes = vec![attribute::info(attributes.len(), tracked, [None; 3])?];
+            let next = attribute::next_order(attributes.len(), tracked)?;
+            linked.attributes = vec![attribute::info(next, [None; 3])];
         } else {
             linked.add_compact(attributes, tracked)?;
         }
@@ -182,7 +190,8 @@ impl Linked {
 
     fn add_compact(&mut self, attributes: Vec<NewMessage>, tracked: bool) -> Built<()> {
         if tracked {
-            self.attributes.push(attribute::info(attributes.len(), true, [None; 3])?);
+            let next = attribute::next_order(attributes.len(), true)?;
+            self.attributes.push(attribute::info(next, [None; 3]));
         }
         self.attributes.extend(attributes);
         Ok(())
@@ -201,14 +210,15 @@ impl Values {
     fn of(object: &NewObject, addresses: &[u64], heap: &mut HeapWriter, libver: Libver) -> Built<Values> {
         let mut names: Vec<&str> =
             object.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+        let mut places = NewPlaces { addresses, heap };
         names.sort_unstable();
         if let Some((name, _)) = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b) {
             return Err(BuildError(format!("two attributes have the name {name:?}")));
         }
-        let attributes = object.attributes.iter().map(|attribute| attribute.message(addresses, heap, libver));
+        let attributes = object.attributes.iter().map(|attribute| attribute.message(&mut places, libver));
         let attributes = attributes.collect::<Built<_>>()?;
         let fill = match &object.kind {
-            NewKind::Dataset(dataset) => dataset.fill(addresses, heap)?,
+            NewKind::Dataset(dataset) => dataset.fill(&mut places)?,
             _ => None,
         };
         Ok(Values { attributes, fill })

@@ -4,6 +4,32 @@ use crate::error::{BuildError, Built};
 use crate::heaps::{HeapPlace, HeapWriter};
 use crate::output::{Output, fit};
 
+/// Gives values their places in a file.
+pub(crate) trait Places {
+    /// The address of an object.
+    fn address(&self, object: usize) -> Option<u64>;
+
+    /// Stores a value of variable length.
+    fn put(&mut self, value: &[u8]) -> Built<HeapPlace>;
+}
+
+/// The places of a new file: the address of each object, and new heap collections.
+#[derive(Debug)]
+pub(crate) struct NewPlaces<'a> {
+    pub addresses: &'a [u64],
+    pub heap: &'a mut HeapWriter,
+}
+
+impl Places for NewPlaces<'_> {
+    fn address(&self, object: usize) -> Option<u64> {
+        self.addresses.get(object).copied()
+    }
+
+    fn put(&mut self, value: &[u8]) -> Built<HeapPlace> {
+        self.heap.put(value)
+    }
+}
+
 /// A part of the bytes of an element. An element is one part or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -39,10 +65,10 @@ impl Part {
     }
 
     /// Appends the part to `out`. Values of variable length go to `heap`.
-    fn put(&self, addresses: &[u64], heap: &mut HeapWriter, out: &mut Output) -> Built<()> {
-        let address = |object: usize| {
+    fn put(&self, places: &mut dyn Places, out: &mut Output) -> Built<()> {
+        let address = |object: usize, places: &dyn Places| {
             let missing = || BuildError(format!("a reference to object {object}, which does not exist"));
-            addresses.get(object).copied().ok_or_else(missing)
+            places.address(object).ok_or_else(missing)
         };
         match self {
             Part::Bytes(bytes) => drop(out.bytes(bytes)),
@@ -53,17 +79,19 @@ impl Part {
             }
             Part::Vlen { count, items } => {
                 let count: u32 = fit(*count, "items of an element of variable length")?;
-                let items = bytes(items, addresses, heap)?;
-                let place = heap.put(&items)?;
+                let items = bytes(items, places)?;
+                let place = places.put(&items)?;
                 out.u32(count);
                 put_place(Some(place), out);
             }
             // References to nothing are zeros.
-            Part::Object(object) => drop(out.u64(object.map(address).transpose()?.unwrap_or(0))),
+            Part::Object(object) => {
+                out.u64(object.map(|object| address(object, places)).transpose()?.unwrap_or(0));
+            }
             Part::Region(region) => {
                 let place = region.as_ref().map(|(object, selection)| {
-                    let value = [&address(*object)?.to_le_bytes()[..], selection].concat();
-                    heap.put(&value)
+                    let value = [&address(*object, places)?.to_le_bytes()[..], selection].concat();
+                    places.put(&value)
                 });
                 put_place(place.transpose()?, out);
             }
@@ -77,9 +105,9 @@ fn put_place(place: Option<HeapPlace>, out: &mut Output) {
     out.u64(place.collection).u32(place.index);
 }
 
-/// The bytes of parts, one after the other. `addresses` has the address of each object.
-pub(super) fn bytes(parts: &[Part], addresses: &[u64], heap: &mut HeapWriter) -> Built<Vec<u8>> {
+/// The bytes of parts, one after the other.
+pub(crate) fn bytes(parts: &[Part], places: &mut dyn Places) -> Built<Vec<u8>> {
     let mut out = Output::new();
-    parts.iter().try_for_each(|part| part.put(addresses, heap, &mut out))?;
+    parts.iter().try_for_each(|part| part.put(places, &mut out))?;
     Ok(out.take())
 }

@@ -303,7 +303,7 @@ impl Unnamed {
     }
 
     /// Gives the file a name if the name is free. Otherwise fails with `EXIST`.
-    fn put_first(&mut self, target: &CStr) -> rustix::io::Result<()> {
+    pub(super) fn put_first(&mut self, target: &CStr) -> rustix::io::Result<()> {
         match (&self.name, &self.file) {
             (Some(name), _) => {
                 rename_new(name, target)?;
@@ -316,7 +316,7 @@ impl Unnamed {
     }
 
     /// Puts the file in place of `target`. An unnamed file briefly gets a temporary name first.
-    fn replace(&mut self, target: &CStr) -> io::Result<()> {
+    pub(super) fn replace(&mut self, target: &CStr) -> io::Result<()> {
         let Some(name) = &self.name else {
             let mut bytes = PathBytes::new();
             let name = link_beside(self.file()?, target, &mut bytes)?;

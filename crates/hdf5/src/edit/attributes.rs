@@ -1,0 +1,78 @@
+//! Changes of attributes.
+
+use super::Editing;
+use super::object::{Object, attribute_name};
+use crate::error::BuildError;
+use crate::messages::attribute;
+use crate::new_file::NewAttribute;
+use crate::{Hdf5Error, Result};
+
+impl Editing {
+    /// Makes an attribute, or replaces the one of its name, which keeps its place in the order.
+    pub fn set_attribute(&self, object: u64, new: &NewAttribute) -> Result<()> {
+        let mut places = self.places();
+        let built = new.message(&mut places, self.libver());
+        places.finish()?;
+        let message = built.map_err(|why| self.unstorable(object, why))?;
+        self.change(object, |object| {
+            let at = object.find_attribute(&new.name);
+            object.put_attribute(at, message.data)
+        })
+    }
+
+    /// Gives an attribute another name. Fails with [`Hdf5Error::NotFound`] or
+    /// [`Hdf5Error::Exists`].
+    pub fn rename_attribute(&self, object: u64, from: &str, to: &str) -> Result<()> {
+        let found = self.with(object, |object| (object.find_attribute(from), object.find_attribute(to)))?;
+        match found {
+            (None, _) => return Err(self.no_attribute(from)),
+            (Some(_), Some(_)) => {
+                let (file, group) = (self.file().source().name(), "the attributes".into());
+                return Err(Hdf5Error::Exists { file, group, name: to.to_owned() });
+            }
+            (Some(_), None) => {}
+        }
+        let libver = self.libver();
+        self.change(object, |object| {
+            let Some(at) = object.find_attribute(from) else { return Ok(()) };
+            let Some(message) = object.messages.get_mut(at) else { return Ok(()) };
+            message.data = attribute::renamed(&message.data, to, libver)?.into();
+            Ok(())
+        })
+    }
+
+    /// Removes an attribute. Fails with [`Hdf5Error::NotFound`].
+    pub fn delete_attribute(&self, object: u64, name: &str) -> Result<()> {
+        let removed = self.change(object, |object| {
+            let at = object.find_attribute(name);
+            if let Some(at) = at {
+                object.messages.remove(at);
+            }
+            Ok(at.is_some())
+        })?;
+        if removed { Ok(()) } else { Err(self.no_attribute(name)) }
+    }
+
+    fn no_attribute(&self, name: &str) -> Hdf5Error {
+        let why = Some("the object has no such attribute".into());
+        Hdf5Error::NotFound { file: self.file().source().name(), path: name.to_owned(), why }
+    }
+
+    pub(super) fn unstorable(&self, object: u64, why: BuildError) -> Hdf5Error {
+        Hdf5Error::Unstorable { object: format!("address {object}"), why: why.0 }
+    }
+
+    /// Takes the attributes of an object from wherever they are to messages of its header.
+    pub(super) fn load_attributes(&self, object: &mut Object) -> Result<()> {
+        let found = crate::attribute::read_messages(self.file(), &object.shown)?;
+        object.messages.retain(|message| !matches!(message.kind, attribute::KIND | attribute::INFO_KIND));
+        if let Some(last) = found.iter().filter_map(|message| message.creation).max() {
+            object.next_attribute = object.next_attribute.max(last.saturating_add(1));
+        }
+        for message in &found {
+            attribute_name(message).map_err(|why| self.file().source().invalid(why.0))?;
+        }
+        object.messages.extend(found);
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! The stored chunks of a dataset that is being changed.
+
+use crate::index::{ChunkRecord, place};
+use hyperslab_array::Dims;
+use hyperslab_store::fork::RwLock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The place of a stored chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkPlace {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Stored bytes.
+    pub size: u64,
+    /// Skipped filters: bit `i` stands for filter `i` of the pipeline.
+    pub skipped: u32,
+    /// `true` if the file on disk may refer to these bytes: they must not change.
+    pub is_flushed: bool,
+}
+
+/// The stored chunks of a dataset, by place in the grid.
+#[derive(Debug)]
+pub struct ChunkTable {
+    /// Gated.
+    places: RwLock<BTreeMap<Dims, ChunkPlace>>,
+    /// Counts changes.
+    changes: AtomicU64,
+}
+
+impl ChunkTable {
+    /// Makes the table of a dataset whose chunks are in the file.
+    pub(super) fn of(records: &[ChunkRecord], counts: &[u64]) -> ChunkTable {
+        let place_of = |record: &ChunkRecord| {
+            let ChunkRecord { number, address, size, skipped } = *record;
+            (place(number, counts).into(), ChunkPlace { address, size, skipped, is_flushed: true })
+        };
+        let places = RwLock::new(records.iter().map(place_of).collect());
+        ChunkTable { places, changes: AtomicU64::new(0) }
+    }
+
+    /// Returns a chunk. `None`: it is not stored.
+    pub fn get(&self, place: &[u64]) -> Option<ChunkPlace> {
+        self.places.read().get(place).copied()
+    }
+
+    /// Returns several chunks, as they are at one moment.
+    pub fn get_all<'p>(&self, wanted: impl Iterator<Item = &'p [u64]>) -> Vec<Option<ChunkPlace>> {
+        let mut found = Vec::with_capacity(wanted.size_hint().0);
+        let places = self.places.read();
+        found.extend(wanted.map(|place| places.get(place).copied()));
+        found
+    }
+
+    /// Stores a chunk. Returns the one that it replaces.
+    pub fn put(&self, place: &[u64], new: ChunkPlace) -> Option<ChunkPlace> {
+        let place = Dims::from_slice(place);
+        let old = self.places.write().insert(place, new);
+        self.changes.fetch_add(1, Ordering::Release);
+        old
+    }
+
+    /// Removes a chunk, and returns it.
+    pub fn remove(&self, place: &[u64]) -> Option<ChunkPlace> {
+        let old = self.places.write().remove(place);
+        self.changes.fetch_add(1, Ordering::Release);
+        old
+    }
+
+    /// Removes the chunks that begin behind the end of some axis, and returns them.
+    pub(super) fn crop(&self, counts: &[u64]) -> Vec<ChunkPlace> {
+        let mut removed = Vec::new();
+        let mut places = self.places.write();
+        places.retain(|place, stored| {
+            let is_inside = place.iter().zip(counts).all(|(at, count)| at < count);
+            if !is_inside {
+                removed.push(*stored);
+            }
+            is_inside
+        });
+        drop(places);
+        self.changes.fetch_add(1, Ordering::Release);
+        removed
+    }
+
+    /// Number of stored chunks.
+    pub fn len(&self) -> usize {
+        self.places.read().len()
+    }
+
+    /// Returns `true` if no chunk is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns all stored chunks in C order.
+    pub fn places(&self) -> Vec<(Dims, ChunkPlace)> {
+        self.places.read().iter().map(|(place, stored)| (place.clone(), *stored)).collect()
+    }
+
+    /// Counts changes since the table was made.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Returns all chunks by number, in a grid of `counts` chunks per axis.
+    pub(crate) fn records(&self, counts: &[u64]) -> Vec<ChunkRecord> {
+        let number = |place: &[u64]| {
+            let axes = place.iter().zip(counts);
+            axes.fold(0_u64, |number, (at, count)| number.saturating_mul(*count).saturating_add(*at))
+        };
+        let places = self.places.read();
+        let record = |(place, stored): (&Dims, &ChunkPlace)| ChunkRecord {
+            number: number(place),
+            address: stored.address,
+            size: stored.size,
+            skipped: stored.skipped,
+        };
+        places.iter().map(record).collect()
+    }
+
+    /// Notes that the file on disk may refer to all chunks from now on.
+    pub(super) fn mark_flushed(&self) {
+        self.places.write().values_mut().for_each(|place| place.is_flushed = true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_keep_their_places_when_the_grid_changes() {
+        let record = |number, address| ChunkRecord { number, address, size: 5, skipped: 1 };
+        let table = ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3]);
+        assert_eq!(table.get(&[1, 2]).map(|place| (place.address, place.is_flushed)), Some((20, true)));
+        let new = ChunkPlace { address: 30, size: 6, skipped: 0, is_flushed: false };
+        assert_eq!(table.put(&[3, 0], new), None);
+        assert_eq!(table.put(&[0, 1], new).map(|old| old.address), Some(10));
+        assert_eq!(table.records(&[4, 5]).iter().map(|one| one.number).collect::<Vec<_>>(), [1, 7, 15]);
+        let cropped = table.crop(&[3, 2]);
+        assert_eq!(cropped.len(), 2);
+        assert_eq!((table.len(), table.changes()), (1, 3));
+        table.mark_flushed();
+        assert_eq!(table.places(), [(Dims::from_slice(&[0, 1]), ChunkPlace { is_flushed: true, ..new })]);
+        assert_eq!(table.remove(&[0, 1]).map(|old| old.address), Some(30));
+        assert!(table.is_empty());
+    }
+}

@@ -1,0 +1,126 @@
+//! The superblock of a file that is being changed: which of its bytes are rewritten.
+
+use crate::checksum::lookup3;
+use crate::superblock::{GROUP_K, LEAF_K, NEW_LEN, OLD_LEN, build_new, build_old};
+use crate::{Libver, Source};
+
+/// Children of a B-tree node of chunks, at most twice as many: the library's number.
+const CHUNK_K: u16 = 32;
+
+/// A superblock in a file.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    bytes: Vec<u8>,
+}
+
+impl Place {
+    /// Makes the superblock of a new file.
+    pub fn new(base: u64, root: u64, libver: Libver) -> Place {
+        let bytes = match libver {
+            Libver::Earliest => build_old(base, 0, root, None),
+            Libver::V110 => build_new(base, 0, root),
+        };
+        Place { bytes }
+    }
+
+    /// Reads the superblock at address 0. `Err`: files with its features cannot be changed.
+    pub fn read(source: &Source) -> crate::Result<Result<Place, String>> {
+        let len = source.end().min(OLD_LEN as u64);
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(OLD_LEN)];
+        source.read_into("superblock", [(0, &mut bytes[..])])?;
+        let place = Place { bytes };
+        Ok(place.check().map(|()| place))
+    }
+
+    /// Refuses features that a change would damage.
+    fn check(&self) -> Result<(), String> {
+        let number = |at: usize| u16::from_le_bytes([self.byte(at), self.byte(at + 1)]);
+        let sizes =
+            if self.is_old() { [self.byte(13), self.byte(14)] } else { [self.byte(9), self.byte(10)] };
+        if sizes != [8, 8] {
+            return Err(format!(
+                "a file with addresses of {} bytes and lengths of {} bytes",
+                sizes[0], sizes[1]
+            ));
+        }
+        if self.is_old() && (number(16), number(18)) != (LEAF_K, GROUP_K) {
+            return Err(format!(
+                "a file with groups of other nodes (leaf k {}, group k {})",
+                number(16),
+                number(18)
+            ));
+        }
+        if self.byte(8) == 1 && number(24) != CHUNK_K {
+            return Err(format!("a file with chunk indexes of other nodes (k {})", number(24)));
+        }
+        Ok(())
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or_default()
+    }
+
+    fn is_old(&self) -> bool {
+        self.byte(8) < 2
+    }
+
+    /// Offset of the end of the file.
+    fn end_at(&self) -> usize {
+        match self.byte(8) {
+            0 => 40,
+            1 => 44,
+            _ => 28,
+        }
+    }
+
+    /// Sets the end of the file, an address. Returns the bytes to write, and where: at most 20 bytes
+    /// inside one line of 64.
+    pub fn set_end(&mut self, end: u64) -> (u64, Vec<u8>) {
+        let base_at = self.end_at() - 16;
+        let base = self.bytes.get(base_at..base_at + 8).and_then(|bytes| bytes.try_into().ok());
+        let base = base.map_or(0, u64::from_le_bytes);
+        let at = self.end_at();
+        self.put(at, &base.saturating_add(end).to_le_bytes());
+        let mut last = at + 8;
+        if !self.is_old() {
+            last = NEW_LEN;
+            let checksum = lookup3(self.bytes.get(..NEW_LEN - 4).unwrap_or_default());
+            self.put(NEW_LEN - 4, &checksum.to_le_bytes());
+        }
+        (at as u64, self.bytes.get(at..last).unwrap_or_default().to_vec())
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let len = if self.is_old() { OLD_LEN } else { NEW_LEN };
+        self.bytes.get(..len).unwrap_or(&self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cursor;
+    use crate::superblock::Superblock;
+    use crate::testing::SIZES;
+
+    #[test]
+    fn the_end_is_set_in_place() {
+        for libver in [Libver::Earliest, Libver::V110] {
+            let mut place = Place::new(512, 96, libver);
+            let mut bytes = place.bytes().to_vec();
+            let (at, new) = place.set_end(5000);
+            bytes[at as usize..at as usize + new.len()].copy_from_slice(&new);
+            assert_eq!(bytes, place.bytes());
+            assert!(at / 64 == (at + new.len() as u64 - 1) / 64 && new.len() <= 20);
+            let found = Superblock::parse(&mut Cursor::whole(&bytes, 0, SIZES)).unwrap();
+            assert_eq!((found.base, found.end, found.root), (512, Some(5512), 96));
+        }
+    }
+}

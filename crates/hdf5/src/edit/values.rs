@@ -1,0 +1,161 @@
+//! Values of variable length: heap collections of a file that is being changed.
+
+use super::heap::OpenCollection;
+use super::Editing;
+use crate::error::{BuildError, Built};
+use crate::heaps::{HeapPlace, WHOLE, object_len};
+use crate::new_file::StoredValues;
+use crate::new_file::value::Places;
+use crate::{Hdf5Error, Result};
+use hyperslab_store::turns;
+
+/// The places of values in a file that is being changed.
+pub(super) struct EditPlaces<'e> {
+    editing: &'e Editing,
+    /// The error of the file, which a builder cannot return.
+    failed: Option<Hdf5Error>,
+}
+
+impl EditPlaces<'_> {
+    /// Returns the error of the file, if there was one.
+    pub fn finish(&mut self) -> Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Places for EditPlaces<'_> {
+    fn address(&self, object: usize) -> Option<u64> {
+        u64::try_from(object).ok()
+    }
+
+    fn put(&mut self, value: &[u8]) -> Built<HeapPlace> {
+        self.editing.put_value(value).map_err(|error| {
+            let why = BuildError(error.to_string());
+            self.failed.get_or_insert(error);
+            why
+        })
+    }
+}
+
+impl Editing {
+    pub(super) fn places(&self) -> EditPlaces<'_> {
+        EditPlaces { editing: self, failed: None }
+    }
+
+    /// Stores a value of variable length.
+    pub(super) fn put_value(&self, value: &[u8]) -> Result<HeapPlace> {
+        let unstorable = |why: BuildError| Hdf5Error::Unstorable {
+            object: "a value of variable length".into(),
+            why: why.0,
+        };
+        // One thread at a time looks for room.
+        let _turn = turns::take(self.edits.adding, None).ok();
+        loop {
+            let (placed, was_first) = {
+                let mut heap = self.edits.heap.lock();
+                let placed = match &mut heap.0 {
+                    Some(open) => open.put(value).map_err(unstorable)?,
+                    None => None,
+                };
+                (placed, !heap.1)
+            };
+            if let Some(place) = placed {
+                return Ok(place);
+            }
+            self.end_collection()?;
+            let len = OpenCollection::len_for(value, was_first);
+            let address = self.allocate(len)?;
+            let mut heap = self.edits.heap.lock();
+            *heap = (Some(OpenCollection::new(address, len)), true);
+        }
+    }
+
+    /// Stores many values of variable length: of each, the number of its items and its bytes. Returns
+    /// the elements that lead there, 16 bytes each.
+    pub fn put_values<'v>(&self, values: impl Iterator<Item = (u64, &'v [u8])>) -> Result<Vec<u8>> {
+        let unstorable = |why: BuildError| Hdf5Error::Unstorable { object: "a value".into(), why: why.0 };
+        let values: Vec<(u64, &[u8])> = values.collect();
+        let bytes = values.iter().fold(0, |sum: u64, (_, value)| sum.saturating_add(object_len(value)));
+        if bytes > WHOLE / 2 {
+            // Their collections come first at address 0, and then get their place.
+            let StoredValues { mut elements, collections } =
+                StoredValues::new(0, values.into_iter()).map_err(unstorable)?;
+            let base = self.allocate(collections.len() as u64)?;
+            self.write(base, &[&collections])?;
+            for element in elements.chunks_exact_mut(16) {
+                if let Some(address) = element.get_mut(4..12).filter(|_| true)
+                    && let Ok(old) = <[u8; 8]>::try_from(&*address)
+                {
+                    address.copy_from_slice(&u64::from_le_bytes(old).saturating_add(base).to_le_bytes());
+                }
+            }
+            // Elements without bytes have no place.
+            Ok(without_places_of_nothing(elements, base))
+        } else {
+            let mut elements = Vec::with_capacity(values.len().saturating_mul(16));
+            for (count, value) in values {
+                if value.is_empty() {
+                    elements.extend([0; 16]);
+                    continue;
+                }
+                let count = u32::try_from(count).map_err(|_| {
+                    unstorable(BuildError(format!("{count} items, at most 2³² - 1 are possible in HDF5")))
+                })?;
+                let HeapPlace { collection, index } = self.put_value(value)?;
+                elements.extend(count.to_le_bytes());
+                elements.extend(collection.to_le_bytes());
+                elements.extend(index.to_le_bytes());
+            }
+            Ok(elements)
+        }
+    }
+
+    /// Stores a reference to a region: the object, and the description of the region. Returns the
+    /// element that leads there.
+    pub fn put_region(&self, object: u64, selection: &[u8]) -> Result<[u8; 12]> {
+        let HeapPlace { collection, index } =
+            self.put_value(&[&object.to_le_bytes()[..], selection].concat())?;
+        let mut element = [0; 12];
+        element[..8].copy_from_slice(&collection.to_le_bytes());
+        element[8..].copy_from_slice(&index.to_le_bytes());
+        Ok(element)
+    }
+
+    /// Writes the collection that has room to the file, so that readers find its values.
+    pub(crate) fn settle_collection(&self) -> Result<()> {
+        let changed = {
+            let mut heap = self.edits.heap.lock();
+            heap.0.as_mut().and_then(|open| Some((open.address(), open.take_changes()?)))
+        };
+        match changed {
+            Some((address, bytes)) => {
+                self.write(address, &[&bytes])?;
+                self.file().forget_collection(address);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the collection that has room, and ends it.
+    pub(super) fn end_collection(&self) -> Result<()> {
+        let unused = self.edits.heap.lock().0.as_mut().map(OpenCollection::cut);
+        self.settle_collection()?;
+        self.edits.heap.lock().0 = None;
+        if let Some((address, len)) = unused {
+            self.free(address, len);
+        }
+        Ok(())
+    }
+}
+
+/// Elements of no bytes must not lead to the first collection.
+fn without_places_of_nothing(mut elements: Vec<u8>, base: u64) -> Vec<u8> {
+    let nothing = [&[0; 4][..], &base.to_le_bytes(), &[0; 4]].concat();
+    for element in elements.chunks_exact_mut(16) {
+        if *element == nothing[..] {
+            element.fill(0);
+        }
+    }
+    elements
+}

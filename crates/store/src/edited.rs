@@ -1,0 +1,378 @@
+//! A file that is changed in place, for formats that keep a hierarchy in one file.
+//!
+//! It is a store of one object, which readers use like any other. Its bytes are on disk or in
+//! memory.
+
+use crate::fork::RwLock;
+use crate::local::EditedDisk;
+use crate::{Cost, Facts, Holds, Key, Opened, Operation, RangeRead, Result, Store, StoreError};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Options of a file that is changed.
+#[derive(Clone, Copy, Debug)]
+pub struct EditedOptions {
+    /// Lock the file against other writers.
+    pub locks: bool,
+    /// Wait for the disk where the format orders its writes.
+    pub fsync: bool,
+}
+
+impl Default for EditedOptions {
+    fn default() -> Self {
+        EditedOptions { locks: true, fsync: false }
+    }
+}
+
+/// A file that is read and changed.
+#[derive(Debug)]
+pub struct EditedFile {
+    key: String,
+    place: Place,
+    open: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Place {
+    Disk(EditedDisk),
+    /// Gated.
+    Memory(RwLock<Vec<u8>>),
+}
+
+impl EditedFile {
+    /// Creates a file. It gets its name when it is [published](EditedFile::publish).
+    ///
+    /// `replaces`: it may take the place of another file then. Otherwise this fails if there is one,
+    /// and so does publishing.
+    pub fn create(path: &Path, replaces: bool, options: EditedOptions) -> Result<EditedFile> {
+        EditedDisk::create(path, replaces, options.locks, options.fsync).map(EditedFile::of_disk)
+    }
+
+    /// Opens a file to change it. `None`: there is none.
+    ///
+    /// Fails with an error of the kind [`io::ErrorKind::WouldBlock`] if another program changes it.
+    pub fn open(path: &Path, options: EditedOptions) -> Result<Option<EditedFile>> {
+        Ok(EditedDisk::open(path, options.locks, options.fsync)?.map(EditedFile::of_disk))
+    }
+
+    fn of_disk(disk: EditedDisk) -> EditedFile {
+        let name = disk.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let key =
+            if Key::new(&name).is_ok() { name } else { format!("_{}", name.replace(['\\', '\0', '/'], "_")) };
+        EditedFile { key, place: Place::Disk(disk), open: AtomicBool::new(true) }
+    }
+
+    /// Makes a file in memory.
+    pub fn memory(bytes: Vec<u8>) -> EditedFile {
+        let place = Place::Memory(RwLock::new(bytes));
+        EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
+    }
+
+    /// The only key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The path of a file on disk.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Disk(disk) => Some(disk.path()),
+            Place::Memory(_) => None,
+        }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> Result<u64> {
+        self.check_open()?;
+        match &self.place {
+            Place::Disk(disk) => disk.len().map_err(|error| self.error(Operation::Size, error)),
+            Place::Memory(bytes) => Ok(bytes.read().len() as u64),
+        }
+    }
+
+    /// Returns `true` if there are no bytes.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Reads bytes at an offset. Bytes behind the end of the file are zero: they were reserved, and
+    /// never written.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.check_open()?;
+        let end = self.len()?;
+        let stored = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
+        let (buf, rest) = buf.split_at_mut(stored);
+        rest.fill(0);
+        match &self.place {
+            Place::Disk(disk) => {
+                disk.read_at(offset, buf).map_err(|error| self.error(Operation::Read, error))
+            }
+            Place::Memory(bytes) => {
+                let bytes = bytes.read();
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let found = bytes.get(start..).and_then(|bytes| bytes.get(..buf.len()));
+                match found {
+                    Some(found) => buf.copy_from_slice(found),
+                    None => buf.fill(0),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes bytes at an offset. The file grows as needed.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.check_open()?;
+        let failed = |error| self.error(Operation::Write, error);
+        match &self.place {
+            Place::Disk(disk) => disk.write_at(offset, bytes).map_err(failed),
+            Place::Memory(memory) => {
+                let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
+                let start = usize::try_from(offset).map_err(|_| no_memory())?;
+                let end = start.checked_add(bytes.len()).ok_or_else(no_memory)?;
+                let mut memory = memory.write();
+                if end > memory.len() {
+                    let more = end - memory.len();
+                    memory.try_reserve(more).map_err(|_| no_memory())?;
+                    memory.resize(end, 0);
+                }
+                if let Some(place) = memory.get_mut(start..end) {
+                    place.copy_from_slice(bytes);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets the number of bytes. New bytes are zero.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.check_open()?;
+        let failed = |error| self.error(Operation::Write, error);
+        match &self.place {
+            Place::Disk(disk) => disk.set_len(len).map_err(failed),
+            Place::Memory(memory) => {
+                let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
+                let len = usize::try_from(len).map_err(|_| no_memory())?;
+                let mut memory = memory.write();
+                let more = len.saturating_sub(memory.len());
+                memory.try_reserve(more).map_err(|_| no_memory())?;
+                memory.resize(len, 0);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until everything written so far is on the disk, if the file was opened with `fsync`.
+    pub fn sync(&self) -> Result<()> {
+        match &self.place {
+            Place::Disk(disk) => disk.sync().map_err(|error| self.error(Operation::Write, error)),
+            Place::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Gives a new file its name. Does nothing if it has it.
+    pub fn publish(&self) -> Result<()> {
+        match &self.place {
+            Place::Disk(disk) => disk.publish().map_err(|error| self.error(Operation::Write, error)),
+            Place::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Returns `true` if other programs may have the file open.
+    pub fn is_published(&self) -> bool {
+        match &self.place {
+            Place::Disk(disk) => disk.is_published(),
+            Place::Memory(_) => false,
+        }
+    }
+
+    fn error(&self, operation: Operation, source: io::Error) -> StoreError {
+        StoreError::Io { operation, key: self.key.clone(), url: self.url(), source }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.open.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => Err(StoreError::Closed { key: self.key.clone(), url: self.url() }),
+        }
+    }
+
+    fn has(&self, key: Key<'_>) -> bool {
+        key.as_str() == self.key
+    }
+}
+
+impl Store for EditedFile {
+    fn url(&self) -> String {
+        match &self.place {
+            Place::Disk(disk) => disk.url(),
+            Place::Memory(_) => format!("memory://{self:p}"),
+        }
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        crate::hash::fnv1a(crate::hash::EMPTY, format!("{self:p}/{}", key.as_str()).as_bytes())
+    }
+
+    fn only(&self) -> Option<&str> {
+        Some(&self.key)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        if self.has(key) { self.len().map(Some) } else { Ok(None) }
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, _: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        if !self.has(key) {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(OpenedEdited { size: self.len()?, file: self })))
+    }
+
+    fn read_ranges(&self, key: Key<'_>, _: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        if !self.has(key) {
+            return Ok(false);
+        }
+        for range in ranges {
+            self.read_at(range.offset, range.buf)?;
+        }
+        Ok(true)
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        buf.clear();
+        if !self.has(key) {
+            return Ok(false);
+        }
+        let len = usize::try_from(self.len()?).unwrap_or(usize::MAX);
+        if len > limit {
+            return Err(StoreError::TooLarge { key: self.key.clone(), url: self.url(), limit: limit as u64 });
+        }
+        buf.resize(len, 0);
+        self.read_at(0, buf)?;
+        Ok(true)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { is_writable: false, ..Facts::default() }
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::NEAR
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+}
+
+impl Holds for EditedFile {
+    fn close(&self) {
+        self.open.store(false, Ordering::Release);
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+}
+
+/// The file as it is at each read: it is changed in place.
+#[derive(Debug)]
+struct OpenedEdited<'s> {
+    file: &'s EditedFile,
+    size: u64,
+}
+
+impl Opened for OpenedEdited<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        for range in ranges {
+            self.file.read_at(range.offset, range.buf)?;
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(file: &EditedFile) -> String {
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_new_file_has_no_name_until_it_is_published() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        let file = EditedFile::create(&path, true, EditedOptions::default()).unwrap();
+        file.write_at(2, b"cd").unwrap();
+        file.write_at(0, b"ab").unwrap();
+        assert!(!path.exists() && !file.is_published());
+        file.publish().unwrap();
+        file.publish().unwrap();
+        assert!(file.is_published());
+        assert_eq!(std::fs::read(&path).unwrap(), b"abcd");
+        file.write_at(1, b"x").unwrap();
+        assert_eq!(text(&file), "axcd");
+        assert_eq!(std::fs::read(&path).unwrap(), b"axcd");
+        // A new file replaces it only when it is published.
+        let other = EditedFile::create(&path, true, EditedOptions::default()).unwrap();
+        other.write_at(0, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"axcd");
+        other.publish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        let names = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(names, 1);
+        drop((file, other));
+        let failed = EditedFile::create(&path, false, EditedOptions::default()).unwrap_err();
+        assert!(failed.to_string().contains("exists"), "{failed}");
+    }
+
+    #[test]
+    fn a_file_that_was_never_published_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = EditedFile::create(&folder.path().join("a.h5"), false, EditedOptions::default()).unwrap();
+        file.write_at(0, b"x").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_writer_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        std::fs::write(&path, b"abc").unwrap();
+        let open = |options| EditedFile::open(&path, options);
+        let first = open(EditedOptions::default()).unwrap().unwrap();
+        let refused = open(EditedOptions::default()).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+        );
+        assert!(open(EditedOptions { locks: false, fsync: true }).unwrap().is_some());
+        drop(first);
+        assert!(open(EditedOptions::default()).unwrap().is_some());
+        std::fs::remove_file(&path).unwrap();
+        assert!(open(EditedOptions::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn in_memory() {
+        let file = EditedFile::memory(b"abc".to_vec());
+        file.write_at(5, b"f").unwrap();
+        assert_eq!(text(&file), "abc\0\0f");
+        file.set_len(2).unwrap();
+        assert_eq!(text(&file), "ab");
+        let mut buf = [1; 4];
+        file.read_at(1, &mut buf).unwrap();
+        assert_eq!(&buf, b"b\0\0\0");
+        Holds::close(&file);
+        assert!(matches!(file.len(), Err(StoreError::Closed { .. })));
+    }
+}
