@@ -16,7 +16,7 @@
 use crate::attribute::{self, Attribute};
 use crate::cache_image;
 use crate::dataset::Dataset;
-use crate::edit::Edits;
+use crate::edit::{Edits, redo};
 use crate::foresight::Levels;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
@@ -115,6 +115,11 @@ impl File {
                 "it is truncated, or its writer has not finished: expected {end} bytes, found {size}"
             )));
         }
+        let end = superblock.end_from(base).unwrap_or(source.size()).saturating_sub(base);
+        let source = match redo::pending(&source, end)? {
+            switches if switches.is_empty() => source,
+            switches => source.with_instead(redo::instead(switches)),
+        };
         Ok(File::assemble(source, superblock, options, None))
     }
 

@@ -3,7 +3,7 @@
 //! It is a store of one object, which readers use like any other. Its bytes are on disk or in
 //! memory.
 
-use crate::fork::RwLock;
+use crate::fork::{Mutex, RwLock};
 use crate::local::EditedDisk;
 use crate::{Cost, Facts, Holds, Key, Opened, Operation, RangeRead, Result, Store, StoreError};
 use std::io;
@@ -36,8 +36,19 @@ pub struct EditedFile {
 #[derive(Debug)]
 enum Place {
     Disk(EditedDisk),
-    /// Gated.
-    Memory(RwLock<Vec<u8>>),
+    /// Gated. The second is the list of changes, if they are recorded.
+    Memory(RwLock<Vec<u8>>, Option<Mutex<Vec<Change>>>),
+}
+
+/// A change of the bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Bytes were written at an offset.
+    Write(u64, Vec<u8>),
+    /// The file got another length.
+    Length(u64),
+    /// Everything before was to be on the disk.
+    Sync,
 }
 
 impl EditedFile {
@@ -65,8 +76,28 @@ impl EditedFile {
 
     /// Makes a file in memory.
     pub fn memory(bytes: Vec<u8>) -> EditedFile {
-        let place = Place::Memory(RwLock::new(bytes));
+        let place = Place::Memory(RwLock::new(bytes), None);
         EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
+    }
+
+    /// Makes a file in memory that records its changes, for tests of their order.
+    pub fn recorded(bytes: Vec<u8>) -> EditedFile {
+        let place = Place::Memory(RwLock::new(bytes), Some(Mutex::default()));
+        EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
+    }
+
+    /// The changes since the file was made, if they are recorded.
+    pub fn changes(&self) -> Vec<Change> {
+        match &self.place {
+            Place::Memory(_, Some(changes)) => changes.lock().clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn record(&self, change: impl FnOnce() -> Change) {
+        if let Place::Memory(_, Some(changes)) = &self.place {
+            changes.lock().push(change());
+        }
     }
 
     /// The only key.
@@ -78,7 +109,7 @@ impl EditedFile {
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             Place::Disk(disk) => Some(disk.path()),
-            Place::Memory(_) => None,
+            Place::Memory(..) => None,
         }
     }
 
@@ -87,7 +118,7 @@ impl EditedFile {
         self.check_open()?;
         match &self.place {
             Place::Disk(disk) => disk.len().map_err(|error| self.error(Operation::Size, error)),
-            Place::Memory(bytes) => Ok(bytes.read().len() as u64),
+            Place::Memory(bytes, _) => Ok(bytes.read().len() as u64),
         }
     }
 
@@ -108,7 +139,7 @@ impl EditedFile {
             Place::Disk(disk) => {
                 disk.read_at(offset, buf).map_err(|error| self.error(Operation::Read, error))
             }
-            Place::Memory(bytes) => {
+            Place::Memory(bytes, _) => {
                 let bytes = bytes.read();
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let found = bytes.get(start..).and_then(|bytes| bytes.get(..buf.len()));
@@ -124,10 +155,11 @@ impl EditedFile {
     /// Writes bytes at an offset. The file grows as needed.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_open()?;
+        self.record(|| Change::Write(offset, bytes.to_vec()));
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
             Place::Disk(disk) => disk.write_at(offset, bytes).map_err(failed),
-            Place::Memory(memory) => {
+            Place::Memory(memory, _) => {
                 let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
                 let start = usize::try_from(offset).map_err(|_| no_memory())?;
                 let end = start.checked_add(bytes.len()).ok_or_else(no_memory)?;
@@ -148,10 +180,11 @@ impl EditedFile {
     /// Sets the number of bytes. New bytes are zero.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_open()?;
+        self.record(|| Change::Length(len));
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
             Place::Disk(disk) => disk.set_len(len).map_err(failed),
-            Place::Memory(memory) => {
+            Place::Memory(memory, _) => {
                 let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
                 let len = usize::try_from(len).map_err(|_| no_memory())?;
                 let mut memory = memory.write();
@@ -165,9 +198,10 @@ impl EditedFile {
 
     /// Waits until everything written so far is on the disk, if the file was opened with `fsync`.
     pub fn sync(&self) -> Result<()> {
+        self.record(|| Change::Sync);
         match &self.place {
             Place::Disk(disk) => disk.sync().map_err(|error| self.error(Operation::Write, error)),
-            Place::Memory(_) => Ok(()),
+            Place::Memory(..) => Ok(()),
         }
     }
 
@@ -175,7 +209,7 @@ impl EditedFile {
     pub fn publish(&self) -> Result<()> {
         match &self.place {
             Place::Disk(disk) => disk.publish().map_err(|error| self.error(Operation::Write, error)),
-            Place::Memory(_) => Ok(()),
+            Place::Memory(..) => Ok(()),
         }
     }
 
@@ -183,7 +217,7 @@ impl EditedFile {
     pub fn is_published(&self) -> bool {
         match &self.place {
             Place::Disk(disk) => disk.is_published(),
-            Place::Memory(_) => false,
+            Place::Memory(..) => false,
         }
     }
 
@@ -207,7 +241,7 @@ impl Store for EditedFile {
     fn url(&self) -> String {
         match &self.place {
             Place::Disk(disk) => disk.url(),
-            Place::Memory(_) => format!("memory://{self:p}"),
+            Place::Memory(..) => format!("memory://{self:p}"),
         }
     }
 

@@ -15,6 +15,7 @@
 
 use super::Editing;
 use super::object::{Object, Stored};
+use super::redo::{self, RecordPlace, SLOT, Switch};
 use crate::Result;
 use crate::index::ChunkRecord;
 use hyperslab_store::turns;
@@ -84,9 +85,11 @@ impl Editing {
             let (new, old): (Vec<_>, Vec<_>) =
                 switched.into_iter().partition(|one| one.object.stored == Stored::New);
             self.write_stubs(&new)?;
+            let record = self.write_record(&old)?;
             bytes.sync()?;
             self.write_stubs(&old)?;
             bytes.sync()?;
+            self.end_record(record)?;
             switched = [new, old].into_iter().flatten().collect();
         }
         self.note_flushed(&switched);
@@ -162,6 +165,39 @@ impl Editing {
         all.iter().try_for_each(|one| self.write(one.object.address, &[&one.stub]))
     }
 
+    /// Writes the switches of several objects to a record, and says that it counts. Returns its place.
+    fn write_record(&self, all: &[Switched]) -> Result<Option<RecordPlace>> {
+        if all.len() < 2 {
+            return Ok(None);
+        }
+        let base = self.file.source().base();
+        let switch = |one: &Switched| -> Result<Switch> {
+            let (address, mut old) = (one.object.address, vec![0; one.stub.len()]);
+            self.edits.bytes.read_at(base.saturating_add(address), &mut old)?;
+            Ok(Switch { address, old, new: one.stub.clone() })
+        };
+        let switches = all.iter().map(switch).collect::<Result<Vec<Switch>>>()?;
+        let record = redo::build_record(&switches);
+        let (len, checksum) = (record.len() as u64, redo::checksum(&record));
+        let address = self.allocate(len)?;
+        self.write(address, &[&record])?;
+        self.raise_end()?;
+        self.edits.bytes.sync()?;
+        let place = RecordPlace { address, len, checksum };
+        self.write_slot(Some(place))?;
+        Ok(Some(place))
+    }
+
+    /// Says that nothing has to be completed.
+    fn end_record(&self, record: Option<RecordPlace>) -> Result<()> {
+        if record.is_some() { self.write_slot(None) } else { Ok(()) }
+    }
+
+    fn write_slot(&self, pending: Option<RecordPlace>) -> Result<()> {
+        let end = self.edits.superblock.lock().1;
+        self.write(end.saturating_sub(SLOT), &[&redo::build_slot(pending)])
+    }
+
     /// Writes the whole superblock, with this end of the file.
     fn write_superblock(&self, end: u64) -> Result<()> {
         let base = self.file.source().base();
@@ -184,15 +220,16 @@ impl Editing {
         Ok(())
     }
 
-    /// Moves the end of the file behind everything that is used.
+    /// Moves the end of the file behind everything that is used, and behind the slot.
     fn raise_end(&self) -> Result<()> {
-        let used = self.edits.space.lock().used();
-        let end = self.edits.superblock.lock().1;
-        if used <= end {
-            return Ok(());
-        }
-        let ahead = (used / SHARE).max(AHEAD);
-        let end = used.saturating_add(ahead);
+        let written = self.edits.superblock.lock().1;
+        let (end, ahead) = {
+            let mut space = self.edits.space.lock();
+            let ahead = (space.used() / SHARE).max(AHEAD);
+            (space.raise_end(written, ahead), ahead)
+        };
+        let Some(end) = end else { return Ok(()) };
+        self.file.source().grow(end);
         let size = self.file.source().base().saturating_add(end).saturating_add(ahead);
         if self.edits.bytes.len()? < size {
             self.edits.bytes.set_len(size)?;

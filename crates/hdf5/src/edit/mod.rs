@@ -13,8 +13,11 @@ mod chunk_table;
 mod flush;
 mod group;
 mod heap;
+#[cfg(test)]
+mod kills;
 mod links;
 mod object;
+pub(crate) mod redo;
 mod space;
 mod superblock;
 #[cfg(test)]
@@ -30,6 +33,7 @@ use crate::error::{BuildError, Built};
 use crate::messages::Message;
 use crate::new_file::{NewKind, NewObject};
 use crate::object_header::{NewMessage, ObjectHeader};
+use crate::output::NEW_SIZES;
 use crate::{Bytes, File, FileOptions, Hdf5Error, Libver, Result, Source};
 use heap::OpenCollection;
 use hyperslab_store::fork::Mutex;
@@ -120,6 +124,21 @@ impl Edits {
     }
 }
 
+/// Completes the changes of a writer that was killed.
+fn complete(bytes: &Arc<EditedFile>, base: u64, end: u64, verify: bool) -> Result<()> {
+    let source = Source::new(bytes.clone(), bytes.key(), base)?.with_format(NEW_SIZES, verify);
+    let switches = redo::pending(&source, end)?;
+    if switches.is_empty() {
+        return Ok(());
+    }
+    for switch in switches {
+        bytes.write_at(base.saturating_add(switch.address), &switch.new)?;
+    }
+    bytes.sync()?;
+    let slot = base.saturating_add(end).saturating_sub(redo::SLOT);
+    Ok(bytes.write_at(slot, &redo::build_slot(None))?)
+}
+
 /// A file that is open for changes.
 #[derive(Clone, Debug)]
 pub struct Editing {
@@ -200,9 +219,12 @@ impl File {
         let place = superblock::Place::read(source)?.map_err(|what| refuse(&what))?;
         let end = superblock.end_from(source.base()).unwrap_or(source.size());
         let end = end.saturating_sub(source.base());
+        complete(&bytes, source.base(), end, options.verify)?;
         let new = Source::new(bytes.clone(), bytes.key(), source.base())?;
         let new = new.with_format(superblock.sizes, options.verify);
-        let edits = Edits::new(bytes, libver, end, place, false);
+        // A file of a killed writer has room behind its end, whose bytes are not zero.
+        let used = end.max(new.end());
+        let edits = Edits::new(bytes, libver, used, place, false);
         Ok(File::assemble(new, superblock, options, Some(Arc::new(edits))))
     }
 

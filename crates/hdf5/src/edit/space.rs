@@ -3,6 +3,7 @@
 //! Only space that no flushed structure refers to is handed out again: a reader of the file on
 //! disk never sees it change.
 
+use super::redo::SLOT;
 use std::collections::BTreeMap;
 
 /// Headers begin at multiples of this number, so that one write inside a cache line changes one.
@@ -28,12 +29,14 @@ pub(super) struct Space {
     next_headers: u64,
     /// `true` during a flush: freed space may be a part of what is written.
     pub is_flushing: bool,
+    /// The place of the slot, which nothing else may take.
+    slot: Option<u64>,
 }
 
 impl Space {
     pub fn new(used: u64) -> Space {
         let next_headers = if used < HEADERS { FIRST_HEADERS } else { HEADERS };
-        Space { used, free: BTreeMap::new(), headers: (0, 0), next_headers, is_flushing: false }
+        Space { used, free: BTreeMap::new(), headers: (0, 0), next_headers, is_flushing: false, slot: None }
     }
 
     /// The end of the used part.
@@ -54,11 +57,29 @@ impl Space {
             self.put_free(at + len, (start + size) - (at + len));
             return Some(at);
         }
-        let at = self.used.checked_next_multiple_of(align)?;
+        let mut at = self.used.checked_next_multiple_of(align)?;
+        if let Some(slot) = self.slot.filter(|slot| at < slot + SLOT && at.saturating_add(len) > *slot) {
+            at = (slot + SLOT).checked_next_multiple_of(align)?;
+            let before = slot.saturating_sub(self.used);
+            self.put_free(self.used, before);
+            self.used = self.used.max(slot + SLOT);
+            self.slot = None;
+        }
         let end = at.checked_add(len).filter(|end| *end <= i64::MAX.cast_unsigned())?;
         self.put_free(self.used, at - self.used);
         self.used = end;
         Some(at)
+    }
+
+    /// Returns a new end of the file, with a slot of its own before it. `None`: the end is behind
+    /// everything, and has a slot.
+    pub fn raise_end(&mut self, end: u64, ahead: u64) -> Option<u64> {
+        if self.slot.is_some_and(|slot| slot + SLOT == end && self.used <= slot) {
+            return None;
+        }
+        let end = self.used.saturating_add(ahead).next_multiple_of(SLOT).saturating_add(SLOT);
+        self.slot = Some(end - SLOT);
+        Some(end)
     }
 
     /// Takes the place of an object's header.
@@ -139,6 +160,19 @@ mod tests {
             }
             prop_assert_eq!(space.used(), 100);
         }
+    }
+
+    #[test]
+    fn nothing_takes_the_slot() {
+        let mut space = Space::new(100);
+        let end = space.raise_end(0, 1000).unwrap();
+        assert_eq!((end % SLOT, space.raise_end(end, 1000)), (0, None));
+        assert_eq!(space.take(900, 1), Some(100));
+        assert_eq!(space.raise_end(end, 1000), None);
+        assert_eq!(space.take(500, 1), Some(end));
+        let next = space.raise_end(end, 1000).unwrap();
+        assert!(next - SLOT >= end + 500);
+        assert_eq!(space.take(50, 1), Some(1000));
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn edited(bytes: Vec<u8>) -> (Arc<EditedFile>, Editing) {
     (bytes, file.editing().unwrap())
 }
 
-fn all_bytes(bytes: &EditedFile) -> Vec<u8> {
+pub(super) fn all_bytes(bytes: &EditedFile) -> Vec<u8> {
     let mut all = vec![0; bytes.len().unwrap() as usize];
     bytes.read_at(0, &mut all).unwrap();
     all
@@ -32,7 +32,7 @@ fn root(editing: &Editing) -> u64 {
     editing.file().root().unwrap().address()
 }
 
-fn number(name: &str, value: u16) -> NewAttribute {
+pub(super) fn number(name: &str, value: u16) -> NewAttribute {
     NewAttribute {
         name: name.into(),
         datatype: Datatype::of_numpy("<u2".parse().unwrap()).unwrap(),
@@ -79,7 +79,7 @@ fn put_chunk(editing: &Editing, dataset: u64, place: &[u64], bytes: &[u8]) {
 }
 
 /// All objects below a group: path, links, attributes and chunks, as text.
-fn described(file: &File) -> Vec<String> {
+pub(super) fn described(file: &File) -> Vec<String> {
     fn visit(node: &Node, path: &str, found: &mut Vec<String>) {
         let attributes = match node {
             Node::Group(group) => group.attributes().unwrap(),
@@ -290,4 +290,86 @@ fn many_values_of_any_length() {
         }
     }
     check(&bytes, &editing);
+}
+
+/// Numbers that depend on a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+pub(super) fn edited_recorded(bytes: Vec<u8>) -> (Arc<EditedFile>, Editing) {
+    let bytes = Arc::new(EditedFile::recorded(bytes));
+    let file = File::edit(bytes.clone(), Libver::Earliest, FileOptions::default()).unwrap();
+    (bytes, file.editing().unwrap())
+}
+
+/// A closed file with groups, datasets and attributes.
+pub(super) fn example(libver: Libver, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let (bytes, editing) = new_file(libver, random.below(2) == 0);
+    let root = root(&editing);
+    for n in 0..4 {
+        let tracks = random.below(2) == 0;
+        let made = editing.create_object(&group(tracks)).unwrap();
+        editing.link(root, &format!("g{n}"), LinkTarget::Hard(made)).unwrap();
+        for k in 0..random.below(12) {
+            editing.set_attribute(made, &text(&format!("t{k}"), "some text")).unwrap();
+        }
+        let data = chunked(&[3, 4], &[None, Some(9)], &[2, 2], true);
+        let data = editing.create_object(&data).unwrap();
+        editing.link(made, "d", LinkTarget::Hard(data)).unwrap();
+        for k in 0..random.below(3) {
+            put_chunk(&editing, data, &[k, 0], &vec![k as u8 + 1; 10]);
+        }
+        for k in 0..random.below(12) {
+            editing.link(made, &format!("s{k}"), LinkTarget::Soft("/x".into())).unwrap();
+        }
+    }
+    editing.close().unwrap();
+    all_bytes(&bytes)
+}
+
+/// Changes objects of the example: at least one, so that the file differs.
+pub(super) fn changed_objects(editing: &Editing, seed: u64, count: usize) {
+    let mut random = Random(seed ^ 0x1234_5678);
+    let root = root(editing);
+    editing.set_attribute(root, &number("changed", 1)).unwrap();
+    for n in 0..count {
+        let name = format!("g{}", random.below(4));
+        let Ok(Node::Group(group)) = editing.file().node(&name) else { continue };
+        let group = group.address();
+        let data = editing.file().node(&format!("{name}/d")).map(|node| match node {
+            Node::Dataset(dataset) => dataset.address(),
+            _ => 0,
+        });
+        match random.below(9) {
+            0 => editing.set_attribute(group, &text("t1", &format!("new {n}"))).unwrap(),
+            1 => drop(editing.delete_attribute(group, "t0")),
+            2 => editing.link(group, &format!("new{n}"), LinkTarget::Soft("/y".into())).unwrap(),
+            3 => drop(editing.unlink(group, "s1")),
+            4 => drop(editing.unlink(root, &name)),
+            5 => drop(editing.move_link((group, "d"), (root, &format!("moved{n}")))),
+            6 => {
+                let Ok(data) = data else { continue };
+                editing.set_shape(data, &[random.below(9) + 1, random.below(9) + 1]).unwrap();
+                put_chunk(editing, data, &[0, 0], &[9; 12]);
+            }
+            7 => {
+                let Ok(data) = data else { continue };
+                put_chunk(editing, data, &[random.below(1), random.below(1)], &[n as u8; 5000]);
+                editing.set_attribute(data, &number("rows", n as u16)).unwrap();
+            }
+            _ => {
+                let made = chunked(&[3], &[None], &[2], false);
+                let made = editing.create_object(&made).unwrap();
+                put_chunk(editing, made, &[1], &[5; 4]);
+                editing.link(group, &format!("made{n}"), LinkTarget::Hard(made)).unwrap();
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Values of variable length: heap collections of a file that is being changed.
 
-use super::heap::OpenCollection;
 use super::Editing;
+use super::heap::OpenCollection;
 use crate::error::{BuildError, Built};
 use crate::heaps::{HeapPlace, WHOLE, object_len};
 use crate::new_file::StoredValues;

@@ -1,0 +1,173 @@
+//! The redo record: how several objects change together, also if their writer is killed.
+//!
+//! Each object is switched by a write of its own. Before the first of them, a flush writes all
+//! switches to a record, and then says in the slot that the record counts. Whoever opens the file
+//! after a kill finds the slot, and completes the switches: a reader in its memory, a writer in the
+//! file. Programs that do not know the slot find some objects as before and the others as after.
+//!
+//! The slot is the last line of 64 bytes before the end of the file in the superblock. A file that
+//! was closed has none: there, the file is as long as its superblock says.
+
+use crate::Source;
+use crate::checksum::lookup3;
+use crate::output::{NEW_SIZES, Output};
+use crate::{Bytes, Cursor, Parsed, Result};
+
+/// Bytes of the slot.
+pub(super) const SLOT: u64 = 64;
+
+const SLOT_SIGNATURE: &[u8; 8] = b"HSLAB\x01sl";
+const RECORD_SIGNATURE: &[u8; 8] = b"HSLAB\x01re";
+
+/// More switches than a record has.
+const MOST: u32 = 1 << 24;
+
+/// The write that switches an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Switch {
+    pub address: u64,
+    pub old: Vec<u8>,
+    pub new: Vec<u8>,
+}
+
+/// The place of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordPlace {
+    pub address: u64,
+    pub len: u64,
+    pub checksum: u32,
+}
+
+/// Builds a record. All switches have as many new bytes as old ones.
+pub(super) fn build_record(switches: &[Switch]) -> Vec<u8> {
+    let mut out = Output::new();
+    out.bytes(RECORD_SIGNATURE).u32(u32::try_from(switches.len()).unwrap_or(u32::MAX));
+    for Switch { address, old, new } in switches {
+        out.u64(*address).u16(u16::try_from(new.len()).unwrap_or(u16::MAX)).bytes(old).bytes(new);
+    }
+    out.take()
+}
+
+fn parse_record(cursor: &mut Cursor<'_>) -> Parsed<Vec<Switch>> {
+    if cursor.take(8)? != RECORD_SIGNATURE {
+        return Err(cursor.corrupt("expected a redo record, found other bytes"));
+    }
+    let count = cursor.u32()?;
+    if count > MOST {
+        return Err(cursor.corrupt(format!("expected at most {MOST} switches, found {count}")));
+    }
+    let mut switches = Vec::new();
+    for _ in 0..count {
+        let (address, len) = (cursor.u64()?, usize::from(cursor.u16()?));
+        switches.push(Switch { address, old: cursor.take(len)?.to_vec(), new: cursor.take(len)?.to_vec() });
+    }
+    Ok(switches)
+}
+
+/// The checksum of a record.
+pub(super) fn checksum(record: &[u8]) -> u32 {
+    lookup3(record)
+}
+
+/// Builds the slot. `None`: nothing has to be completed.
+pub(super) fn build_slot(pending: Option<RecordPlace>) -> Vec<u8> {
+    let mut out = Output::new();
+    out.bytes(SLOT_SIGNATURE).u8(pending.is_some().into()).zeros(7);
+    let RecordPlace { address, len, checksum } =
+        pending.unwrap_or(RecordPlace { address: 0, len: 0, checksum: 0 });
+    out.u64(address).u64(len).u32(checksum).fill(60).checksum().take()
+}
+
+/// Returns the place of the record that a slot leads to.
+fn parse_slot(bytes: &[u8]) -> Option<RecordPlace> {
+    let mut cursor = Cursor::whole(bytes, 0, NEW_SIZES);
+    let stored = u32::from_le_bytes(bytes.get(60..64)?.try_into().ok()?);
+    if cursor.take(8).ok()? != SLOT_SIGNATURE || lookup3(bytes.get(..60)?) != stored {
+        return None;
+    }
+    let is_pending = cursor.u8().ok()? == 1;
+    cursor.skip(7).ok()?;
+    let (address, len) = (cursor.u64().ok()?, cursor.u64().ok()?);
+    let checksum = cursor.u32().ok()?;
+    is_pending.then_some(RecordPlace { address, len, checksum })
+}
+
+/// Returns the switches that a killed writer has not completed. `end`: the end of the file in its
+/// superblock, an address.
+///
+/// A record counts only if each of its places has the old or the new bytes. Otherwise another
+/// program has changed the file since.
+pub(crate) fn pending(source: &Source, end: u64) -> Result<Vec<Switch>> {
+    let Some(slot) = end.checked_sub(SLOT).filter(|at| at % SLOT == 0) else { return Ok(Vec::new()) };
+    if source.end() <= end {
+        return Ok(Vec::new());
+    }
+    let mut bytes = vec![0; 64];
+    source.read_into("slot", [(slot, &mut bytes[..])])?;
+    let Some(place) = parse_slot(&bytes) else { return Ok(Vec::new()) };
+    let ends_inside = place.address.checked_add(place.len).is_some_and(|end| end <= source.end());
+    if !ends_inside {
+        return Ok(Vec::new());
+    }
+    let record = source.read("redo record", place.address, place.len)?;
+    if checksum(&record) != place.checksum {
+        return Ok(Vec::new());
+    }
+    let Ok(switches) = parse_record(&mut Cursor::whole(&record, place.address, NEW_SIZES)) else {
+        return Ok(Vec::new());
+    };
+    for switch in &switches {
+        let mut found = vec![0; switch.new.len()];
+        let end = switch.address.checked_add(found.len() as u64);
+        if end.is_none_or(|end| end > source.end()) {
+            return Ok(Vec::new());
+        }
+        source.read_into("object header", [(switch.address, &mut found[..])])?;
+        if found != switch.old && found != switch.new {
+            return Ok(Vec::new());
+        }
+    }
+    Ok(switches)
+}
+
+/// The bytes that readers see in place of the ones in the file.
+pub(crate) fn instead(switches: Vec<Switch>) -> Vec<(u64, Bytes)> {
+    switches.into_iter().map(|switch| (switch.address, Bytes::from(switch.new))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::source;
+
+    fn file(slot: &[u8], record: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![7; 256];
+        bytes[100..100 + record.len()].copy_from_slice(record);
+        bytes[128 + 64..].copy_from_slice(slot);
+        bytes.push(0);
+        bytes
+    }
+
+    #[test]
+    fn a_record_counts_if_its_places_are_as_expected() {
+        let switches = vec![
+            Switch { address: 3, old: vec![7; 2], new: vec![8; 2] },
+            Switch { address: 50, old: vec![1], new: vec![7] },
+        ];
+        let record = build_record(&switches);
+        let place = RecordPlace { address: 100, len: record.len() as u64, checksum: checksum(&record) };
+        let slot = build_slot(Some(place));
+        let found = |bytes: &[u8]| pending(&source(bytes), 256).unwrap();
+        let bytes = file(&slot, &record);
+        assert_eq!(found(&bytes), switches);
+        for at in [3, 4, 50, 100, 110, 192, 200, 255] {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            assert_eq!(found(&wrong), [], "byte {at}");
+        }
+        assert_eq!(found(&bytes[..256]), [], "the file was closed");
+        assert_eq!(found(&file(&build_slot(None), &record)), []);
+        let outside = RecordPlace { address: u64::MAX, ..place };
+        assert_eq!(found(&file(&build_slot(Some(outside)), &record)), []);
+    }
+}
