@@ -215,7 +215,7 @@ class DestinationError(HyperslabError, FileExistsError, ValueError):
     """A copy cannot be made there, usually because something exists there already."""
 
 
-class NameExistsError(HyperslabError, FileExistsError, ValueError):
+class NameExistsError(HyperslabError, FileExistsError, ValueError, RuntimeError):
     """A group of an HDF5 file has an object of this name already."""
 
 

@@ -93,7 +93,7 @@ class ArrayWriting(FileNode):
     def _write_new(self: Any, data: _Array) -> None:
         """Write the elements of a new dataset."""
         inner = self.dtype.shape
-        values = data.reshape(*self.shape, *inner)
+        values = data.reshape((*self.shape, *inner))
         if values.size:
             self._write_values(..., values)
 

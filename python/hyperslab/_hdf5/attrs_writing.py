@@ -49,7 +49,7 @@ def create_attribute(
         )
     _, stored = resolved_type(made.dtype if dtype is None else dtype)
     values = editor.values()
-    raw = encoded(editor.element(stored), made.reshape(*extent, *inner), values)
+    raw = encoded(editor.element(stored), made.reshape((*extent, *inner)), values)
     raw_bytes = np.ascontiguousarray(raw).reshape(-1).view(np.uint8) if raw.size else np.empty(0, np.uint8)
     editor.set_attribute(address, name, stored, list(extent), raw_bytes)
 

@@ -24,7 +24,7 @@ __all__ = ["attach", "detach", "is_attached", "make_scale", "set_label"]
 _SCALE = "DIMENSION_SCALE"
 # An axis that uses a scale: the array, and the number of the axis.
 _USER = np.dtype(
-    {"names": ["dataset", "dimension"], "formats": [ref_dtype, "<i4"], "offsets": [0, 8], "itemsize": 16}
+    {"names": ["dataset", "dimension"], "formats": [ref_dtype, "<u4"], "offsets": [0, 8], "itemsize": 16}
 )
 
 

@@ -108,7 +108,7 @@ pub(crate) fn write_field(
         let memory = base.types(py, &array)?.memory.bind(py);
         let whole = read_new(layout, memory, &selection, Reading::default())?;
         whole.get_item(name)?.set_item(PyEllipsis::get(py), value)?;
-        return assign(&array, memory, &selection, whole.as_any(), writing);
+        return assign(layout, memory, &selection, whole.as_any(), writing);
     };
     let shape = shape_of(&selection, field);
     let (value, mut strides) = broadcast_to(&dtype, &shape, value)?;

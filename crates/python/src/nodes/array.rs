@@ -403,7 +403,7 @@ impl ArrayBase {
         let selection = self.select_as(&array, Some(selection), meaning)?;
         let size = array.layout().dtype().size();
         let dtype = PyArrayDescr::new(py, format!("V{size}"))?;
-        assign(&array, &dtype, &selection, raw, Writing::default())
+        assign(array.layout(), &dtype, &selection, raw, Writing::default())
     }
 
     /// Number of stored objects (chunks, or shards) and their bytes.

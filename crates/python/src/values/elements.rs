@@ -327,7 +327,7 @@ impl ArrayBase {
         let value = &masked::fill_masked(array, dtype.bind(py), value)?;
         match &types.elements {
             Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
-            _ => assign(array, types.memory.bind(py), selection, value, writing),
+            _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),
         }
     }
 

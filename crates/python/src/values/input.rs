@@ -3,8 +3,7 @@
 use crate::errors;
 use crate::gil::engine;
 use crate::values::output::data_of;
-use hyperslab::Array;
-use hyperslab::array::{Selection, Source, Strides, WriteOptions, write};
+use hyperslab::array::{ArrayLayout, Selection, Source, Strides, WriteOptions, write};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -25,18 +24,14 @@ impl Writing {
 
 /// Writes `value` to a selection with NumPy's rules for conversion and broadcasting in assignments.
 pub(crate) fn assign(
-    array: &Array,
+    layout: &ArrayLayout,
     dtype: &Bound<'_, PyArrayDescr>,
     selection: &Selection,
     value: &Bound<'_, PyAny>,
     writing: Writing,
 ) -> PyResult<()> {
     with_source(dtype, selection, value, |source| {
-        engine::run(dtype.py(), |stop| match array.as_hdf5() {
-            None => Ok(write(array.layout(), selection, source, writing.options(stop))?),
-            // The elements of a dataset need not be stored where its layout says.
-            Some(_) => array.write(selection, source, writing.options(stop)),
-        })
+        engine::run(dtype.py(), |stop| write(layout, selection, source, writing.options(stop)))
     })
 }
 
