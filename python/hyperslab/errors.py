@@ -38,6 +38,7 @@ __all__ = [
     "HyperslabError",
     "InvalidArgumentError",
     "MetadataValidationError",
+    "NameExistsError",
     "NegativeStepError",
     "NoChunkShapeError",
     "NodeNotFoundError",
@@ -212,6 +213,10 @@ class ChunkNotFoundError(BaseZarrError):
 
 class DestinationError(HyperslabError, FileExistsError, ValueError):
     """A copy cannot be made there, usually because something exists there already."""
+
+
+class NameExistsError(HyperslabError, FileExistsError, ValueError, RuntimeError):
+    """A group of an HDF5 file has an object of this name already."""
 
 
 class SupersededError(DestinationError):

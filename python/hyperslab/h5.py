@@ -8,6 +8,7 @@ StringInfo(encoding='ascii', length=3)
 from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.array import FileArray as Dataset
 from hyperslab._hdf5.attrs import FileAttributes as AttributeManager
+from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.dtypes import (
     check_dtype,
     check_enum_dtype,
@@ -27,8 +28,11 @@ from hyperslab._hdf5.file import File, is_hdf5
 from hyperslab._hdf5.group import Datatype
 from hyperslab._hdf5.group import FileGroup as Group
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
+from hyperslab._hdf5.low import h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5r, h5s, h5t, h5z
+from hyperslab._hdf5.new_filters import FilterRefBase, Gzip
 from hyperslab._hdf5.register import register
 from hyperslab._hdf5.selections import MultiBlockSlice
+from hyperslab._hdf5.virtual import VirtualLayout, VirtualSource
 from hyperslab._native import Reference, RegionReference
 
 UNLIMITED = 2**64 - 1
@@ -41,12 +45,16 @@ __all__ = [
     "Empty",
     "ExternalLink",
     "File",
+    "FilterRefBase",
     "Group",
+    "Gzip",
     "HardLink",
     "MultiBlockSlice",
     "Reference",
     "RegionReference",
     "SoftLink",
+    "VirtualLayout",
+    "VirtualSource",
     "check_dtype",
     "check_enum_dtype",
     "check_opaque_dtype",
@@ -54,6 +62,20 @@ __all__ = [
     "check_string_dtype",
     "check_vlen_dtype",
     "enum_dtype",
+    "get_config",
+    "h5",
+    "h5a",
+    "h5d",
+    "h5ds",
+    "h5f",
+    "h5g",
+    "h5i",
+    "h5o",
+    "h5p",
+    "h5r",
+    "h5s",
+    "h5t",
+    "h5z",
     "is_hdf5",
     "opaque_dtype",
     "ref_dtype",

@@ -330,6 +330,12 @@ impl File {
 
     /// Returns the global heap collection at an address if it is cached.
     pub(crate) fn cached_collection(&self, address: u64) -> Option<Arc<Collection>> {
+        // A collection that has new values is dropped. A failure is found when it is read again.
+        if let Some(editing) = self.editing()
+            && editing.settle_collection().is_err()
+        {
+            return None;
+        }
         self.inner.collections.find(address)
     }
 

@@ -84,3 +84,4 @@ pub use source::Source;
 pub use text::lossless;
 pub use value::Value;
 pub use virtual_dataset::VirtualSource;
+pub use virtual_mapping::build_mappings;

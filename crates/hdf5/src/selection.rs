@@ -6,6 +6,8 @@
 //! A selection orders its elements. Points keep their listed order. All other elements are in C
 //! order of the dataspace, regardless of their blocks.
 
+mod build;
+
 use crate::cursor::join_known;
 use crate::{Cursor, ParseError, Parsed};
 

@@ -4,8 +4,11 @@
 //! entry has flags. They may say that it takes a name from an earlier entry, or that its source is
 //! in the same file.
 
+use crate::error::BuildError;
+use crate::output::Output;
 use crate::selection::Selection;
 use crate::text::lossless;
+use crate::virtual_dataset::VirtualSource;
 use crate::{Cursor, ParseError, Parsed};
 use std::sync::Arc;
 
@@ -95,6 +98,26 @@ pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Mapping>> {
     Ok(mappings)
 }
 
+/// Builds the heap object that lists the sources of a virtual dataset, in version 0.
+///
+/// Names are as stored: `%b` is the number of a block, `%%` is `%`.
+pub fn build_mappings(sources: &[VirtualSource]) -> Result<Vec<u8>, BuildError> {
+    let mut out = Output::new();
+    out.u8(0).u64(sources.len() as u64);
+    for VirtualSource { file, dataset, source, target } in sources {
+        for text in [file, dataset] {
+            let refuse = |why: String| BuildError(format!("a source of the virtual dataset: {why}"));
+            if text.contains('\0') {
+                return Err(refuse(format!("the name {text:?} contains a NUL")));
+            }
+            Name::parse(text).map_err(refuse)?;
+            out.bytes(text.as_bytes()).u8(0);
+        }
+        out.bytes(&source.build()?).bytes(&target.build()?);
+    }
+    Ok(out.checksum().take())
+}
+
 /// Returns the earlier entry from which a name is taken.
 fn earlier_entry<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed<&'m Mapping> {
     let at = cursor.clone();
@@ -171,6 +194,29 @@ mod tests {
         assert_eq!(names, [name("other.h5", "data"), name("other.h5", "data"), name(".", "mine")]);
         assert!(found[2].file.is_same_file());
         assert!(Arc::ptr_eq(&found[0].file.0, &found[1].file.0));
+    }
+
+    #[test]
+    fn built_mappings_are_read_again() {
+        let sources = whole(&version_0()).unwrap().into_iter().map(|mapping| VirtualSource {
+            file: mapping.file.text(),
+            dataset: mapping.dataset.text(),
+            source: mapping.source,
+            target: mapping.target,
+        });
+        let mut sources: Vec<VirtualSource> = sources.collect();
+        let found = whole(&build_mappings(&sources).unwrap()).unwrap();
+        let expected = whole(&version_0()).unwrap();
+        assert_eq!(found.len(), 2);
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert_eq!((found.file, found.dataset), (expected.file, expected.dataset));
+            assert_eq!(found.source.regularised(), expected.source.regularised());
+            assert_eq!(found.target, expected.target);
+        }
+        sources[0].file = "a%c".into();
+        assert!(build_mappings(&sources).unwrap_err().0.contains("expected 'b' or '%'"));
+        sources[0].file = "a\0".into();
+        assert!(build_mappings(&sources).unwrap_err().0.contains("contains a NUL"));
     }
 
     #[test]

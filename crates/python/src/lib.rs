@@ -31,7 +31,13 @@ mod _native {
     #[pymodule_export]
     use crate::gil::stop::Stopper;
     #[pymodule_export]
+    use crate::hdf5::editor::{Editor, edit_file, encodes_filter, filter_name};
+    #[pymodule_export]
+    use crate::hdf5::new_values::NewValues;
+    #[pymodule_export]
     use crate::hdf5::references::{Reference, RegionReference};
+    #[pymodule_export]
+    use crate::hdf5::stored_types::StoredType;
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]

@@ -5,9 +5,9 @@
 
 use crate::fork::{Mutex, RwLock};
 use crate::local::EditedDisk;
-use crate::{Cost, Facts, Holds, Key, Opened, Operation, RangeRead, Result, Store, StoreError};
+use crate::{Cost, Facts, Holds, Key, OnDisk, Opened, Operation, RangeRead, Result, Store, StoreError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options of a file that is changed.
@@ -298,6 +298,19 @@ impl Store for EditedFile {
 
     fn holds(&self) -> Option<&dyn Holds> {
         Some(self)
+    }
+
+    fn on_disk(&self) -> Option<&dyn OnDisk> {
+        self.path().map(|_| self as &dyn OnDisk)
+    }
+}
+
+impl OnDisk for EditedFile {
+    fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
+        match key {
+            Some(key) => self.path().filter(|_| self.has(key)).map(Path::to_owned),
+            None => self.path()?.parent().map(Path::to_owned),
+        }
     }
 }
 

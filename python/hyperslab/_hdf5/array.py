@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from hyperslab._core.metadata import Metadata
 from hyperslab._elements.hdf5_types import Empty, is_text, metadata_entry
 from hyperslab._elements.ragged import Ragged
 from hyperslab._hdf5.array_views import Converted, Fields, Text, View
+from hyperslab._hdf5.array_writing import ArrayWriting
 from hyperslab._hdf5.convert import converted
 from hyperslab._hdf5.dims import Dimensions
 from hyperslab._hdf5.filters import filters_by_name, library_name, shown_name
@@ -32,7 +33,7 @@ from hyperslab._hdf5.selections import Regions, chunks_of, has_blocks, without_b
 from hyperslab._hdf5.values import decoded, ragged, values
 from hyperslab._native import RegionReference
 from hyperslab._stores.store import Store
-from hyperslab.errors import ArgumentTypeError, DataTypeError, ReadOnlyError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, UnsupportedError
 
 __all__ = ["FileArray", "VirtualSource", "reopen_array"]
 
@@ -78,13 +79,14 @@ def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return made
 
 
-class FileArray(FileNode, _Base):  # type: ignore[misc]
+class FileArray(ArrayWriting, FileNode, _Base):  # type: ignore[misc]
     """An array of an HDF5 or NetCDF file: a dataset or variable.
 
     Made by `hyperslab.open` and groups. It is read like any `Array`. Features that HDF5 has and
     Zarr lacks work as in h5py. Text of variable length is read as `bytes` (`asstr` decodes it).
     Sequences of variable length are read as an object array of arrays, references as `Reference`,
-    and members of structures by name (``array["a"]``).
+    and members of structures by name (``array["a"]``). If the file was opened for writing, elements
+    are assigned as in h5py.
 
     Examples
     --------
@@ -112,9 +114,18 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         """The element type, if Python must make objects of elements; ``None``: the engine does."""
         return None if self._is_vlen else self._objects
 
-    @Once
+    @property
     def _facts(self) -> dict[str, Any]:
-        return self._file_facts()
+        """Facts about the dataset. They are kept until a change."""
+        version = self._version
+        kept: tuple[int, dict[str, Any]] | None = self.__dict__.get("_kept_facts")
+        if kept is None or kept[0] != version:
+            kept = self.__dict__["_kept_facts"] = version, self._file_facts()
+        return kept[1]
+
+    @property
+    def _address(self) -> int:
+        return self._facts["address"]  # type: ignore[no-any-return]
 
     # ---- what it is
 
@@ -127,6 +138,10 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         """Elements per axis; ``None`` if the dataset has no elements and no shape."""
         found = self._stored_shape
         return None if found == (0,) and self._is_null else found  # type: ignore[return-value]
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        self.resize(shape)
 
     @property
     def size(self) -> int:
@@ -337,7 +352,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
             "Shape": self.shape,
             "Largest shape": self.maxshape,
             "Chunk shape": self.chunks,
-            "Read-only": True,
+            "Read-only": self.read_only,
             "Store type": type(self._store).__name__,
             "Filters": ", ".join(names) or "none",
         }
@@ -604,14 +619,6 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         if element is None:
             return rows
         return ((index, values(element, np.asarray(row))[()]) for index, row in rows)
-
-    def _refused(self, *_: Any, **__: Any) -> NoReturn:
-        raise ReadOnlyError(f"array '{self.name}': HDF5 files are read only so far")
-
-    write_direct = make_scale = _refused
-
-    def flush(self) -> None:
-        """Do nothing: the file is read only."""
 
     # ---- Python protocols
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyperslab._hdf5 import scales
+
 if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
 
@@ -27,13 +29,25 @@ class Dimension:
         labels = self._array.attrs.get("DIMENSION_LABELS")
         return "" if labels is None else _text(labels[self._axis])
 
+    @label.setter
+    def label(self, value: str | bytes) -> None:
+        scales.set_label(self._array, self._axis, value)
+
+    def attach_scale(self, dset: FileArray) -> None:
+        """Attach a scale, or another dataset, which becomes a scale."""
+        scales.attach(self._array, self._axis, dset)
+
+    def detach_scale(self, dset: FileArray) -> None:
+        """Remove a scale."""
+        scales.detach(self._array, self._axis, dset)
+
     def values(self) -> list[Any]:
         """Return the scales."""
-        scales = self._array.attrs.get("DIMENSION_LIST")
-        if scales is None:
+        found = self._array.attrs.get("DIMENSION_LIST")
+        if found is None:
             return []
         file = self._array.file
-        return [file[reference] for reference in scales[self._axis]]
+        return [file[reference] for reference in found[self._axis]]
 
     def items(self) -> list[tuple[str, Any]]:
         """Return names and scales. The names are stored with the scales and often empty."""
@@ -74,6 +88,10 @@ class Dimensions:
 
     def __len__(self) -> int:
         return self._array.ndim
+
+    def create_scale(self, dset: FileArray, name: str = "") -> None:
+        """Make a dataset a scale; see `FileArray.make_scale`."""
+        dset.make_scale(name)
 
     def __iter__(self) -> Iterator[Dimension]:
         return (Dimension(self._array, axis) for axis in range(len(self)))

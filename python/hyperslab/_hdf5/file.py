@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from hyperslab import _native
+from hyperslab._base.config import config
 from hyperslab._base.regular_file import open_regular
 from hyperslab._core.cache import CacheLike, resolve_cache
+from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.group import FileGroup
+from hyperslab._stores.edited_file import EditedFile
 from hyperslab._stores.file_objects import is_file_object, store_of_object
-from hyperslab._stores.store import FileStore, Store
+from hyperslab._stores.store import FileStore, Store, location_of
 from hyperslab.errors import (
+    ArgumentTypeError,
     DamagedFileError,
     InvalidArgumentError,
     MetadataValidationError,
     NodeNotFoundError,
-    ReadOnlyError,
     UnknownFormatError,
     UnsupportedError,
 )
 
 __all__ = ["File", "file_of", "is_hdf5"]
 
+_numbers = itertools.count()
+
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_WRITING = ("r+", "a", "w", "w-", "x")
+_MODES = ("r", "r+", "w", "w-", "x", "a")
+# h5py's versions of HDF5, oldest first.
+_VERSIONS = ("earliest", "v108", "v110", "v112", "v114", "v200", "latest")
+_STRATEGIES = ("fsm", "page", "aggregate", "none")
+# Drivers for a single file on the disk, or in memory.
+_WRITABLE = (None, "sec2", "stdio", "core", "direct", "windows", "fileobj")
 # Drivers for a single file. The engine reads it the same way for each of them.
 _PLAIN = (None, "sec2", "stdio", "core", "direct", "windows")
 _DRIVERS = (*_PLAIN, "family", "split", "fileobj", "ros3")
@@ -67,25 +78,42 @@ _WITHOUT_EFFECT = (
 
 
 class File(FileGroup):
-    """An HDF5 file opened for reading, like ``h5py.File``. It is the root group.
+    """An HDF5 file, like ``h5py.File``. It is the root group.
+
+    Changes are seen by this process at once. They become permanent, and visible to other programs,
+    by `flush`, by `close`, at the end of a ``with`` block, and when the process ends.
 
     Parameters
     ----------
     name : str, os.PathLike, bytes or file object
-        A path; a URL (``s3://``, ``https://``, …); or an object with ``read`` and ``seek``. The
-        object is read on demand (``BytesIO`` is copied) and stays open.
-    mode : str, default "r"
-        ``"r"``. HDF5 cannot be written: other modes (``r+``, ``a``, ``w``, ``w-``, ``x``) are
-        refused.
+        A path; a URL (``s3://``, ``https://``, …) to read; or an object with ``read`` and ``seek``.
+        To read, it is read on demand (``BytesIO`` is copied). To write, its bytes are changed in
+        memory, and written back by `flush` and `close`. The object stays open.
+    mode : {"r", "r+", "w", "w-", "x", "a"}, default "r"
+        Read; change a file that exists; create a file and replace another one; create a file, and
+        fail if there is one (``w-``, ``x``); change or create a file.
     driver : str, optional
         ``"family"``: ``name`` has a ``%d`` for the number of a member file. ``"split"``: metadata
         are in the file ``name`` + ``meta_ext`` (``"-m.h5"``), elements in ``name`` + ``raw_ext``.
-        ``"ros3"``: ``name`` is a URL. The other drivers stand for a single file.
-    userblock_size, fs_strategy, fs_page_size
-        Only for new files: refused.
-    libver, swmr, **keywords
-        Accepted as in h5py, for example ``rdcc_nbytes``, ``locking``, ``track_order``. They do not
-        affect reading: there is no lock, and files being written with SWMR can always be read.
+        ``"ros3"``: ``name`` is a URL. These are only read. ``"core"`` with ``backing_store=False``:
+        a file in memory. The other drivers stand for a single file.
+    libver : str or pair of str, optional
+        The oldest version of HDF5 that reads new objects: ``"earliest"`` (default), ``"v110"``, ….
+        ``"latest"``: structures of HDF5 1.10. The second of a pair is not looked at.
+    userblock_size : int, optional
+        Bytes in front of a new file: 0, 512, 1024, ….
+    swmr : bool, default False
+        Accepted as in h5py. Files being written can always be read.
+    track_order : bool, optional
+        Whether the root group of a new file keeps the order of its links and attributes.
+    locking : bool or str, optional
+        Whether other programs are kept from changing the file meanwhile. Default: as
+        ``hyperslab.config.file_locks``.
+    fs_strategy, fs_persist, fs_threshold, fs_page_size
+        Of new files. Checked as in h5py. They do not affect the file.
+    track_times, **keywords
+        Accepted as in h5py, for example ``rdcc_nbytes``, ``alignment_interval``, ``page_buf_size``.
+        They do not affect the file.
     cache, storage_options
         As in `hyperslab.open`.
 
@@ -93,17 +121,18 @@ class File(FileGroup):
     ------
     FileNotFoundError
         If there is no such file.
+    FileExistsError
+        In the modes ``w-`` and ``x``, if there is one.
     OSError
         If it is not an HDF5 file. (`hyperslab.open` opens other files.)
-    UnsupportedError
-        For a mode that writes. It is a ``ValueError``.
 
     Examples
     --------
-    >>> import h5py, hyperslab as hs, tempfile
+    >>> import hyperslab as hs, tempfile
     >>> path = tempfile.mkdtemp() + "/example.h5"
-    >>> with h5py.File(path, "w") as file:
+    >>> with hs.File(path, "w") as file:
     ...     file["ocean/sst"] = [1.5, 2.5]
+    ...     file["ocean"].attrs["title"] = "an ocean"
     >>> with hs.File(path, "r") as file:
     ...     print(file.keys(), file["ocean/sst"][:])
     <KeysViewHDF5 ['ocean']> [1.5 2.5]
@@ -126,12 +155,15 @@ class File(FileGroup):
         storage_options: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Self:
-        if mode != "r":
-            raise _refused_mode(name, mode)
-        if userblock_size is not None:
+        if mode not in _MODES:
+            raise InvalidArgumentError("Invalid mode; must be one of r, r+, w, w-, x, a")
+        if userblock_size is not None and mode in ("r", "r+"):
             raise InvalidArgumentError("User block may only be specified when creating a file")
-        if fs_strategy is not None or fs_page_size is not None:
+        if (fs_strategy is not None or fs_page_size is not None) and mode in ("r", "r+", "a"):
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
+        if fs_strategy is not None and fs_strategy not in _STRATEGIES:
+            raise InvalidArgumentError("Invalid file space strategy type")
+        low, high = _versions(libver)
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
         if not isinstance(name, (str, Path)) and is_file_object(name):
             if driver not in (None, "fileobj"):
@@ -143,6 +175,16 @@ class File(FileGroup):
             driver = "fileobj"
         if given or driver is not None:
             _check_keywords(driver, given)
+        if mode != "r":
+            new = _New(mode, low, userblock_size, keywords.get("track_order"), keywords.get("locking"))
+            store = _edited(name, driver, given, new)
+            store._opened_as = {
+                "filename": repr(name) if driver == "fileobj" else os.fsdecode(name),
+                "driver": driver or "sec2",
+                "libver": (low, high),
+                "swmr": False,
+            }
+            return cls._of(store, cache)
         try:
             store, filename = _store_of(name, driver, given, storage_options)
         except MetadataValidationError as error:
@@ -154,11 +196,10 @@ class File(FileGroup):
                 f"{store.url} is not an HDF5 file (file signature not found), but {format_}: "
                 "use hyperslab.open"
             )
-        low = "earliest" if libver is None else libver
         store._opened_as = {
             "filename": filename,
             "driver": driver or ("ros3" if store._native.is_far() else "sec2"),
-            "libver": low if isinstance(low, tuple) else (low, "latest"),
+            "libver": (low, high),
             "swmr": bool(swmr),
         }
         return cls._of(store, cache)
@@ -172,10 +213,41 @@ class File(FileGroup):
 
     @classmethod
     def in_memory(cls, file_image: Any = None, **keywords: Any) -> Self:
-        """Open a file from bytes in memory."""
-        if file_image is None:
-            raise UnsupportedError("a new file in memory cannot be created: HDF5 files are read only so far")
-        return cls(io.BytesIO(file_image), "r", **keywords)
+        """Make a new file in memory, or open one from bytes. It can be changed.
+
+        ``bytes(file.image())`` is the file. Keywords are those of `File`.
+        """
+        for key in ("driver", "locking", "backing_store"):
+            if key in keywords:
+                raise TypeError(f"File.in_memory() got an unexpected keyword argument {key!r}")
+        keywords.pop("block_size", None)
+        image = None if file_image is None else bytes(file_image)
+        if image:
+            for key in ("track_order", "track_times", "fs_strategy", "fs_page_size", "userblock_size"):
+                if key in keywords:
+                    raise TypeError(f"{key} parameters cannot be used with file_image")
+        cache, libver = keywords.pop("cache", None), keywords.pop("libver", None)
+        low, high = _versions(libver)
+        new = _New(
+            "r+" if image else "w",
+            low,
+            keywords.pop("userblock_size", None),
+            keywords.pop("track_order", None),
+        )
+        _check_keywords(None, {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT})
+        store = _in_memory(image or b"", new, None)
+        store._opened_as = {
+            "filename": f"in_memory_{next(_numbers)}",
+            "driver": "core",
+            "libver": (low, high),
+            "swmr": False,
+        }
+        return cls._of(store, cache)
+
+    def image(self) -> bytes:
+        """Return the bytes of a file that is being changed, after a `flush`."""
+        self.flush()
+        return self._editor.image()
 
     # ---- what it is
 
@@ -194,9 +266,9 @@ class File(FileGroup):
 
     @property
     def mode(self) -> str:
-        """Always ``"r"``."""
+        """``"r"``, or ``"r+"`` if the file can be changed."""
         self._store._native.check_open()
-        return "r"
+        return "r" if self._store.read_only else "r+"
 
     @property
     def driver(self) -> str:
@@ -206,7 +278,7 @@ class File(FileGroup):
 
     @property
     def libver(self) -> tuple[str, str]:
-        """The requested HDF5 versions. All versions are read."""
+        """The requested HDF5 versions, of new objects. All versions are read."""
         found: tuple[str, str] = self._as_opened("libver", ("earliest", "latest"))
         return found
 
@@ -228,16 +300,23 @@ class File(FileGroup):
 
     @swmr_mode.setter
     def swmr_mode(self, value: bool) -> None:
-        raise ReadOnlyError("swmr_mode: HDF5 files are read only so far; pass swmr=True to File")
+        if not value:
+            raise InvalidArgumentError("It is not possible to forcibly switch SWMR mode off.")
+        self._editor  # noqa: B018
+        # Other programs can read the file at any time. They see what is flushed.
+        self.flush()
+        self._store._opened_as = {**self._store._opened_as, "swmr": True}  # type: ignore[attr-defined]
 
     def flush(self) -> None:
-        """Do nothing: the file is read only."""
+        """Make all changes permanent, and visible to other programs."""
         self._store._native.check_open()
+        if not self._store.read_only:
+            self._store.flush()  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         if not self:
             return "<Closed HDF5 file>"
-        return f'<HDF5 file "{Path(self.filename).name}" (mode r)>'
+        return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen_file, (self._store, self._cache)
@@ -267,13 +346,139 @@ def is_hdf5(fname: Any) -> bool:
     return False
 
 
-def _refused_mode(name: Any, mode: str) -> Exception:
-    if mode not in _WRITING:
-        return InvalidArgumentError("Invalid mode; must be one of r, r+, w, w-, x, a")
-    return UnsupportedError(
-        f"{name}: HDF5 files are read only so far; mode is {mode!r} instead of 'r'. Write with h5py, or in "
-        "Zarr: hyperslab.open_group(path, mode='w')"
+class _New(NamedTuple):
+    """How a file is opened to change it."""
+
+    mode: str
+    libver: str
+    user_block: int | None
+    track_order: bool | None
+    locking: Any = None
+
+    def locks(self) -> bool | None:
+        """Return whether the file is locked; ``None``: as in the settings."""
+        if self.locking is None:
+            return None
+        if self.locking in (False, "false"):
+            return False
+        if self.locking in (True, "true", "best-effort"):
+            return True
+        raise InvalidArgumentError(f"Unsupported locking value: {self.locking}")
+
+    def open(self, path: Path | None, image: bytes | None, mode: str) -> _native.StoreHandle | None:
+        """Open or create a file; ``None``: there is none to open."""
+        size = 0
+        if self.user_block is not None:
+            try:
+                size = int(self.user_block)
+            except (TypeError, ValueError):
+                raise InvalidArgumentError("User block size must be an integer") from None
+            if size and (size < 512 or size & (size - 1)):
+                raise InvalidArgumentError(
+                    f"userblock_size: expected 0, 512, 1024, 2048 or another power of two, found {size}"
+                )
+        tracks = get_config().track_order if self.track_order is None else self.track_order
+        # HDF5 1.8 and older versions have the same structures, and so have all from 1.10 on.
+        libver = "earliest" if self.libver in ("earliest", "v108") else "v110"
+        found = _native.edit_file(path, image, mode, libver, size, bool(tracks), self.locks(), config.fsync)
+        if found is not None and mode == "r+" and self.user_block is not None and found.user_block != size:
+            existing = found.user_block
+            found.close()
+            raise InvalidArgumentError(
+                f"Requested userblock size ({size}) does not match that of existing file ({existing})"
+            )
+        return found
+
+
+def _versions(libver: Any) -> tuple[str, str]:
+    """Return the versions of HDF5 of a ``libver`` argument."""
+    low, high = (
+        ("earliest", "latest")
+        if libver is None
+        else libver
+        if isinstance(libver, tuple)
+        else (libver, "latest")
     )
+    for version in (low, high):
+        if version not in _VERSIONS:
+            raise InvalidArgumentError(
+                f"libver: expected one of {', '.join(_VERSIONS)}, or a pair of these, found {libver!r}"
+            )
+    if _VERSIONS.index(low) > _VERSIONS.index(high):
+        raise InvalidArgumentError(
+            f"libver: Invalid (low,high) combination of library version bound: {low!r} is newer than {high!r}"
+        )
+    return low, high
+
+
+def _edited(name: Any, driver: str | None, given: Mapping[str, Any], new: _New) -> EditedFile:
+    """Open a file to change it."""
+    if driver not in _WRITABLE:
+        raise UnsupportedError(f"driver {driver!r}: such files are only read, with mode 'r'")
+    if driver == "fileobj":
+        return _in_object(name, new)
+    if isinstance(name, str) and "://" in name and not name.startswith("file://"):
+        raise UnsupportedError(
+            f"{_native.shown(name)}: files on servers are only read; write a local file, and copy it there"
+        )
+    place = location_of(
+        name[7:] if isinstance(name, str) and name.startswith("file://") else os.fsdecode(name)
+    )
+    path = Path(place)
+    if not str(name):
+        raise NodeNotFoundError("the name of a file is missing")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, f"{path} is a directory", str(path))
+    if driver == "core" and not given.get("backing_store", True):
+        image = path.read_bytes() if new.mode in ("r+", "a") and path.exists() else None
+        if image is None and new.mode == "r+":
+            raise _missing(path)
+        if new.mode in ("w-", "x") and path.exists():
+            raise FileExistsError(errno.EEXIST, f"there is a file {path}", str(path))
+        return _in_memory(image or b"", new._replace(mode="r+" if image else "w"), None)
+    try:
+        handle = None
+        if new.mode in ("r+", "a"):
+            handle = new.open(path, None, "r+")
+            if handle is None and new.mode == "r+":
+                raise _missing(path)
+        if handle is None:
+            handle = new.open(path, None, "w" if new.mode == "w" else "x")
+    except MetadataValidationError as error:
+        raise DamagedFileError(str(error)) from None
+    assert handle is not None
+    return EditedFile(handle)
+
+
+def _missing(path: Path) -> Exception:
+    error = NodeNotFoundError(f"there is no HDF5 file '{path}'")
+    error.errno, error.strerror, error.filename = errno.ENOENT, str(error), str(path)
+    return error
+
+
+def _in_memory(image: bytes, new: _New, sink: Any) -> EditedFile:
+    try:
+        handle = new.open(None, image, "r+" if new.mode == "r+" else "w")
+    except MetadataValidationError as error:
+        raise DamagedFileError(str(error)) from None
+    assert handle is not None
+    return EditedFile(handle, sink)
+
+
+def _in_object(file: Any, new: _New) -> EditedFile:
+    """Change the bytes of a Python file object."""
+    for method in ("read", "write", "seek", "truncate"):
+        if not hasattr(file, method):
+            raise ArgumentTypeError(f"{file!r} has no method {method!r}, which is needed to write to it")
+    if isinstance(file, io.TextIOBase):
+        raise TypeError(f"{file!r} is open for text: open it with mode 'w+b' or 'r+b'")
+    image = b""
+    if new.mode in ("r+", "a"):
+        file.seek(0)
+        image = file.read()
+        if not image and new.mode == "r+":
+            raise DamagedFileError(f"{file!r} is empty, so it is not an HDF5 file (file signature not found)")
+    return _in_memory(image, new._replace(mode="r+" if image else "w"), file)
 
 
 def _check_keywords(driver: str | None, given: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +19,18 @@ from hyperslab._core.info import Info
 from hyperslab._core.metadata import Metadata
 from hyperslab._hdf5.array import FileArray
 from hyperslab._hdf5.attrs import FileAttributes
-from hyperslab._hdf5.ids import TypeID
+from hyperslab._hdf5.group_writing import GroupWriting
+from hyperslab._hdf5.ids import GroupID, TypeID, type_id
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5.mapping_views import Items, Keys, Values
+from hyperslab._hdf5.names import text_of
 from hyperslab._hdf5.node import FileNode
 from hyperslab._native import Reference
 from hyperslab._stores.store import FileStore, Store
 from hyperslab.errors import (
-    ArgumentTypeError,
     ExternalFileError,
     MetadataValidationError,
     NodeNotFoundError,
-    ReadOnlyError,
     UnclosedFileError,
     UnsupportedError,
 )
@@ -51,8 +51,17 @@ NOWHERE = (KeyError, ExternalFileError, UnsupportedError, MetadataValidationErro
 class Datatype(Kin):
     """A committed datatype: a named element type with its own attributes in an HDF5 file."""
 
-    def __init__(self, handle: _native.DatatypeHandle) -> None:
+    def __init__(self, handle: _native.DatatypeHandle, store: Store | None = None) -> None:
         self._handle = handle
+        self._store = FileStore._of(handle.file) if store is None else store
+
+    @property
+    def _stored_type(self) -> _native.StoredType:
+        return self._handle.stored_type
+
+    @property
+    def _address(self) -> int:
+        return self._handle.address
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -67,14 +76,14 @@ class Datatype(Kin):
     @property
     def attrs(self) -> FileAttributes:
         """Attributes of the datatype."""
-        return FileAttributes(self._handle, self._handle.file, self.__dict__)
+        return FileAttributes(self._handle, self._store._native, self.__dict__)
 
     @property
     def file(self) -> FileGroup:
         """The root group of the file."""
         from hyperslab._hdf5.file import file_of
 
-        return file_of(FileStore._of(self._handle.file))
+        return file_of(self._store)
 
     @property
     def parent(self) -> Any:
@@ -84,7 +93,7 @@ class Datatype(Kin):
     @property
     def id(self) -> TypeID:
         """h5py's low-level object for the element type."""
-        return TypeID(self.dtype)
+        return type_id(self.dtype, self._stored_type)  # type: ignore[no-any-return]
 
     @property
     def ref(self) -> Reference:
@@ -114,7 +123,7 @@ Link = HardLink | SoftLink | ExternalLink | UserLink
 _Link = tuple[str, int, str, str]
 
 
-class FileGroup(FileNode, _Base):  # type: ignore[misc]
+class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
     """A group of an HDF5 or NetCDF file.
 
     Made by `hyperslab.open` and groups. A mapping from names to arrays, groups and committed
@@ -138,9 +147,10 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     """
 
     def _node(self, handle: Any) -> Any:
-        if isinstance(handle, _native.DatatypeHandle):
-            return Datatype(handle)._as_kin()
         store = self._store
+        if isinstance(handle, _native.DatatypeHandle):
+            same = store._native.is_same_file(handle.file)
+            return Datatype(handle, store if same else None)._as_kin()
         # An external link leads to another file.
         if not store._native.is_file_of(handle):
             store = FileStore._of(handle.file)
@@ -164,7 +174,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
                 "Name": self.name,
                 "Type": "Group",
                 "Format": self._store._native.file_format,
-                "Read-only": True,
+                "Read-only": self.read_only,
                 "Store type": type(self._store).__name__,
             }
         )
@@ -197,7 +207,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         if isinstance(path, Reference):
             return self._node(path._open())
         if not isinstance(path, str):
-            path = _text(path)
+            path = _named(path)
         if not path:
             raise KeyError("Unable to open object (no name specified)")
         try:
@@ -236,7 +246,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     def _link(self, name: str | bytes) -> Link | None:
         """Return the link at a name or path."""
-        name = _text(name)
+        name = _named(name)
         if not name:
             return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
@@ -404,36 +414,18 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     def _linked_node(self, address: int, name: str) -> Any:
         return self._node(self._file_object(address, name))
 
-    def require_dataset(
-        self, name: str, shape: Any, dtype: Any, exact: bool = False, **keywords: Any
-    ) -> FileArray:
-        """Return the array of a name, which must exist.
+    @property
+    def _address(self) -> int:
+        return self._hdf5_address()
 
-        Raises
-        ------
-        TypeError
-            If the array has another shape, or a type to which ``dtype`` cannot be cast safely (with
-            ``exact``: another type).
-        ReadOnlyError
-            If there is no such array.
-        """
-        if name not in self:
-            self._refused()
-        found = self[name]
-        if not isinstance(found, FileArray):
-            raise ArgumentTypeError(f"Incompatible object ({type(found).__name__}) already exists")
-        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
-        if wanted != found.shape:
-            raise ArgumentTypeError(f"Shapes do not match (existing {found.shape} vs new {wanted})")
-        same = np.dtype(dtype) == found.dtype if exact else np.can_cast(np.dtype(dtype), found.dtype)
-        if not same:
-            raise ArgumentTypeError(f"Datatypes do not match (existing {found.dtype} vs new {dtype})")
-        return found
+    @property
+    def id(self) -> GroupID:
+        """h5py's low-level object."""
+        return GroupID(self)
 
-    def _refused(self, *_: Any, **__: Any) -> NoReturn:
-        raise ReadOnlyError(f"group '{self.name}': HDF5 files are read only so far")
-
-    create_dataset = create_dataset_like = create_virtual_dataset = build_virtual_dataset = _refused
+    def _tracks_order(self) -> bool:
+        """Return True if the group keeps the order of its links."""
+        return self._tracks_links()
 
     # ---- Python protocols
 
@@ -456,13 +448,11 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 Group.register(FileGroup)
 
 
-def _text(name: Any) -> str:
+def _named(name: Any) -> str:
     """Return a name or path as text."""
-    if isinstance(name, bytes):
-        return name.decode("utf-8", "surrogateescape")
-    if not isinstance(name, str):
+    if not isinstance(name, (str, bytes)):
         raise TypeError(f"Accessing a group is done with bytes or str, not {type(name)}")
-    return name
+    return text_of(name)
 
 
 def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:

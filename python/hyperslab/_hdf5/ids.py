@@ -1,26 +1,47 @@
-"""The low-level objects behind ``node.id``, as far as programs use them for reading.
+"""The low-level objects behind ``node.id``, as far as programs use them.
 
 They give chunk positions, spaces, types and creation properties, under h5py's names.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from hyperslab._elements.hdf5_types import metadata_entry
-from hyperslab._hdf5.dtypes import check_string_dtype
+from hyperslab._hdf5.dtypes import check_string_dtype, string_dtype
+from hyperslab._hdf5.names import text_of
+from hyperslab._native import StoredType
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
-    from hyperslab._hdf5.group import Datatype
+    from hyperslab._hdf5.group import Datatype, FileGroup
     from hyperslab._hdf5.node import FileNode
 
-__all__ = ["AttrID", "DatasetID", "NodeID", "PropDCID", "SpaceID", "StoreInfo", "TypeID"]
+__all__ = [
+    "AttrID",
+    "DatasetID",
+    "GroupID",
+    "NodeID",
+    "PropDCID",
+    "SpaceID",
+    "StoreInfo",
+    "TypeCompoundID",
+    "TypeEnumID",
+    "TypeFloatID",
+    "TypeID",
+    "TypeIntegerID",
+    "TypeOpaqueID",
+    "TypeReferenceID",
+    "TypeStringID",
+    "TypeVlenID",
+    "type_id",
+]
 
 _INTEGER, _FLOAT, _STRING, _OPAQUE, _COMPOUND, _REFERENCE, _ENUM, _VLEN, _ARRAY = 0, 1, 3, 5, 6, 7, 8, 9, 10
 _LAYOUTS = {"compact": 0, "contiguous": 1, "chunked": 2, "virtual": 3}
@@ -43,8 +64,18 @@ class StoreInfo(NamedTuple):
 class TypeID:
     """An element type."""
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dtype: np.dtype[Any], stored: StoredType | None = None) -> None:
         self.dtype = dtype
+        self._stored = stored
+
+    @property
+    def _stored_type(self) -> StoredType:
+        """The type in files."""
+        return StoredType(self.dtype) if self._stored is None else self._stored
+
+    def py_dtype(self) -> np.dtype[Any]:
+        """Return the NumPy type."""
+        return self.dtype
 
     def get_class(self) -> int:
         """Return the type class.
@@ -83,6 +114,23 @@ class TypeID:
             raise ArgumentTypeError(f"elements of type {self.dtype} are not text")
         return int(found.encoding == "utf-8")
 
+    def copy(self) -> Self:
+        """Return a copy."""
+        made = copy.copy(self)
+        return made
+
+    def committed(self) -> bool:
+        """Return False: this is not the type of a committed datatype."""
+        return False
+
+    def commit(self, group: Any, name: bytes, lcpl: Any = None) -> None:
+        """Give the type a name in a group."""
+        group._node._commit(name, self._stored_type)
+
+    def equal(self, other: TypeID) -> bool:
+        """Return True if both types are stored in the same way."""
+        return self._stored_type == other._stored_type
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TypeID):
             return NotImplemented
@@ -92,7 +140,123 @@ class TypeID:
         return hash(self.dtype)
 
     def __repr__(self) -> str:
-        return f"<TypeID of {self.dtype}>"
+        return f"<{type(self).__name__} of {self.dtype}>"
+
+
+class TypeIntegerID(TypeID):
+    """Integers."""
+
+
+class TypeFloatID(TypeID):
+    """Floats."""
+
+
+class TypeOpaqueID(TypeID):
+    """Opaque bytes."""
+
+
+class TypeReferenceID(TypeID):
+    """References."""
+
+
+class TypeVlenID(TypeID):
+    """Sequences of variable length."""
+
+
+class TypeArrayID(TypeID):
+    """Small arrays."""
+
+
+class TypeEnumID(TypeID):
+    """Enumerations."""
+
+    def enum_insert(self, name: bytes, value: int) -> None:
+        """Add a member."""
+        members = {**(metadata_entry(self.dtype, "enum") or {}), text_of(name): value}
+        self.dtype = np.dtype(self.dtype, metadata={"enum": members})
+        self._stored = None
+
+
+class TypeCompoundID(TypeID):
+    """Structures."""
+
+    def insert(self, name: bytes, offset: int, field: TypeID) -> None:
+        """Add a member."""
+        dtype = self.dtype
+        fields = {} if dtype.fields is None else dict(dtype.fields)
+        names = [*(dtype.names or ()), text_of(name)]
+        self.dtype = np.dtype(
+            {
+                "names": names,
+                "formats": [*(fields[one][0] for one in names[:-1]), field.dtype],
+                "offsets": [*(fields[one][1] for one in names[:-1]), offset],
+                "itemsize": dtype.itemsize,
+            }
+        )
+        self._stored = None
+
+    def get_nmembers(self) -> int:
+        """Return the number of members."""
+        return len(self.dtype.names or ())
+
+
+class TypeStringID(TypeID):
+    """Text of fixed or variable length."""
+
+    def __init__(self, dtype: np.dtype[Any], padding: int | None = None, stored: Any = None) -> None:
+        super().__init__(dtype, stored)
+        self._padding = padding
+
+    @property
+    def _stored_type(self) -> StoredType:
+        if self._stored is not None:
+            return self._stored
+        if self._padding is None:
+            return StoredType(self.dtype)
+        found = check_string_dtype(self.dtype)
+        length = None if found is None else found.length
+        return StoredType.text(length, self._padding, self.get_cset() == 1)
+
+    def set_size(self, size: int) -> None:
+        """Set the bytes of each text; ``VARIABLE``: variable length."""
+        encoding = "utf-8" if self.get_cset() else "ascii"
+        self.dtype = string_dtype(encoding, None if size >= _UNLIMITED else int(size))
+        self._stored = None
+
+    def set_cset(self, cset: int) -> None:
+        """Set the character set: 0 ASCII, 1 UTF-8."""
+        found = check_string_dtype(self.dtype)
+        self.dtype = string_dtype("utf-8" if cset else "ascii", None if found is None else found.length)
+        self._stored = None
+
+    def set_strpad(self, pad: int) -> None:
+        """Set the end of text: 0 a NUL, 1 padded with NULs, 2 padded with spaces."""
+        self._padding, self._stored = int(pad), None
+
+    def get_strpad(self) -> int:
+        """Return the end of text."""
+        if self._padding is None:
+            return 0 if self.is_variable_str() else 1
+        return self._padding
+
+
+_CLASSES: dict[int, type[TypeID]] = {
+    _INTEGER: TypeIntegerID,
+    _FLOAT: TypeFloatID,
+    _STRING: TypeStringID,
+    _OPAQUE: TypeOpaqueID,
+    _COMPOUND: TypeCompoundID,
+    _REFERENCE: TypeReferenceID,
+    _ENUM: TypeEnumID,
+    _VLEN: TypeVlenID,
+    _ARRAY: TypeArrayID,
+}
+
+
+def type_id(dtype: np.dtype[Any], stored: StoredType | None = None) -> Any:
+    """Return the low-level object of a type."""
+    kind = _CLASSES[TypeID(dtype).get_class()]
+    return TypeStringID(dtype, None, stored) if kind is TypeStringID else kind(dtype, stored)
 
 
 class SpaceID:
@@ -101,6 +265,39 @@ class SpaceID:
     def __init__(self, shape: tuple[int, ...] | None, maxshape: tuple[int | None, ...] | None = None) -> None:
         self.shape = shape
         self._maxshape = shape if maxshape is None else maxshape
+        # An index, if not all elements are selected.
+        self._selection: tuple[Any, ...] | None = None
+
+    def select_all(self) -> None:
+        """Select all elements."""
+        self._selection = None
+
+    def select_none(self) -> None:
+        """Select no elements."""
+        self._selection = tuple(slice(0, 0) for _ in self.shape or ())
+
+    def select_hyperslab(
+        self,
+        start: Sequence[int],
+        count: Sequence[int],
+        stride: Sequence[int] | None = None,
+        block: Sequence[int] | None = None,
+        op: int = 0,
+    ) -> None:
+        """Select blocks of elements."""
+        from hyperslab._hdf5.selections import MultiBlockSlice
+
+        stride, block = stride or [1] * len(start), block or [1] * len(start)
+        parts = zip(start, stride, count, block, strict=True)
+        self._selection = tuple(
+            slice(at, at + n * step, step) if size == 1 else MultiBlockSlice(at, max(step, size), n, size)
+            for at, step, n, size in parts
+        )
+
+    def set_extent_simple(self, dims_tpl: Sequence[int], max_dims_tpl: Any = None) -> None:
+        """Set the elements per axis."""
+        self.shape = tuple(dims_tpl)
+        self._maxshape = self.shape if max_dims_tpl is None else tuple(max_dims_tpl)
 
     def get_simple_extent_type(self) -> int:
         """Return 0 for one element without axes, 1 for axes, 2 for neither elements nor axes."""
@@ -129,16 +326,35 @@ class SpaceID:
 class AttrID:
     """An attribute."""
 
-    def __init__(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...] | None,
+        attributes: Any = None,
+        stored: StoredType | None = None,
+    ) -> None:
         self.name, self.dtype, self.shape = name, dtype, shape
+        self._attributes, self._stored = attributes, stored
 
     def get_type(self) -> TypeID:
         """Return the element type."""
-        return TypeID(self.dtype)
+        return type_id(self.dtype, self._stored)  # type: ignore[no-any-return]
 
     def get_space(self) -> SpaceID:
         """Return the extent."""
         return SpaceID(self.shape)
+
+    def read(self, arr: np.ndarray[Any, Any], mtype: Any = None) -> None:
+        """Read the value into an array."""
+        arr[...] = self._attributes[self.name]
+
+    def write(self, arr: Any, mtype: Any = None) -> None:
+        """Change the value."""
+        self._attributes.modify(self.name, arr)
+
+    def close(self) -> None:
+        """Do nothing."""
 
     def __repr__(self) -> str:
         return f"<AttrID of {self.name!r}>"
@@ -173,6 +389,39 @@ class NodeID:
         return f"<{type(self).__name__} of {self._node!r}>"
 
 
+class GroupID(NodeID):
+    """A group."""
+
+    _node: FileGroup
+
+    def get_num_objs(self) -> int:
+        """Return the number of links."""
+        return len(self._node)
+
+    def get_create_plist(self) -> Any:
+        """Return the creation properties."""
+        from hyperslab._hdf5.low import h5p
+
+        found = h5p.create(h5p.GROUP_CREATE)
+        order = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED if self._node._tracks_order() else 0
+        found.set_link_creation_order(order)
+        found.set_attr_creation_order(order)
+        return found
+
+    def unlink(self, name: bytes) -> None:
+        """Remove a name."""
+        del self._node[name]
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._node
+
+    def __iter__(self) -> Any:
+        return (name.encode("utf-8", "surrogateescape") for name in self._node)
+
+    def close(self) -> None:
+        """Do nothing: the file closes with its last object."""
+
+
 class DatasetID(NodeID):
     """A dataset."""
 
@@ -195,11 +444,83 @@ class DatasetID(NodeID):
 
     def get_type(self) -> TypeID:
         """Return the element type."""
-        return TypeID(self._node.dtype)
+        return type_id(self._node.dtype, self._node._stored_type)  # type: ignore[no-any-return]
 
     def get_space(self) -> SpaceID:
         """Return the extent."""
         return SpaceID(self._node.shape, self._node.maxshape)
+
+    @property
+    def space(self) -> SpaceID:
+        """The extent."""
+        return self.get_space()
+
+    def _selected(self, fspace: Any) -> Any:
+        """Return the index of a selection in the dataset; ``ALL``: everything."""
+        selection = getattr(fspace, "_selection", None)
+        return ... if selection is None else selection
+
+    def read(self, mspace: Any, fspace: Any, arr_obj: Any, mtype: Any = None, dxpl: Any = None) -> None:
+        """Read elements into an array."""
+        place = getattr(mspace, "_selection", None)
+        found = np.asarray(self._node[self._selected(fspace)])
+        target = arr_obj if place is None else arr_obj[place]
+        if place is None:
+            arr_obj[...] = found.reshape(arr_obj.shape)
+        else:
+            arr_obj[place] = found.reshape(np.shape(target))
+
+    def write(self, mspace: Any, fspace: Any, arr_obj: Any, mtype: Any = None, dxpl: Any = None) -> None:
+        """Write elements from an array."""
+        place = getattr(mspace, "_selection", None)
+        values = arr_obj if place is None else arr_obj[place]
+        selection = self._selected(fspace)
+        values = np.asarray(values)
+        if selection is ... and values.size == self._node.size and values.shape != self._node.shape:
+            values = values.reshape(self._node.shape)
+        self._node[selection] = values
+
+    def set_extent(self, shape: Sequence[int]) -> None:
+        """Change the shape."""
+        self._node.resize(tuple(shape))
+
+    def extend(self, shape: Sequence[int]) -> None:
+        """Make axes longer."""
+        self._node.resize(tuple(max(old, new) for old, new in zip(self._node.shape, shape, strict=True)))
+
+    def flush(self) -> None:
+        """See `FileArray.flush`."""
+        self._node.flush()
+
+    def close(self) -> None:
+        """Do nothing: the file closes with its last object."""
+
+    def write_direct_chunk(
+        self, offsets: Sequence[int], data: Any, filter_mask: int = 0, dxpl: Any = None
+    ) -> None:
+        """Store the bytes of a chunk as they are.
+
+        Parameters
+        ----------
+        offsets : sequence of int
+            Index of the chunk's first element.
+        data : buffer
+            The bytes, after all filters.
+        filter_mask : int, default 0
+            Bit i is set if the i-th filter was skipped.
+        """
+        self._node._editor  # noqa: B018
+        chunks = self._chunks()
+        if len(offsets) != len(chunks):
+            raise ArgumentTypeError(f"offset length ({len(offsets)}) must match dataset rank ({len(chunks)})")
+        shape = self._node.shape
+        wrong = [at % chunk or not 0 <= at < n for at, chunk, n in zip(offsets, chunks, shape, strict=True)]
+        if any(wrong):
+            raise InvalidArgumentError(
+                f"Can't write unprocessed chunk data (no chunk begins at {tuple(offsets)})"
+            )
+        place = [at // chunk for at, chunk in zip(offsets, chunks, strict=True)]
+        self._node._write_chunk(place, bytes(memoryview(data).cast("B")), int(filter_mask))
 
     def get_create_plist(self) -> PropDCID:
         """Return the creation properties."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hyperslab import _native
 from hyperslab._base.kin import Kin
 from hyperslab._core.node import Node
 from hyperslab._hdf5.attrs import FileAttributes
@@ -27,6 +28,27 @@ class FileNode(Kin, Node):
 
         def _reference(self) -> Any: ...
 
+        @property
+        def _address(self) -> int: ...
+
+    @property
+    def name(self) -> str:
+        """``/`` and the path in the file; ``None`` for an object without a name."""
+        if "_is_anonymous" in self.__dict__:
+            return self.ref.name  # type: ignore[return-value]
+        return f"/{self.path}"
+
+    @property
+    def _editor(self) -> _native.Editor:
+        """The changes of the file. Fails if the file was opened for reading."""
+        editor = self._store._native.editor()
+        if editor is None:
+            raise ReadOnlyError(
+                f"'{self.name}': {self._store.url} was opened for reading (no write intent on file): open "
+                "HDF5 files with hyperslab.File(path, 'r+')"
+            )
+        return editor
+
     @property
     def attrs(self) -> FileAttributes:
         """The attributes."""
@@ -36,7 +58,7 @@ class FileNode(Kin, Node):
 
     @attrs.setter
     def attrs(self, attributes: Mapping[str, Any]) -> None:
-        raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
+        self.attrs.put(attributes)
 
     @property
     def file(self) -> FileGroup:
@@ -75,7 +97,7 @@ class FileNode(Kin, Node):
         >>> bool(a), values
         (False, array([1, 2, 3]))
         """
-        self._store._native.close()
+        self._store.close()  # type: ignore[attr-defined]
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +117,7 @@ class FileNode(Kin, Node):
     def refresh(self) -> Self:
         """Open the file again to see what its writer added. Returns the array or group."""
         super().refresh()
-        for name in ("_facts", "_of_objects", "_read_attributes"):
+        for name in ("_kept_facts", "_of_objects", "_read_attributes"):
             self.__dict__.pop(name, None)
         return self
 

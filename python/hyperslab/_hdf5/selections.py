@@ -15,7 +15,7 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, Unsupporte
 if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
 
-__all__ = ["MultiBlockSlice", "Regions", "chunks_of", "has_blocks", "without_blocks"]
+__all__ = ["MultiBlockSlice", "Regions", "axes_of", "chunks_of", "has_blocks", "without_blocks"]
 
 
 class MultiBlockSlice:
@@ -176,6 +176,14 @@ class Regions:
         """Return the shape of the elements that a reference points to."""
         shape: tuple[int, ...] = np.shape(self._array.file[reference][reference])
         return shape
+
+
+def axes_of(
+    key: tuple[Any, ...], shape: tuple[int, ...]
+) -> list[tuple[Any, int, list[tuple[int, int, int, int]]]]:
+    """Return the parts of an index: for each axis the part, the length and the selected slabs."""
+    parts = _whole(key, len(shape))
+    return [(part, n, _slabs(part, n)) for part, n in zip(parts, shape, strict=True)]
 
 
 _Slab = tuple[int, int, int, int]

@@ -16,7 +16,7 @@ from hyperslab import _native
 from hyperslab._elements.hdf5_types import Empty, is_text
 from hyperslab._elements.ragged import Ragged
 
-__all__ = ["attribute_value", "decoded", "ragged", "values"]
+__all__ = ["attribute_array", "attribute_value", "decoded", "ragged", "values"]
 
 _Array = npt.NDArray[Any]
 # Start offsets of the elements at each level.
@@ -147,10 +147,14 @@ def attribute_value(attribute: _native.AttributeHandle) -> Any:
     dtype = element.dtype
     if shape is None:
         return Empty(dtype)
-    memory = attribute.data()
-    count = math.prod(shape)
-    made = _column(
-        element, memory, 0, element.size, count, ("utf-8", "surrogateescape") if is_text(dtype) else None
-    )
-    made = made.reshape(shape + made.shape[1:])
+    made = attribute_array(attribute, ("utf-8", "surrogateescape") if is_text(dtype) else None)
     return made[()] if made.ndim == 0 else made
+
+
+def attribute_array(attribute: _native.AttributeHandle, encoding: tuple[str, str] | None = None) -> _Array:
+    """Return the value of an attribute of HDF5 as an array. ``encoding``: as in `values`."""
+    element, shape = attribute.element, attribute.shape
+    if element is None or shape is None:
+        raise TypeError(f"attribute {attribute.name!r} has no elements of HDF5")
+    made = _column(element, attribute.data(), 0, element.size, math.prod(shape), encoding)
+    return made.reshape(shape + made.shape[1:])

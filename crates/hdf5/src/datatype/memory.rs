@@ -167,7 +167,7 @@ fn extended(order: Order) -> Datatype {
         mantissa_at: 0,
         mantissa_bits: 64,
         bias: 16_383,
-        normalization: 1,
+        normalization: 0,
     };
     Datatype { size: 16, class: Class::Float(layout) }
 }

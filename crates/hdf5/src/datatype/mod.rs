@@ -8,7 +8,7 @@ mod parse;
 #[cfg(test)]
 pub(crate) mod vectors;
 
-use crate::error::Built;
+use crate::error::BuildError;
 use crate::{Cursor, Libver, Parsed};
 use std::sync::Arc;
 
@@ -201,7 +201,7 @@ impl Datatype {
     }
 
     /// Builds a datatype message.
-    pub(crate) fn build(&self, libver: Libver) -> Built<Vec<u8>> {
+    pub fn build(&self, libver: Libver) -> Result<Vec<u8>, BuildError> {
         build::datatype(self, libver)
     }
 

@@ -177,6 +177,12 @@ pub(crate) fn build_contiguous(address: Option<u64>, size: u64) -> Vec<u8> {
     Output::new().u8(3).u8(CONTIGUOUS).address(address).u64(size).take()
 }
 
+/// Builds the message of a dataset that is made of parts of others: the place of the list in the
+/// global heap.
+pub(crate) fn build_virtual(collection: u64, index: u32) -> Vec<u8> {
+    Output::new().u8(4).u8(VIRTUAL).u64(collection).u32(index).take()
+}
+
 impl ChunkedLayout {
     /// Builds the message: version 3 for a B-tree of version 1, version 4 for the other indexes.
     pub(crate) fn build(&self) -> Built<Vec<u8>> {

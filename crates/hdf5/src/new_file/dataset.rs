@@ -43,6 +43,14 @@ pub enum NewStorage {
         /// The stored chunks, sorted by number.
         chunks: Vec<ChunkRecord>,
     },
+    /// Parts of other datasets: the place of their list
+    /// ([`build_mappings`](crate::build_mappings)) in the global heap.
+    Virtual {
+        /// Address of the heap collection.
+        collection: u64,
+        /// Index of the object in the collection.
+        index: u32,
+    },
 }
 
 /// The place of the index of a dataset's chunks.
@@ -169,6 +177,9 @@ impl NewDataset {
                     self.dataspace.count().and_then(|count| count.checked_mul(self.datatype.size.into()));
                 let too_large = || BuildError("its elements have more than 2⁶⁴ bytes".into());
                 (data_layout::build_contiguous(*address, size.ok_or_else(too_large)?), Allocation::Late)
+            }
+            NewStorage::Virtual { collection, index } => {
+                (data_layout::build_virtual(*collection, *index), Allocation::Late)
             }
             NewStorage::Chunked { chunk, .. } => {
                 let layout = ChunkedLayout {

@@ -109,6 +109,11 @@ impl DataFile {
         self.0.format()
     }
 
+    /// The HDF5 file. `None` for other formats.
+    pub fn as_hdf5(&self) -> Option<&hyperslab_hdf5::File> {
+        self.0.as_hdf5()
+    }
+
     /// Returns `true` if both are the same open file.
     pub fn is(&self, other: &DataFile) -> bool {
         self.format() == other.format() && self.0.id() == other.0.id()

@@ -3,8 +3,9 @@
 use crate::formats::local_files;
 use crate::nodes::interface::{FileNode, Object};
 use crate::{DataFile, Format, Result, settings};
-use hyperslab_hdf5::{self as hdf5, File, FileOptions};
-use hyperslab_store::Store;
+use hyperslab_hdf5::edit::NewFile;
+use hyperslab_hdf5::{self as hdf5, File, FileOptions, Libver};
+use hyperslab_store::{EditedFile, Store};
 use std::sync::Arc;
 
 /// Opens an object if it is HDF5. If it is a local file, the files it refers to can be opened.
@@ -17,7 +18,30 @@ pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>
     Ok(Some(File::open(store.clone(), key, options)?.into()))
 }
 
+impl DataFile {
+    /// Makes a new HDF5 file. It gets its name at its first flush.
+    pub fn create_hdf5(bytes: EditedFile, new: NewFile) -> Result<DataFile> {
+        let options = options_around(&bytes);
+        Ok(File::create(Arc::new(bytes), new, options)?.into())
+    }
+
+    /// Opens an HDF5 file to change it. New objects are for readers from this version on.
+    pub fn edit_hdf5(bytes: EditedFile, libver: Libver) -> Result<DataFile> {
+        let options = options_around(&bytes);
+        Ok(File::edit(Arc::new(bytes), libver, options)?.into())
+    }
+}
+
+fn options_around(bytes: &EditedFile) -> FileOptions {
+    let others = bytes.path().and_then(local_files::around_path);
+    FileOptions { verify: settings::verify_checksums(), others }
+}
+
 impl FileNode for File {
+    fn as_hdf5(&self) -> Option<&File> {
+        Some(self)
+    }
+
     fn store(&self) -> &Arc<dyn Store> {
         self.source().store()
     }

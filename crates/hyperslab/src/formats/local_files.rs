@@ -22,7 +22,12 @@ use std::sync::Arc;
 /// Makes the finder for files that an object of a store refers to.
 /// `None`: the object is not a local file, and must not refer to others.
 pub(crate) fn around(store: &dyn Store, key: &str) -> Option<Arc<dyn OtherFiles>> {
-    LocalFiles::around(&store.local_path(Some(Key::new(key).ok()?))?)
+    around_path(&store.local_path(Some(Key::new(key).ok()?))?)
+}
+
+/// Makes the finder for files that the file at a path refers to.
+pub(crate) fn around_path(path: &Path) -> Option<Arc<dyn OtherFiles>> {
+    LocalFiles::around(path)
 }
 
 /// The files around a file.

@@ -118,6 +118,11 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     fn close(&self) {
         self.store().close();
     }
+
+    /// The HDF5 file. `None` for other formats.
+    fn as_hdf5(&self) -> Option<&hdf5::File> {
+        None
+    }
 }
 
 /// The common interface of arrays and groups. Upcast to [`Any`] for the type of one format.

@@ -5,9 +5,13 @@
 //! the heap ids of many elements at once. `hyperslab._hdf5.values` makes values of them.
 
 pub(crate) mod dtypes;
+pub(crate) mod editor;
+pub(crate) mod new_values;
 pub(crate) mod references;
+pub(crate) mod stored_types;
 
 use self::references::{Reference, RegionReference};
+use self::stored_types::StoredType;
 use crate::errors::{self, OrRaise};
 use crate::stores::store::StoreHandle;
 use crate::values::cells::{self, Cells};
@@ -41,12 +45,21 @@ pub(crate) struct ElementHandle {
 type Outer<'py> = Vec<PyReadonlyArray1<'py, i64>>;
 
 impl ElementHandle {
-    /// Returns the element type of an array if its values are Python objects.
-    pub(crate) fn of_objects(array: &Array) -> Option<Self> {
+    pub(crate) fn new(file: hdf5::File, element: Element) -> Self {
+        ElementHandle { file, element, path: None, attribute: None }
+    }
+
+    /// Returns the element type of a dataset.
+    pub(crate) fn of_dataset(array: &Array) -> Option<Self> {
         let dataset = array.as_hdf5()?;
         let (file, element) = (dataset.file().clone(), dataset.element().clone());
         let path = Some(format!("/{}", dataset.path()).into());
-        is_made_of_objects(&element).then_some(ElementHandle { file, element, path, attribute: None })
+        Some(ElementHandle { file, element, path, attribute: None })
+    }
+
+    /// Returns the element type of an array if its values are Python objects.
+    pub(crate) fn of_objects(array: &Array) -> Option<Self> {
+        Self::of_dataset(array).filter(|found| is_made_of_objects(&found.element))
     }
 
     fn within(&self, element: &Element) -> Self {
@@ -372,6 +385,15 @@ impl AttributeHandle {
         Ok(Some(ElementHandle { file, element, path: None, attribute: name }))
     }
 
+    /// The stored type of the elements in HDF5.
+    #[getter]
+    fn stored_type(&self) -> Option<StoredType> {
+        match &self.0 {
+            InFile::Hdf5(attribute) => Some(StoredType { datatype: attribute.datatype.clone() }),
+            InFile::NetCdf3(_) => None,
+        }
+    }
+
     /// The element type in NetCDF-3.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDescr>>> {
@@ -426,22 +448,40 @@ impl DatatypeHandle {
         self.datatype.address
     }
 
+    /// The stored type of the elements.
+    #[getter]
+    fn stored_type(&self) -> StoredType {
+        StoredType { datatype: self.datatype.datatype.clone() }
+    }
+
     /// A reference to the datatype.
     fn _reference<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         references::to_object(py, self.file.clone(), self.datatype.address, None)
     }
 
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
-        attributes(py, None, || Some(Ok(self.datatype.attributes.clone())))
+        attributes(py, None, || Some(self.attributes()))
     }
 
-    fn _file_attribute(&self, name: &str) -> Option<AttributeHandle> {
-        let found = self.datatype.attributes.iter().find(|attribute| attribute.name == name);
-        found.map(|found| AttributeHandle(InFile::Hdf5(found.clone())))
+    fn _file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<Option<AttributeHandle>> {
+        let found = self._file_attributes(py)?;
+        Ok(found.into_iter().find(|attribute| attribute.name() == name))
     }
 
-    fn _has_file_attribute(&self, name: &str) -> bool {
-        self.datatype.attributes.iter().any(|attribute| attribute.name == name)
+    fn _has_file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        Ok(self._file_attribute(py, name)?.is_some())
+    }
+}
+
+impl DatatypeHandle {
+    /// The attributes. They may have changed since the datatype was opened.
+    fn attributes(&self) -> Result<Vec<Attribute>, Hdf5Error> {
+        if self.file.editing().is_some()
+            && let hdf5::Node::Datatype(now) = self.file.object_at(self.datatype.address, &self.datatype.path)?
+        {
+            return Ok(now.attributes);
+        }
+        Ok(self.datatype.attributes.clone())
     }
 }
 

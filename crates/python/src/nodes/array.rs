@@ -4,6 +4,7 @@ use crate::errors::{Failed, OrRaise};
 use crate::gil::engine;
 use crate::gil::once::interned;
 use crate::hdf5::references;
+use crate::hdf5::stored_types::StoredType;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::kind::{Kind, kind, pop_fields, split_names};
 use crate::nodes::attributes::StoredAttributes;
@@ -14,7 +15,7 @@ use crate::nodes::handles::ArrayHandle;
 use crate::nodes::slot::Slot;
 use crate::values::cells;
 use crate::values::elements::{Elements, Types};
-use crate::values::input::Writing;
+use crate::values::input::{Writing, assign};
 use crate::values::masked;
 use crate::values::output::{Reading, read_new};
 use crate::values::ragged::{self, Form};
@@ -358,6 +359,51 @@ impl ArrayBase {
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         Ok(ElementHandle::of_objects(&*self.array(py)?))
+    }
+
+    /// The elements of an HDF5 dataset.
+    #[getter]
+    fn _element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
+        Ok(ElementHandle::of_dataset(&*self.array(py)?))
+    }
+
+    /// The stored type of the elements of an HDF5 dataset.
+    #[getter]
+    fn _stored_type(&self, py: Python<'_>) -> PyResult<Option<StoredType>> {
+        let array = self.array(py)?;
+        Ok(array.as_hdf5().map(|dataset| dataset.datatype().clone().into()))
+    }
+
+    /// The bytes of the fill value of an HDF5 dataset. ``None``: the file has none.
+    #[getter]
+    fn _stored_fill<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let array = self.array(py)?;
+        let fill = array.as_hdf5().and_then(|dataset| dataset.fill_value());
+        Ok(fill.map(|bytes| PyBytes::new(py, bytes)))
+    }
+
+    /// Counts the states of the array in this process.
+    #[getter]
+    fn _version(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.slot.get_versioned(py)?.1)
+    }
+
+    /// Writes elements of an HDF5 dataset as they are in memory, as bytes: ``raw`` has the type
+    /// ``V``.
+    #[pyo3(signature = (selection, raw, meaning=None))]
+    fn _set_raw(
+        &self,
+        py: Python<'_>,
+        selection: &Bound<'_, PyAny>,
+        raw: &Bound<'_, PyAny>,
+        meaning: Option<&str>,
+    ) -> PyResult<()> {
+        self.writable(py)?;
+        let array = self.array(py)?;
+        let selection = self.select_as(&array, Some(selection), meaning)?;
+        let size = array.layout().dtype().size();
+        let dtype = PyArrayDescr::new(py, format!("V{size}"))?;
+        assign(array.layout(), &dtype, &selection, raw, Writing::default())
     }
 
     /// Number of stored objects (chunks, or shards) and their bytes.

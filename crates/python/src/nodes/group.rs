@@ -193,6 +193,14 @@ impl GroupBase {
         NodeHandle::open_found(py, || group.object_by_id(address, name))
     }
 
+    /// True if an HDF5 group keeps the order of its links.
+    fn _tracks_links(&self, py: Python<'_>) -> PyResult<bool> {
+        self.ask(py, |group| match group.as_hdf5() {
+            Some(group) => Ok(group.tracks_links()?),
+            None => Ok(false),
+        })
+    }
+
     /// The names that netCDF-C gives to axes of datasets without dimensions, by path.
     ///
     /// Covers the whole file.

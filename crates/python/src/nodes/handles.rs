@@ -25,6 +25,17 @@ macro_rules! handle {
                 }
             }
 
+            fn edition(&self) -> u64 {
+                let found = self.as_hdf5().map(|node| (node.file().editing(), node.address()));
+                found.and_then(|(editing, address)| Some(editing?.version(address))).unwrap_or(0)
+            }
+
+            fn open_again(&self) -> Result<Self, Error> {
+                let Some(node) = self.as_hdf5() else { return Ok(self.clone()) };
+                let found = node.file().object_at(node.address(), node.path())?;
+                Object::of_hdf5(node.file(), found)?.into_node()?.$into()
+            }
+
             fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
                 self.attributes()
             }

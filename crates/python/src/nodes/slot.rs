@@ -29,6 +29,17 @@ pub(crate) trait SlotNode: Clone + Send + Sync {
 
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
 
+    /// Counts changes of the node in a file that is being changed. A node that was opened at another
+    /// number has to be opened again.
+    fn edition(&self) -> u64 {
+        0
+    }
+
+    /// Opens the node again, in a file that is being changed.
+    fn open_again(&self) -> Result<Self, Error> {
+        Ok(self.clone())
+    }
+
     /// Changes the stored attributes.
     fn change_attributes<R>(
         &mut self,
@@ -57,17 +68,29 @@ struct Held<T> {
     node: Arc<T>,
     /// Counts the states, from 1. Two reads with the same number saw the same node.
     version: u64,
+    /// The node's [`SlotNode::edition`] before it was opened.
+    edition: u64,
 }
 
-impl<T> Held<T> {
+impl<T: SlotNode> Held<T> {
+    fn new(node: Arc<T>, version: u64) -> Self {
+        let edition = node.edition();
+        Held { node, version, edition }
+    }
+
     fn first(node: Arc<T>) -> Self {
-        Held { node, version: 1 }
+        Held::new(node, 1)
+    }
+
+    /// Returns `true` if the node has changed in its file since it was opened.
+    fn is_stale(&self) -> bool {
+        self.edition != self.node.edition()
     }
 }
 
 impl<T> Clone for Held<T> {
     fn clone(&self) -> Self {
-        Held { node: self.node.clone(), version: self.version }
+        Held { node: self.node.clone(), version: self.version, edition: self.edition }
     }
 }
 
@@ -105,7 +128,11 @@ impl<T: SlotNode> Slot<T> {
             None => {
                 format!("{kind} '/{path}': store was opened in read-only mode and does not support writing")
             }
-            Some(file) => format!("{kind} '/{path}': {} files are read only so far", file.format()),
+            Some(file) => format!(
+                "{kind} '/{path}': {} was opened for reading (no write intent on file): open HDF5 files with \
+                 hyperslab.File(path, 'r+')",
+                file.url()
+            ),
         };
         Err(errors::exception(py, "ReadOnlyError", message))
     }
@@ -122,7 +149,17 @@ impl<T: SlotNode> Slot<T> {
     fn get_or_open(&self) -> Result<Held<T>, Error> {
         self.check_open()?;
         match self.current() {
-            Some(held) => Ok(held),
+            Some(held) if !held.is_stale() => Ok(held),
+            Some(held) => {
+                // Asked before the node is opened: a change in between makes it stale again.
+                let edition = held.node.edition();
+                let node = Arc::new(held.node.open_again()?);
+                let new = Held { node, version: held.version + 1, edition };
+                // An unused node is freed after the lock.
+                let old = self.node.write().replace(new.clone());
+                drop(old);
+                Ok(new)
+            }
             None => {
                 let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
                 // If another thread was faster, its node stays, because it may have been changed
@@ -141,9 +178,9 @@ impl<T: SlotNode> Slot<T> {
     /// Returns the node and the number of its state. The number changes with the node.
     pub(crate) fn get_versioned(&self, py: Python<'_>) -> PyResult<(Arc<T>, u64)> {
         self.check_open().or_raise(py)?;
-        let Held { node, version } = match self.current() {
-            Some(held) => held,
-            None => py.detach(|| self.get_or_open()).or_raise(py)?,
+        let Held { node, version, .. } = match self.current() {
+            Some(held) if !held.is_stale() => held,
+            _ => py.detach(|| self.get_or_open()).or_raise(py)?,
         };
         Ok((node, version))
     }
@@ -160,10 +197,10 @@ impl<T: SlotNode> Slot<T> {
         let work = |ask: Ask<'_>| {
             let turn = turns::take(self.changing, Some(ask));
             let _turn = turn.map_err(|refused| self.refused_error(refused))?;
-            let Held { node, version } = self.get_or_open()?;
+            let Held { node, version, .. } = self.get_or_open()?;
             let mut node = T::clone(&*node);
             let result = change(&mut node, ask);
-            let new = Held { node: Arc::new(node), version: version + 1 };
+            let new = Held::new(Arc::new(node), version + 1);
             let old = self.node.write().replace(new);
             // Free it after the lock is released.
             drop(old);

@@ -1,6 +1,7 @@
 //! Stores, held by the Python class `Store` and its subclasses.
 
 use crate::errors::{self, OrRaise};
+use crate::hdf5::editor::Editor;
 use crate::jobs::copy::Source as Node;
 use crate::nodes::slot::Origin;
 use crate::stores::mapping::MappingStore;
@@ -207,6 +208,30 @@ impl StoreHandle {
             Node::Group(handle) => handle.slot.file(),
         };
         self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
+    }
+
+    /// True if both are handles of the same open file.
+    fn is_same_file(&self, other: &StoreHandle) -> bool {
+        self.file.as_ref().zip(other.file.as_ref()).is_some_and(|(file, other)| file.is(other))
+    }
+
+    /// The changes of a file. ``None``: it was opened for reading.
+    fn editor(&self, py: Python<'_>) -> PyResult<Option<Editor>> {
+        let Some(file) = &self.file else { return Ok(None) };
+        file.check_open().or_raise(py)?;
+        Ok(Editor::of(file))
+    }
+
+    /// True if the file is being changed.
+    #[getter]
+    fn is_edited(&self) -> bool {
+        self.file.as_ref().and_then(DataFile::as_hdf5).is_some_and(|file| file.editing().is_some())
+    }
+
+    /// Bytes before the superblock of an HDF5 file.
+    #[getter]
+    fn user_block(&self) -> u64 {
+        self.file.as_ref().and_then(DataFile::as_hdf5).map_or(0, |file| file.source().base())
     }
 
     /// Makes all writes visible to other processes.

@@ -97,8 +97,9 @@ impl EditedDisk {
         Ok(Some(EditedDisk { path, file, generation: fork::generation(), locks, fsync, name }))
     }
 
+    /// The URL of the directory, to which the key is added.
     pub(crate) fn url(&self) -> String {
-        file_url(&self.path)
+        file_url(self.path.parent().unwrap_or(&self.path))
     }
 
     pub(crate) fn path(&self) -> &Path {

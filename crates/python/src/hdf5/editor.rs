@@ -1,0 +1,332 @@
+//! Changes of HDF5 files: new objects, links and attributes.
+
+use crate::errors::{self, OrRaise};
+use crate::hdf5::new_values::{NewValues, unstorable};
+use crate::hdf5::stored_types::StoredType;
+use crate::hdf5::references::{self, Reference};
+use crate::hdf5::ElementHandle;
+use crate::nodes::handles::NodeHandle;
+use crate::stores::store::{StoreHandle, prepare_files};
+use hyperslab::hdf5::dataspace::Dataspace;
+use hyperslab::hdf5::edit::{Editing, NewFile};
+use hyperslab::hdf5::element::Element;
+use hyperslab::hdf5::filter::Filter;
+use hyperslab::hdf5::reference::ReferencedPart;
+use hyperslab::hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
+use hyperslab::hdf5::{self, Libver, LinkTarget, VirtualSource, build_mappings};
+use hyperslab::store::{EditedFile, EditedOptions};
+use hyperslab::{DataFile, Object};
+use numpy::PyReadonlyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+
+/// The changes of an open file.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct Editor {
+    file: hdf5::File,
+    editing: Editing,
+}
+
+/// Creates a file in a mode ("w", "x"), or opens one to change it ("r+"). ``None``: there is no file
+/// to open.
+///
+/// ``image``: the bytes of a file in memory, instead of a path.
+#[pyfunction]
+#[pyo3(signature = (path, image, mode, libver, user_block=0, track_order=false, locks=None, fsync=false))]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn edit_file(
+    py: Python<'_>,
+    path: Option<PathBuf>,
+    image: Option<&[u8]>,
+    mode: &str,
+    libver: &str,
+    user_block: u64,
+    track_order: bool,
+    locks: Option<bool>,
+    fsync: bool,
+) -> PyResult<Option<StoreHandle>> {
+    prepare_files();
+    let libver: Libver = libver.parse().map_err(|why: String| errors::invalid(py, why))?;
+    let options = EditedOptions { locks: locks.unwrap_or_else(hyperslab::settings::file_locks), fsync };
+    let image = image.map(<[u8]>::to_vec);
+    let work = || {
+        let bytes = match (&path, mode) {
+            (None, _) => EditedFile::memory(image.unwrap_or_default()),
+            (Some(path), "r+") => match EditedFile::open(path, options)? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            },
+            (Some(path), _) => EditedFile::create(path, mode == "w", options)?,
+        };
+        match mode {
+            "r+" => DataFile::edit_hdf5(bytes, libver),
+            _ => DataFile::create_hdf5(bytes, NewFile { libver, user_block, track_order }),
+        }
+        .map(Some)
+    };
+    let file = py.detach(work).or_raise(py)?;
+    Ok(file.map(StoreHandle::of_file))
+}
+
+/// True if chunks can be written with a filter.
+#[pyfunction]
+pub(crate) fn encodes_filter(number: u32) -> bool {
+    u16::try_from(number).is_ok_and(hyperslab::codec::hdf5::encodes)
+}
+
+/// The name of a filter. ``None``: its number is not registered.
+#[pyfunction]
+pub(crate) fn filter_name(number: u32) -> Option<&'static str> {
+    u16::try_from(number).ok().and_then(hyperslab::codec::hdf5::name)
+}
+
+impl Editor {
+    /// The changes of a file. `None`: it was opened for reading.
+    pub(crate) fn of(file: &DataFile) -> Option<Editor> {
+        let file = file.as_hdf5()?;
+        let editing = file.editing()?;
+        Some(Editor { file: file.clone(), editing })
+    }
+
+    fn create(&self, py: Python<'_>, path: String, kind: NewKind, track_order: bool) -> PyResult<u64> {
+        let object = NewObject { path, kind, attributes: Vec::new(), tracks_attributes: track_order };
+        py.detach(|| self.editing.create_object(&object)).or_raise(py)
+    }
+}
+
+/// The extent of elements. `None`: a null dataspace.
+fn dataspace(shape: Option<Vec<u64>>, most: Option<Vec<Option<u64>>>) -> Dataspace {
+    match shape {
+        None => Dataspace::Null,
+        Some(shape) if shape.is_empty() => Dataspace::Scalar,
+        Some(shape) => {
+            let max_shape = most.unwrap_or_else(|| shape.iter().copied().map(Some).collect());
+            Dataspace::Simple { shape, max_shape }
+        }
+    }
+}
+
+#[pymethods]
+impl Editor {
+    /// Makes a group without a name. Returns its address.
+    fn create_group(&self, py: Python<'_>, path: String, track_order: bool) -> PyResult<u64> {
+        let kind = NewKind::Group { links: Vec::new(), tracks_links: track_order };
+        self.create(py, path, kind, track_order)
+    }
+
+    /// Makes a committed datatype without a name. Returns its address.
+    fn commit(&self, py: Python<'_>, path: String, datatype: &StoredType) -> PyResult<u64> {
+        self.create(py, path, NewKind::Datatype((*datatype.datatype).clone()), false)
+    }
+
+    /// Makes a dataset without a name. Returns its address.
+    ///
+    /// ``filters``: number, optional, parameters. ``layout``: "compact", "contiguous" or "chunked".
+    /// ``sources``: of a virtual dataset. ``fill``: the bytes of the fill value.
+    #[pyo3(signature = (
+        path, datatype, shape, most, layout, chunk, filters, fill, unfilled, track_order, sources=None,
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn create_dataset(
+        &self,
+        py: Python<'_>,
+        path: String,
+        datatype: &StoredType,
+        shape: Option<Vec<u64>>,
+        most: Option<Vec<Option<u64>>>,
+        layout: &str,
+        chunk: Option<Vec<u64>>,
+        filters: Vec<(u16, bool, Vec<u32>)>,
+        fill: Option<PyReadonlyArray1<'_, u8>>,
+        unfilled: bool,
+        track_order: bool,
+        sources: Option<Vec<NewSource>>,
+    ) -> PyResult<u64> {
+        let stored = &datatype.datatype;
+        let dataspace = dataspace(shape, most);
+        let fill = fill.map(|bytes| Ok::<_, PyErr>(vec![Part::Bytes(bytes.as_slice()?.to_vec())])).transpose()?;
+        let filter = |(id, optional, client_data): (u16, bool, Vec<u32>)| {
+            let name = hyperslab::codec::hdf5::name(id).map(str::to_owned);
+            Filter { id, name, optional, client_data }
+        };
+        let storage = match (layout, chunk, sources) {
+            (_, _, Some(sources)) => {
+                let sources: Vec<VirtualSource> = sources.into_iter().map(NewSource::source).collect();
+                let block = build_mappings(&sources).map_err(|why| unstorable(&path, why.0)).or_raise(py)?;
+                let put = || self.editing.put_values([(block.len() as u64, &block[..])].into_iter());
+                let id = py.detach(put).or_raise(py)?;
+                let at = |from: usize, len: usize| id.get(from..from + len).unwrap_or_default();
+                let number = |bytes: &[u8]| {
+                    bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+                };
+                let index = u32::try_from(number(at(12, 4))).unwrap_or(0);
+                NewStorage::Virtual { collection: number(at(4, 8)), index }
+            }
+            (_, Some(chunk), _) => NewStorage::Chunked { chunk, chunks: Vec::new() },
+            ("compact", ..) => {
+                let bytes = dataspace.count().and_then(|count| count.checked_mul(stored.size.into()));
+                let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes < 1 << 16);
+                let too_large = || unstorable(&path, "compact elements have less than 64 KiB".to_owned());
+                NewStorage::Compact(vec![0; bytes.ok_or_else(too_large).or_raise(py)?])
+            }
+            _ => NewStorage::Contiguous(None),
+        };
+        let kind = NewKind::Dataset(NewDataset {
+            datatype: (**stored).clone(),
+            dataspace,
+            fill,
+            unfilled,
+            filters: filters.into_iter().map(filter).collect(),
+            storage,
+        });
+        self.create(py, path, kind, track_order)
+    }
+
+    /// Gives an object a name in a group.
+    fn link(&self, py: Python<'_>, group: u64, name: &str, object: u64) -> PyResult<()> {
+        py.detach(|| self.editing.link(group, name, LinkTarget::Hard(object))).or_raise(py)
+    }
+
+    /// Makes a link to a path, which need not exist.
+    fn link_soft(&self, py: Python<'_>, group: u64, name: &str, path: String) -> PyResult<()> {
+        py.detach(|| self.editing.link(group, name, LinkTarget::Soft(path))).or_raise(py)
+    }
+
+    /// Makes a link to a path in another file.
+    fn link_external(
+        &self,
+        py: Python<'_>,
+        group: u64,
+        name: &str,
+        file: String,
+        path: String,
+    ) -> PyResult<()> {
+        py.detach(|| self.editing.link(group, name, LinkTarget::External { file, path })).or_raise(py)
+    }
+
+    /// Removes a name from a group.
+    fn unlink(&self, py: Python<'_>, group: u64, name: &str) -> PyResult<()> {
+        py.detach(|| self.editing.unlink(group, name)).or_raise(py)
+    }
+
+    /// Moves a link to another name or group.
+    fn move_link(&self, py: Python<'_>, group: u64, name: &str, to: u64, new: &str) -> PyResult<()> {
+        py.detach(|| self.editing.move_link((group, name), (to, new))).or_raise(py)
+    }
+
+    /// The place for values of variable length.
+    fn values(&self) -> NewValues {
+        NewValues::new(self.file.clone(), self.editing.clone())
+    }
+
+    /// A reference like another one, to the object at an address of this file.
+    fn moved_reference<'py>(
+        &self,
+        py: Python<'py>,
+        reference: &Reference,
+        address: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let region = match reference.target.as_ref().map(|target| &target.part) {
+            Some(ReferencedPart::Region(region)) => Some(region.clone()),
+            _ => None,
+        };
+        references::to_object(py, self.file.clone(), address, region)
+    }
+
+    /// The bytes of the file.
+    fn image<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.editing.bytes();
+        let len = bytes.len().or_raise(py)?;
+        let len = usize::try_from(len).map_err(|_| errors::invalid(py, "the file is larger than memory"))?;
+        PyBytes::new_with(py, len, |image| bytes.read_at(0, image).or_raise(py))
+    }
+
+    /// The elements of a type in this file.
+    fn element(&self, py: Python<'_>, datatype: &StoredType) -> PyResult<ElementHandle> {
+        let element = Element::of(&datatype.datatype, self.file.sizes());
+        let element = element.map_err(|why| errors::exception(py, "DataTypeError", why.to_string()))?;
+        Ok(ElementHandle::new(self.file.clone(), element))
+    }
+
+    /// Sets an attribute of an object. ``shape``: ``None`` for an attribute without a value.
+    #[allow(clippy::too_many_arguments)]
+    fn set_attribute(
+        &self,
+        py: Python<'_>,
+        object: u64,
+        name: String,
+        datatype: &StoredType,
+        shape: Option<Vec<u64>>,
+        bytes: PyReadonlyArray1<'_, u8>,
+    ) -> PyResult<()> {
+        let stored = &datatype.datatype;
+        let value = vec![Part::Bytes(bytes.as_slice()?.to_vec())];
+        let attribute =
+            NewAttribute { name, datatype: (**stored).clone(), dataspace: dataspace(shape, None), value };
+        py.detach(|| self.editing.set_attribute(object, &attribute)).or_raise(py)
+    }
+
+    /// Gives an attribute another name.
+    fn rename_attribute(&self, py: Python<'_>, object: u64, name: &str, new: &str) -> PyResult<()> {
+        py.detach(|| self.editing.rename_attribute(object, name, new)).or_raise(py)
+    }
+
+    /// Removes an attribute.
+    fn delete_attribute(&self, py: Python<'_>, object: u64, name: &str) -> PyResult<()> {
+        py.detach(|| self.editing.delete_attribute(object, name)).or_raise(py)
+    }
+
+    /// Opens the object at an address.
+    fn open(&self, py: Python<'_>, address: u64, path: &str) -> PyResult<NodeHandle> {
+        NodeHandle::open_found(py, || {
+            DataFile::from(self.file.clone()).check_open()?;
+            Object::of_hdf5(&self.file, self.file.object_at(address, path)?)
+        })
+    }
+
+    /// Makes the changes permanent, and visible to other programs.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.editing.flush()).or_raise(py)
+    }
+
+    /// Ends the changes: flushes, and gives unused space back.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.editing.close()).or_raise(py)
+    }
+
+    /// A number that grows when shape, layout or type of a dataset change.
+    fn version(&self, object: u64) -> u64 {
+        self.editing.version(object)
+    }
+}
+
+/// A source of a virtual dataset: elements of the dataset, file, path, elements of the source.
+#[derive(FromPyObject)]
+pub(crate) struct NewSource(NewSelection, String, String, NewSelection);
+
+/// A selection: its kind, slabs, points, blocks.
+#[derive(FromPyObject)]
+struct NewSelection(String, Vec<(u64, u64, Option<u64>, Option<u64>)>, usize, Vec<u64>);
+
+impl NewSource {
+    fn source(self) -> VirtualSource {
+        let NewSource(target, file, dataset, source) = self;
+        VirtualSource { file, dataset, target: target.selection(), source: source.selection() }
+    }
+}
+
+impl NewSelection {
+    fn selection(self) -> hdf5::selection::Selection {
+        use hdf5::selection::{Selection, Slab};
+        let NewSelection(kind, slabs, rank, numbers) = self;
+        let slab = |(start, stride, count, block)| Slab { start, stride, count, block };
+        match kind.as_str() {
+            "slabs" => Selection::Regular(slabs.into_iter().map(slab).collect()),
+            "points" => Selection::Points { rank, coordinates: numbers },
+            "blocks" => Selection::Blocks { rank, corners: numbers },
+            "none" => Selection::None,
+            _ => Selection::All,
+        }
+    }
+}

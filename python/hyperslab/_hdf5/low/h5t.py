@@ -1,0 +1,126 @@
+"""Element types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hyperslab._hdf5.dtypes import (
+    check_dtype,
+    check_enum_dtype,
+    check_opaque_dtype,
+    check_ref_dtype,
+    check_string_dtype,
+    check_vlen_dtype,
+    enum_dtype,
+    opaque_dtype,
+    ref_dtype,
+    regionref_dtype,
+    special_dtype,
+    string_dtype,
+    vlen_dtype,
+)
+from hyperslab._hdf5.ids import (
+    TypeCompoundID,
+    TypeEnumID,
+    TypeFloatID,
+    TypeID,
+    TypeIntegerID,
+    TypeOpaqueID,
+    TypeReferenceID,
+    TypeStringID,
+    TypeVlenID,
+    type_id,
+)
+from hyperslab.errors import InvalidArgumentError
+
+__all__ = [
+    "TypeCompoundID",
+    "TypeEnumID",
+    "TypeFloatID",
+    "TypeID",
+    "TypeIntegerID",
+    "TypeOpaqueID",
+    "TypeReferenceID",
+    "TypeStringID",
+    "TypeVlenID",
+    "array_create",
+    "check_dtype",
+    "check_enum_dtype",
+    "check_opaque_dtype",
+    "check_ref_dtype",
+    "check_string_dtype",
+    "check_vlen_dtype",
+    "create",
+    "enum_create",
+    "enum_dtype",
+    "opaque_dtype",
+    "py_create",
+    "ref_dtype",
+    "regionref_dtype",
+    "special_dtype",
+    "string_dtype",
+    "vlen_create",
+    "vlen_dtype",
+]
+
+INTEGER, FLOAT, TIME, STRING, BITFIELD, OPAQUE, COMPOUND, REFERENCE, ENUM, VLEN, ARRAY = range(11)
+NO_CLASS = -1
+STR_NULLTERM, STR_NULLPAD, STR_SPACEPAD = range(3)
+CSET_ASCII, CSET_UTF8 = range(2)
+ORDER_LE, ORDER_BE = range(2)
+VARIABLE = 2**64 - 1
+
+C_S1 = TypeStringID(np.dtype("S1"), STR_NULLTERM)
+FORTRAN_S1 = TypeStringID(np.dtype("S1"), STR_SPACEPAD)
+STD_REF_OBJ = type_id(ref_dtype)
+STD_REF_DSETREG = type_id(regionref_dtype)
+
+
+def _number(text: str) -> TypeID:
+    return type_id(np.dtype(text))
+
+
+STD_I8LE, STD_I16LE, STD_I32LE, STD_I64LE = map(_number, ("i1", "<i2", "<i4", "<i8"))
+STD_I8BE, STD_I16BE, STD_I32BE, STD_I64BE = map(_number, ("i1", ">i2", ">i4", ">i8"))
+STD_U8LE, STD_U16LE, STD_U32LE, STD_U64LE = map(_number, ("u1", "<u2", "<u4", "<u8"))
+STD_U8BE, STD_U16BE, STD_U32BE, STD_U64BE = map(_number, ("u1", ">u2", ">u4", ">u8"))
+NATIVE_INT8, NATIVE_INT16, NATIVE_INT32, NATIVE_INT64 = map(_number, ("i1", "=i2", "=i4", "=i8"))
+NATIVE_UINT8, NATIVE_UINT16, NATIVE_UINT32, NATIVE_UINT64 = map(_number, ("u1", "=u2", "=u4", "=u8"))
+IEEE_F16LE, IEEE_F32LE, IEEE_F64LE = map(_number, ("<f2", "<f4", "<f8"))
+IEEE_F16BE, IEEE_F32BE, IEEE_F64BE = map(_number, (">f2", ">f4", ">f8"))
+NATIVE_FLOAT, NATIVE_DOUBLE, NATIVE_LDOUBLE = map(_number, ("=f4", "=f8", "=g"))
+
+
+def py_create(dtype_in: Any, logical: bool = False, aligned: bool = False) -> TypeID:
+    """Return the type of NumPy's elements."""
+    return type_id(np.dtype(dtype_in))
+
+
+def create(classtype: int, size: int) -> TypeCompoundID:
+    """Return a new structure type of ``size`` bytes without members."""
+    if classtype != COMPOUND:
+        raise InvalidArgumentError("create: only structures (COMPOUND) are made so; use py_create")
+    return TypeCompoundID(np.dtype({"names": [], "formats": [], "offsets": [], "itemsize": size}))
+
+
+def enum_create(base: TypeID) -> TypeEnumID:
+    """Return a new enumeration without members."""
+    return TypeEnumID(np.dtype(base.dtype, metadata={"enum": {}}))
+
+
+def vlen_create(base: TypeID) -> TypeVlenID:
+    """Return the type of sequences of variable length."""
+    return TypeVlenID(vlen_dtype(base.dtype))
+
+
+def array_create(base: TypeID, dims_tpl: Sequence[int]) -> TypeID:
+    """Return the type of small arrays."""
+    return type_id(np.dtype((base.dtype, tuple(dims_tpl))))
+
+
+def py_get_enum(dt: np.dtype[Any]) -> Mapping[str, int] | None:
+    """The older form of `check_enum_dtype`."""
+    return check_enum_dtype(dt)
