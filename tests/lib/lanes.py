@@ -19,6 +19,7 @@ LANES: dict[str, list[str]] = {
         "dask/test_dask_icechunk.py",
         "dask/test_dask_kills.py",
         "groups/test_metadata_kill.py",
+        "hdf5/test_hdf5_kills.py",
         "shards/test_shards_kill.py",
     ],
     "fork": [

@@ -34,6 +34,8 @@ pub struct ObjectHeader {
     pub tracks_attributes: bool,
     /// The part before the messages, for changes of the object.
     pub(crate) prefix: Prefix,
+    /// The places of the other blocks: address and length.
+    pub(crate) blocks: Vec<(u64, u64)>,
     messages: Vec<Message>,
 }
 
@@ -67,6 +69,7 @@ impl ObjectHeader {
             bytes: bytes.len() as u64,
             tracks_attributes: prefix.tracks_attributes(),
             prefix: prefix.clone(),
+            blocks: Vec::new(),
             messages: Vec::new(),
         };
         let fail = |why| source.structure_error("object header", address, why);
@@ -81,6 +84,7 @@ impl ObjectHeader {
                 let why = "continuation blocks overlap or go in a circle".into();
                 return Err(fail(ParseError::Corrupt { at: address, why }));
             }
+            header.blocks.push((address, len));
             let bytes = source.read("object header continuation block", address, len)?;
             let (start, bytes) = continuation(&prefix, source.cursor(&bytes, address)).map_err(fail)?;
             let cursor = source.cursor(&bytes, start);
@@ -92,7 +96,8 @@ impl ObjectHeader {
     /// Makes the header of an object that is being changed.
     pub(crate) fn of_messages(address: u64, prefix: Prefix, messages: Vec<Message>) -> Self {
         let bytes = messages.iter().map(|message| message.data.len() as u64).sum();
-        ObjectHeader { address, bytes, tracks_attributes: prefix.tracks_attributes(), prefix, messages }
+        let (tracks_attributes, blocks) = (prefix.tracks_attributes(), Vec::new());
+        ObjectHeader { address, bytes, tracks_attributes, prefix, blocks, messages }
     }
 
     /// Returns all messages.

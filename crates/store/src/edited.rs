@@ -213,6 +213,14 @@ impl EditedFile {
         }
     }
 
+    /// Returns `true` if no other program had the file open when it was opened, as far as locks tell.
+    pub fn was_alone(&self) -> bool {
+        match &self.place {
+            Place::Disk(disk) => disk.was_alone,
+            Place::Memory(..) => true,
+        }
+    }
+
     /// Returns `true` if other programs may have the file open.
     pub fn is_published(&self) -> bool {
         match &self.place {

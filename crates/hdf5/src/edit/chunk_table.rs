@@ -2,7 +2,7 @@
 
 use crate::index::{ChunkRecord, place};
 use hyperslab_array::Dims;
-use hyperslab_store::fork::RwLock;
+use hyperslab_store::fork::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,17 +26,20 @@ pub struct ChunkTable {
     places: RwLock<BTreeMap<Dims, ChunkPlace>>,
     /// Counts changes.
     changes: AtomicU64,
+    /// Gated. The stored index, and replaced and removed chunks, which the file on disk may refer to.
+    dropped: Mutex<Vec<(u64, u64)>>,
 }
 
 impl ChunkTable {
-    /// Makes the table of a dataset whose chunks are in the file.
-    pub(super) fn of(records: &[ChunkRecord], counts: &[u64]) -> ChunkTable {
+    /// Makes the table of a dataset whose chunks are in the file. `index`: the places of the stored
+    /// index, which the next flush replaces.
+    pub(super) fn of(records: &[ChunkRecord], counts: &[u64], index: Vec<(u64, u64)>) -> ChunkTable {
         let place_of = |record: &ChunkRecord| {
             let ChunkRecord { number, address, size, skipped } = *record;
             (place(number, counts).into(), ChunkPlace { address, size, skipped, is_flushed: true })
         };
         let places = RwLock::new(records.iter().map(place_of).collect());
-        ChunkTable { places, changes: AtomicU64::new(0) }
+        ChunkTable { places, changes: AtomicU64::new(0), dropped: Mutex::new(index) }
     }
 
     /// Returns a chunk. `None`: it is not stored.
@@ -56,6 +59,7 @@ impl ChunkTable {
     pub fn put(&self, place: &[u64], new: ChunkPlace) -> Option<ChunkPlace> {
         let place = Dims::from_slice(place);
         let old = self.places.write().insert(place, new);
+        self.note_dropped(old.as_slice());
         self.changes.fetch_add(1, Ordering::Release);
         old
     }
@@ -63,6 +67,7 @@ impl ChunkTable {
     /// Removes a chunk, and returns it.
     pub fn remove(&self, place: &[u64]) -> Option<ChunkPlace> {
         let old = self.places.write().remove(place);
+        self.note_dropped(old.as_slice());
         self.changes.fetch_add(1, Ordering::Release);
         old
     }
@@ -79,8 +84,19 @@ impl ChunkTable {
             is_inside
         });
         drop(places);
+        self.note_dropped(&removed);
         self.changes.fetch_add(1, Ordering::Release);
         removed
+    }
+
+    fn note_dropped(&self, places: &[ChunkPlace]) {
+        let flushed = places.iter().filter(|place| place.is_flushed);
+        self.dropped.lock().extend(flushed.map(|place| (place.address, place.size)));
+    }
+
+    /// Returns the replaced and removed chunks that the file on disk may refer to, once.
+    pub(super) fn take_dropped(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut *self.dropped.lock())
     }
 
     /// Number of stored chunks.
@@ -132,7 +148,7 @@ mod tests {
     #[test]
     fn chunks_keep_their_places_when_the_grid_changes() {
         let record = |number, address| ChunkRecord { number, address, size: 5, skipped: 1 };
-        let table = ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3]);
+        let table = ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3], vec![(50, 9)]);
         assert_eq!(table.get(&[1, 2]).map(|place| (place.address, place.is_flushed)), Some((20, true)));
         let new = ChunkPlace { address: 30, size: 6, skipped: 0, is_flushed: false };
         assert_eq!(table.put(&[3, 0], new), None);
@@ -141,6 +157,9 @@ mod tests {
         let cropped = table.crop(&[3, 2]);
         assert_eq!(cropped.len(), 2);
         assert_eq!((table.len(), table.changes()), (1, 3));
+        // The old index. Of the flushed chunks, one was replaced and one is outside.
+        assert_eq!(table.take_dropped(), [(50, 9), (10, 5), (20, 5)]);
+        assert_eq!(table.take_dropped(), []);
         table.mark_flushed();
         assert_eq!(table.places(), [(Dims::from_slice(&[0, 1]), ChunkPlace { is_flushed: true, ..new })]);
         assert_eq!(table.remove(&[0, 1]).map(|old| old.address), Some(30));

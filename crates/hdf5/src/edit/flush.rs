@@ -15,7 +15,7 @@
 
 use super::Editing;
 use super::object::{Object, Stored};
-use super::redo::{self, RecordPlace, SLOT, Switch};
+use super::redo::{self, RecordPlace, SLOT, Slot, Switch};
 use crate::Result;
 use crate::index::ChunkRecord;
 use hyperslab_store::turns;
@@ -35,6 +35,9 @@ struct Switched {
     chunk_changes: u64,
     /// The write that switches it.
     stub: Vec<u8>,
+    /// Its new structures, and chunks that it does not have any more.
+    blocks: Vec<(u64, u64)>,
+    dropped: Vec<(u64, u64)>,
 }
 
 impl Editing {
@@ -56,6 +59,9 @@ impl Editing {
         attached.iter().try_for_each(|one| one.settle())?;
         let _turn = turns::take(self.edits.flushing, None).ok();
         self.end_collection()?;
+        if is_last {
+            self.release_deleted()?;
+        }
         self.edits.space.lock().is_flushing = true;
         let done = self.write_changes(is_last);
         self.edits.space.lock().is_flushing = false;
@@ -94,9 +100,9 @@ impl Editing {
         }
         self.note_flushed(&switched);
         if is_last {
-            let used = self.edits.space.lock().used();
-            self.write_superblock(used)?;
-            self.edits.bytes.set_len(self.file.source().base().saturating_add(used))?;
+            let end = self.write_free_space()?;
+            self.write_superblock(end)?;
+            self.edits.bytes.set_len(self.file.source().base().saturating_add(end))?;
             self.edits.bytes.sync()?;
         }
         Ok(())
@@ -117,8 +123,10 @@ impl Editing {
                 chunks.mark_flushed();
                 records
             });
-            let chunk_changes = chunks.map_or(0, |chunks| chunks.changes());
-            Switched { object: object.clone(), records, chunk_changes, stub: Vec::new() }
+            let chunk_changes = chunks.as_ref().map_or(0, |chunks| chunks.changes());
+            let dropped = chunks.map_or_else(Vec::new, |chunks| chunks.take_dropped());
+            let (stub, blocks) = (Vec::new(), Vec::new());
+            Switched { object: object.clone(), records, chunk_changes, stub, blocks, dropped }
         };
         objects.values_mut().filter(|object| is_written(object)).map(take).collect()
     }
@@ -141,18 +149,20 @@ impl Editing {
             }
             Ok(())
         };
-        for Switched { object, records, stub, .. } in all {
+        for Switched { object, records, stub, blocks, .. } in all {
             let refuse = |why| self.unstorable(object.address, why);
             let records = records.as_deref();
             let (mut messages, mut bytes) = object.build(records, 0).map_err(refuse)?;
             if !bytes.is_empty() {
                 // The lengths of structures do not depend on their places.
                 let at = self.allocate(bytes.len() as u64)?;
+                blocks.push((at, bytes.len() as u64));
                 (messages, bytes) = object.build(records, at).map_err(refuse)?;
                 put(at, bytes)?;
             }
             let block = object.build_block(&messages).map_err(refuse)?;
             let at = self.allocate(block.len() as u64)?;
+            blocks.push((at, block.len() as u64));
             let count = messages.len();
             *stub = object.build_stub(count, (at, block.len() as u64)).map_err(refuse)?;
             put(at, block)?;
@@ -184,18 +194,18 @@ impl Editing {
         self.raise_end()?;
         self.edits.bytes.sync()?;
         let place = RecordPlace { address, len, checksum };
-        self.write_slot(Some(place))?;
+        self.write_slot(Slot::Pending(place))?;
         Ok(Some(place))
     }
 
     /// Says that nothing has to be completed.
     fn end_record(&self, record: Option<RecordPlace>) -> Result<()> {
-        if record.is_some() { self.write_slot(None) } else { Ok(()) }
+        if record.is_some() { self.write_slot(Slot::Clean) } else { Ok(()) }
     }
 
-    fn write_slot(&self, pending: Option<RecordPlace>) -> Result<()> {
+    fn write_slot(&self, slot: Slot) -> Result<()> {
         let end = self.edits.superblock.lock().1;
-        self.write(end.saturating_sub(SLOT), &[&redo::build_slot(pending)])
+        self.write(end.saturating_sub(SLOT), &[&redo::build_slot(slot)])
     }
 
     /// Writes the whole superblock, with this end of the file.
@@ -240,9 +250,12 @@ impl Editing {
 
     /// Notes that the file has these states.
     fn note_flushed(&self, all: &[Switched]) {
+        let mut freed = Vec::new();
         let mut objects = self.edits.objects.lock();
-        for Switched { object: written, chunk_changes, .. } in all {
+        for Switched { object: written, chunk_changes, blocks, dropped, .. } in all {
             let Some(object) = objects.get_mut(&written.address) else { continue };
+            freed.append(&mut std::mem::replace(&mut object.blocks, blocks.clone()));
+            freed.extend(dropped);
             object.stored = Stored::Stub;
             object.flushed = written.changes;
             object.flushed_chunks = *chunk_changes;
@@ -251,6 +264,8 @@ impl Editing {
                 object.lost_links = false;
             }
         }
+        drop(objects);
+        self.edits.freed.lock().append(&mut freed);
     }
 }
 

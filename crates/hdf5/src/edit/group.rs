@@ -78,7 +78,7 @@ impl Editing {
     }
 
     /// Loads the links of a group for changes.
-    fn load_links(&self, group: u64) -> Result<()> {
+    pub(super) fn load_links(&self, group: u64) -> Result<()> {
         if self.edits.links(group).is_some() {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Editing {
     }
 
     /// Changes the number of links to an object.
-    fn count_links(&self, address: u64, more: i32) -> Result<()> {
+    pub(super) fn count_links(&self, address: u64, more: i32) -> Result<()> {
         self.update(address, |object| object.links_to = object.links_to.saturating_add_signed(more))
     }
 }

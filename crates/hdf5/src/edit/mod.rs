@@ -11,6 +11,7 @@
 mod attributes;
 mod chunk_table;
 mod flush;
+mod free_space;
 mod group;
 mod heap;
 #[cfg(test)]
@@ -27,9 +28,10 @@ mod values;
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
 
-use crate::data_layout::{self, DataLayout};
+use crate::data_layout::{self, ChunkIndexKind, DataLayout};
 use crate::dataspace::{self, Dataspace};
 use crate::error::{BuildError, Built};
+use crate::index::version1_places;
 use crate::messages::Message;
 use crate::new_file::{NewKind, NewObject};
 use crate::object_header::{NewMessage, ObjectHeader};
@@ -77,6 +79,8 @@ pub(crate) struct Edits {
     heap: Mutex<(Option<OpenCollection>, bool)>,
     /// Gated. The changed objects by address.
     objects: Mutex<BTreeMap<u64, Object>>,
+    /// Gated. Space that older states of the file on disk refer to.
+    freed: Mutex<Vec<(u64, u64)>>,
     /// Gated.
     attached: Mutex<HashMap<u64, Arc<dyn Attached>>>,
     /// The turn of the thread that flushes, or that adds values.
@@ -101,6 +105,7 @@ impl Edits {
             superblock: Mutex::new((place, used)),
             heap: Mutex::default(),
             objects: Mutex::default(),
+            freed: Mutex::default(),
             attached: Mutex::default(),
             flushing: turns::number(),
             adding: turns::number(),
@@ -136,7 +141,7 @@ fn complete(bytes: &Arc<EditedFile>, base: u64, end: u64, verify: bool) -> Resul
     }
     bytes.sync()?;
     let slot = base.saturating_add(end).saturating_sub(redo::SLOT);
-    Ok(bytes.write_at(slot, &redo::build_slot(None))?)
+    Ok(bytes.write_at(slot, &redo::build_slot(redo::Slot::Clean))?)
 }
 
 /// A file that is open for changes.
@@ -224,7 +229,12 @@ impl File {
         let new = new.with_format(superblock.sizes, options.verify);
         // A file of a killed writer has room behind its end, whose bytes are not zero.
         let used = end.max(new.end());
+        let free = match bytes.was_alone() {
+            true => free_space::take(&bytes, &new, end)?,
+            false => Vec::new(),
+        };
         let edits = Edits::new(bytes, libver, used, place, false);
+        edits.space.lock().add_free(free);
         Ok(File::assemble(new, superblock, options, Some(Arc::new(edits))))
     }
 
@@ -451,7 +461,13 @@ impl Editing {
                 }
             }
         }
-        Ok(Arc::new(ChunkTable::of(&records, &counts)))
+        let places = match (&layout.index, layout.address) {
+            (ChunkIndexKind::BTree1, Some(root)) => {
+                version1_places(self.file.source(), layout.chunk.len(), root)?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Arc::new(ChunkTable::of(&records, &counts, places)))
     }
 
     /// Sets the place of the elements of a contiguous dataset.

@@ -46,6 +46,8 @@ pub(super) struct Object {
     /// The chunks, if they are or were changed, and how many changes of them the file has.
     pub chunks: Option<Arc<ChunkTable>>,
     pub flushed_chunks: u64,
+    /// The structures of the last flush, which the next one replaces.
+    pub blocks: Vec<(u64, u64)>,
     /// The creation order of the next attribute.
     pub next_attribute: u16,
     /// Counts changes; `flushed` of them are in the file.
@@ -82,6 +84,7 @@ impl Object {
             lost_links: false,
             chunks: None,
             flushed_chunks: 0,
+            blocks: header.blocks.clone(),
             next_attribute,
             changes: 0,
             flushed: 0,

@@ -5,6 +5,8 @@
 //! after a kill finds the slot, and completes the switches: a reader in its memory, a writer in the
 //! file. Programs that do not know the slot find some objects as before and the others as after.
 //!
+//! A slot may lead to a list of free space instead ([`free_space`](super::free_space)).
+//!
 //! The slot is the last line of 64 bytes before the end of the file in the superblock. A file that
 //! was closed has none: there, the file is as long as its superblock says.
 
@@ -28,6 +30,17 @@ pub(crate) struct Switch {
     pub address: u64,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
+}
+
+/// What a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// Nothing has to be done.
+    Clean,
+    /// Switches may have to be completed.
+    Pending(RecordPlace),
+    /// The file was closed, and has a list of free space.
+    Free(RecordPlace),
 }
 
 /// The place of a record.
@@ -69,27 +82,56 @@ pub(super) fn checksum(record: &[u8]) -> u32 {
     lookup3(record)
 }
 
-/// Builds the slot. `None`: nothing has to be completed.
-pub(super) fn build_slot(pending: Option<RecordPlace>) -> Vec<u8> {
+/// Builds the slot.
+pub(super) fn build_slot(slot: Slot) -> Vec<u8> {
+    let (state, place) = match slot {
+        Slot::Clean => (0, RecordPlace { address: 0, len: 0, checksum: 0 }),
+        Slot::Pending(place) => (1, place),
+        Slot::Free(place) => (2, place),
+    };
+    let RecordPlace { address, len, checksum } = place;
     let mut out = Output::new();
-    out.bytes(SLOT_SIGNATURE).u8(pending.is_some().into()).zeros(7);
-    let RecordPlace { address, len, checksum } =
-        pending.unwrap_or(RecordPlace { address: 0, len: 0, checksum: 0 });
+    out.bytes(SLOT_SIGNATURE).u8(state).zeros(7);
     out.u64(address).u64(len).u32(checksum).fill(60).checksum().take()
 }
 
-/// Returns the place of the record that a slot leads to.
-fn parse_slot(bytes: &[u8]) -> Option<RecordPlace> {
+/// Parses a slot. `None`: there is none.
+fn parse_slot(bytes: &[u8]) -> Option<Slot> {
     let mut cursor = Cursor::whole(bytes, 0, NEW_SIZES);
     let stored = u32::from_le_bytes(bytes.get(60..64)?.try_into().ok()?);
     if cursor.take(8).ok()? != SLOT_SIGNATURE || lookup3(bytes.get(..60)?) != stored {
         return None;
     }
-    let is_pending = cursor.u8().ok()? == 1;
+    let state = cursor.u8().ok()?;
     cursor.skip(7).ok()?;
     let (address, len) = (cursor.u64().ok()?, cursor.u64().ok()?);
-    let checksum = cursor.u32().ok()?;
-    is_pending.then_some(RecordPlace { address, len, checksum })
+    let place = RecordPlace { address, len, checksum: cursor.u32().ok()? };
+    match state {
+        0 => Some(Slot::Clean),
+        1 => Some(Slot::Pending(place)),
+        2 => Some(Slot::Free(place)),
+        _ => None,
+    }
+}
+
+/// Reads the slot before the end of the file. `None`: there is none.
+pub(super) fn read_slot(source: &Source, end: u64) -> Result<Option<Slot>> {
+    let Some(slot) = end.checked_sub(SLOT).filter(|at| at % SLOT == 0 && end <= source.end()) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; 64];
+    source.read_into("slot", [(slot, &mut bytes[..])])?;
+    Ok(parse_slot(&bytes))
+}
+
+/// Reads what a slot leads to. `None`: the bytes are not as they were written.
+pub(super) fn read_record(source: &Source, place: RecordPlace) -> Result<Option<Bytes>> {
+    let ends_inside = place.address.checked_add(place.len).is_some_and(|end| end <= source.end());
+    if !ends_inside {
+        return Ok(None);
+    }
+    let record = source.read("record", place.address, place.len)?;
+    Ok((checksum(&record) == place.checksum).then_some(record))
 }
 
 /// Returns the switches that a killed writer has not completed. `end`: the end of the file in its
@@ -98,21 +140,12 @@ fn parse_slot(bytes: &[u8]) -> Option<RecordPlace> {
 /// A record counts only if each of its places has the old or the new bytes. Otherwise another
 /// program has changed the file since.
 pub(crate) fn pending(source: &Source, end: u64) -> Result<Vec<Switch>> {
-    let Some(slot) = end.checked_sub(SLOT).filter(|at| at % SLOT == 0) else { return Ok(Vec::new()) };
+    // A closed file ends where its superblock says.
     if source.end() <= end {
         return Ok(Vec::new());
     }
-    let mut bytes = vec![0; 64];
-    source.read_into("slot", [(slot, &mut bytes[..])])?;
-    let Some(place) = parse_slot(&bytes) else { return Ok(Vec::new()) };
-    let ends_inside = place.address.checked_add(place.len).is_some_and(|end| end <= source.end());
-    if !ends_inside {
-        return Ok(Vec::new());
-    }
-    let record = source.read("redo record", place.address, place.len)?;
-    if checksum(&record) != place.checksum {
-        return Ok(Vec::new());
-    }
+    let Some(Slot::Pending(place)) = read_slot(source, end)? else { return Ok(Vec::new()) };
+    let Some(record) = read_record(source, place)? else { return Ok(Vec::new()) };
     let Ok(switches) = parse_record(&mut Cursor::whole(&record, place.address, NEW_SIZES)) else {
         return Ok(Vec::new());
     };
@@ -156,7 +189,7 @@ mod tests {
         ];
         let record = build_record(&switches);
         let place = RecordPlace { address: 100, len: record.len() as u64, checksum: checksum(&record) };
-        let slot = build_slot(Some(place));
+        let slot = build_slot(Slot::Pending(place));
         let found = |bytes: &[u8]| pending(&source(bytes), 256).unwrap();
         let bytes = file(&slot, &record);
         assert_eq!(found(&bytes), switches);
@@ -166,8 +199,8 @@ mod tests {
             assert_eq!(found(&wrong), [], "byte {at}");
         }
         assert_eq!(found(&bytes[..256]), [], "the file was closed");
-        assert_eq!(found(&file(&build_slot(None), &record)), []);
+        assert_eq!(found(&file(&build_slot(Slot::Clean), &record)), []);
         let outside = RecordPlace { address: u64::MAX, ..place };
-        assert_eq!(found(&file(&build_slot(Some(outside)), &record)), []);
+        assert_eq!(found(&file(&build_slot(Slot::Pending(outside)), &record)), []);
     }
 }

@@ -44,6 +44,16 @@ impl Space {
         self.used
     }
 
+    /// The free ranges.
+    pub fn free_ranges(&self) -> Vec<(u64, u64)> {
+        self.free.iter().map(|(start, len)| (*start, *len)).collect()
+    }
+
+    /// Adds ranges that were free when the file was closed.
+    pub fn add_free(&mut self, ranges: Vec<(u64, u64)>) {
+        ranges.into_iter().for_each(|(start, len)| self.put_free(start, len));
+    }
+
     /// Takes `len` bytes at a multiple of `align`. `None`: addresses have no more bits.
     pub fn take(&mut self, len: u64, align: u64) -> Option<u64> {
         let fits = |(start, size): (&u64, &u64)| {

@@ -292,6 +292,39 @@ fn many_values_of_any_length() {
     check(&bytes, &editing);
 }
 
+#[test]
+fn space_is_used_again_by_the_next_session() {
+    let (bytes, editing) = new_file(Libver::Earliest, false);
+    let made = editing.create_object(&chunked(&[8], &[None], &[2], true)).unwrap();
+    editing.link(root(&editing), "d", LinkTarget::Hard(made)).unwrap();
+    (0..4).for_each(|n| put_chunk(&editing, made, &[n], &[1; 5000]));
+    editing.close().unwrap();
+    let mut image = all_bytes(&bytes);
+    let mut sizes = vec![image.len()];
+    for session in 0..6_u8 {
+        let (bytes, editing) = edited(image);
+        (0..4).for_each(|n| put_chunk(&editing, made, &[n], &[session; 5000]));
+        check(&bytes, &editing);
+        editing.close().unwrap();
+        image = all_bytes(&bytes);
+        sizes.push(image.len());
+    }
+    // The list of free space may take some bytes more.
+    assert!(sizes[6] < 3 * sizes[0] && sizes[6] <= sizes[2] + 256, "{sizes:?}");
+    // A deleted dataset gives back its chunks.
+    let (bytes, editing) = edited(image);
+    editing.unlink(root(&editing), "d").unwrap();
+    editing.close().unwrap();
+    let image = all_bytes(&bytes);
+    let (bytes, editing) = edited(image);
+    let made = editing.create_object(&chunked(&[8], &[None], &[2], true)).unwrap();
+    editing.link(root(&editing), "d", LinkTarget::Hard(made)).unwrap();
+    (0..8).for_each(|n| put_chunk(&editing, made, &[n], &[1; 5000]));
+    check(&bytes, &editing);
+    editing.close().unwrap();
+    assert!(bytes.len().unwrap() as usize <= sizes[6] + 1000, "{sizes:?} {}", bytes.len().unwrap());
+}
+
 /// Numbers that depend on a seed.
 struct Random(u64);
 

@@ -24,6 +24,11 @@ pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut R
     }
 }
 
+/// The places of the nodes of a version 1 B-tree of chunks with `rank` axes.
+pub(crate) fn version1_places(source: &crate::Source, rank: usize, root: u64) -> Result<Vec<(u64, u64)>> {
+    Tree { kind: 1, key: 8 + 8 * (rank + 1) }.places(source, root)
+}
+
 /// Adds the chunks of a leaf of a version 1 B-tree.
 fn add_leaf(
     request: &IndexRequest<'_>,

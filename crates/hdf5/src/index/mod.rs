@@ -12,7 +12,7 @@ mod records;
 #[cfg(test)]
 mod testing;
 
-pub(crate) use btrees::{NODE as BTREE2_NODE, build_version1, build_version2};
+pub(crate) use btrees::{NODE as BTREE2_NODE, build_version1, build_version2, version1_places};
 pub(crate) use fixed_array::{PAGE_BITS, build as build_fixed_array};
 pub use locate::Chunks;
 

@@ -45,7 +45,13 @@ fn blocks<'o>(rank: usize, corners: &[u64], out: &'o mut Output) -> Built<&'o mu
 }
 
 /// Appends a list of points or blocks: version 1, whose numbers have 4 bytes, if they fit.
-fn list<'o>(kind: u32, rank: usize, count: usize, numbers: &[u64], out: &'o mut Output) -> Built<&'o mut Output> {
+fn list<'o>(
+    kind: u32,
+    rank: usize,
+    count: usize,
+    numbers: &[u64],
+    out: &'o mut Output,
+) -> Built<&'o mut Output> {
     let is_small = numbers.iter().chain([&(count as u64)]).all(|number| *number < u64::from(u32::MAX));
     let rank: u32 = fit(rank as u64, "axes of a selection")?;
     let size = if is_small { 4 } else { 8 };
@@ -98,9 +104,7 @@ fn corners(slabs: &[Slab]) -> Option<Vec<u64>> {
         let longer = |(first, last): &(Vec<u64>, Vec<u64>)| {
             let (first, last) = (first.clone(), last.clone());
             axis.iter()
-                .map(move |(low, high)| {
-                    ([&first[..], &[*low]].concat(), [&last[..], &[*high]].concat())
-                })
+                .map(move |(low, high)| ([&first[..], &[*low]].concat(), [&last[..], &[*high]].concat()))
                 .collect::<Vec<_>>()
         };
         found = found.iter().flat_map(longer).collect();
@@ -188,7 +192,8 @@ mod tests {
             Slab { start: 1, stride: 1, count: Some(1), block: Some(4) },
             Slab { start: 0, stride: 3, count: None, block: Some(2) },
         ]);
-        let many = Selection::Regular(vec![Slab { start: 0, stride: 2, count: Some(1 << 20), block: Some(1) }]);
+        let many =
+            Selection::Regular(vec![Slab { start: 0, stride: 2, count: Some(1 << 20), block: Some(1) }]);
         let far = Selection::Blocks { rank: 1, corners: vec![1 << 40, (1 << 40) + 5] };
         for selection in [Selection::None, Selection::All, unlimited, many, far] {
             assert_eq!(parsed(&selection.build().unwrap()), selection);

@@ -60,6 +60,24 @@ impl Tree {
         root: u64,
         leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
     ) -> Result<()> {
+        self.walk_nodes(source, root, leaf, &mut |_| {})
+    }
+
+    /// The places of all nodes: address and length.
+    pub(crate) fn places(self, source: &Source, root: u64) -> Result<Vec<(u64, u64)>> {
+        let len = self.node_len(USUAL, source.sizes());
+        let mut places = Vec::new();
+        self.walk_nodes(source, root, &mut |_| Ok(()), &mut |node| places.push((node, len)))?;
+        Ok(places)
+    }
+
+    fn walk_nodes(
+        self,
+        source: &Source,
+        root: u64,
+        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let (sizes, mut visited) = (source.sizes(), Visited::new(source));
         let mut level: Option<u8> = None;
         let mut nodes = vec![(root, self.node_len(USUAL, sizes))];
@@ -70,6 +88,7 @@ impl Tree {
                 let mut node = self.parse(cursor)?;
                 check_level(start, node.level, level)?;
                 visited.meet(start, cursor.position() as u64)?;
+                each(start);
                 below = node.level.checked_sub(1);
                 if below.is_none() {
                     return leaf(&mut node.entries);

@@ -39,6 +39,8 @@ pub(crate) struct EditedDisk {
     generation: u64,
     locks: bool,
     fsync: bool,
+    /// `true` if nobody else had the file open when it was opened.
+    pub(crate) was_alone: bool,
     /// Gated.
     name: Mutex<Name>,
 }
@@ -76,7 +78,8 @@ impl EditedDisk {
         let new = directory.create_beside(&c_path(&path).map_err(failed)?).map_err(failed)?;
         let file = new.file().and_then(File::try_clone).map_err(failed)?;
         let name = Mutex::new(Name::Unpublished { new, replaces });
-        Ok(EditedDisk { path, file, generation: fork::generation(), locks, fsync, name })
+        let generation = fork::generation();
+        Ok(EditedDisk { path, file, generation, locks, fsync, was_alone: true, name })
     }
 
     /// Opens a file. `None`: there is none.
@@ -92,9 +95,10 @@ impl EditedDisk {
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(refuse(&path, io::Error::other("it is not a regular file")));
         }
-        let locked = if locks { Locked::new(&path).map_err(failed)? } else { None };
+        let (locked, was_alone) = if locks { Locked::new(&path).map_err(failed)? } else { (None, false) };
         let name = Mutex::new(Name::Published { _locked: locked });
-        Ok(Some(EditedDisk { path, file, generation: fork::generation(), locks, fsync, name }))
+        let generation = fork::generation();
+        Ok(Some(EditedDisk { path, file, generation, locks, fsync, was_alone, name }))
     }
 
     /// The URL of the directory, to which the key is added.
@@ -145,7 +149,7 @@ impl EditedDisk {
         };
         let Name::Unpublished { mut new, replaces } = name else { return Ok(()) };
         let done = self.put(&mut new, replaces).and_then(|()| match self.locks {
-            true => Locked::new(&self.path),
+            true => Locked::new(&self.path).map(|(locked, _)| locked),
             false => Ok(None),
         });
         let (name, answer) = match done {
@@ -198,10 +202,13 @@ fn c_path(path: &Path) -> io::Result<CString> {
 }
 
 impl Locked {
-    /// Locks a file. `None`: its file system has no locks.
-    fn new(path: &Path) -> io::Result<Option<Locked>> {
+    /// Locks a file. `None`: its file system has no locks. Returns also whether nobody else had
+    /// locked it.
+    fn new(path: &Path) -> io::Result<(Option<Locked>, bool)> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let file = Lockable::open(|| rustix::fs::open(path, flags, Mode::empty()))?;
+        // Readers of the HDF5 library hold a shared lock.
+        let was_alone = retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)).is_ok();
         match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -210,17 +217,17 @@ impl Locked {
                     "unable to lock file: another program has it open for writing",
                 ));
             }
-            Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => return Ok(None),
+            Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => return Ok((None, false)),
             Err(error) => return Err(error.into()),
         }
         let locked = Locked(file);
         match lock_writer(&locked.0, true) {
-            Ok(()) => Ok(Some(locked)),
+            Ok(()) => Ok((Some(locked), was_alone)),
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
                 "unable to lock file: it is already open for writing",
             )),
-            Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => Ok(Some(locked)),
+            Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => Ok((Some(locked), false)),
             Err(error) => Err(error.into()),
         }
     }
