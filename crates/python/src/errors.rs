@@ -175,7 +175,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
             CodecError::Memory { .. } => exception(py, "OutOfMemoryError", message),
             _ => exception(py, "ChunkError", message),
         },
-        ArrayError::Locate { source, .. } => match source.downcast_ref::<Hdf5Error>() {
+        ArrayError::Locate { source, .. } | ArrayError::Sink { source, .. } => match source.downcast_ref::<Hdf5Error>() {
             Some(source) => hdf5_class(py, source, message),
             None => exception(py, "ChunkError", message),
         },
