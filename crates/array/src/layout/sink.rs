@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Takes the chunks of writes to an array.
 pub trait ChunkSink: Debug + Send + Sync {
     /// Begins a write. If elements cannot be written, this fails, and nothing has changed.
-    fn begin(&self) -> Result<Box<dyn SinkWrite + '_>, LocateError>;
+    ///
+    /// `covers`: all elements of the array are going to be written.
+    fn begin(&self, covers: bool) -> Result<Box<dyn SinkWrite + '_>, LocateError>;
 
     /// Notes that a read is under way, until the result is dropped. `None`: this makes no
     /// difference.
@@ -148,8 +150,8 @@ struct PartWrite<'s> {
 }
 
 impl ChunkSink for PartSink {
-    fn begin(&self) -> Result<Box<dyn SinkWrite + '_>, LocateError> {
-        let write = self.sink.begin()?;
+    fn begin(&self, _: bool) -> Result<Box<dyn SinkWrite + '_>, LocateError> {
+        let write = self.sink.begin(false)?;
         let part = write.layout().part(self.part.clone(), true);
         let layout = part.ok_or("a part of each element cannot be written here")?.layout().clone();
         let layout = ArrayLayout { whole_fill: Some(self.fill.clone()), ..layout };

@@ -46,7 +46,10 @@ pub(crate) fn write(
         return Ok(());
     }
     let failed = |error| sink_error(layout, &[], error);
-    let request = sink.begin().map_err(failed)?;
+    let covers = selection.as_run(layout.shape()).is_some_and(|(_, count)| {
+        element_count(layout.shape()).is_some_and(|all| count == all)
+    });
+    let request = sink.begin(covers).map_err(failed)?;
     let to = request.layout();
     if let Some((first, bytes)) = run_of(to, selection, source)
         && request.put_run(first, bytes).map_err(failed)?
