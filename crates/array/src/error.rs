@@ -135,6 +135,14 @@ pub enum ArrayError {
         /// The reason.
         why: &'static str,
     },
+    /// The elements of the array cannot be written.
+    #[error("array '{array}': {source}")]
+    Sink {
+        /// The array.
+        array: String,
+        /// The format's reason.
+        source: LocateError,
+    },
     /// The array was replaced or deleted: the stored bytes cannot be read as this array.
     #[error("array '{array}' was replaced or deleted since it was opened: open it again")]
     Replaced {

@@ -47,6 +47,7 @@ pub use layout::pattern::{Blocks, Pattern};
 pub use layout::shapes::MakeEncoding;
 pub use layout::shard_index::IndexEncoding;
 pub use layout::sharding::{ShardLevel, Sharding};
+pub use layout::sink::{ChunkSink, Reading, SinkWrite, WholeChunk};
 pub use plan::Plan;
 pub use plan::strategy::Strategy;
 pub use plan::task::Task;
@@ -71,6 +72,7 @@ pub use select::{Index, Selection};
 pub use write::barrier::{Settled, settle, settle_all, settle_below};
 pub use write::compact::{compact, compact_asking};
 pub use write::shard_parts::{ShardParts, write_shard_in_parts};
+pub use write::sink::encode_on_threads;
 pub use write::write_behind::{Writer, WriterOptions};
 pub use write::{WriteOptions, write};
 

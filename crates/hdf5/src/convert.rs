@@ -5,8 +5,10 @@
 //! integers and floats, cut the padding of strings, move members. Each step loops over all elements
 //! of a block. Decisions are made per element only where types nest.
 //!
-//! Bytes in memory that no step writes (gaps between members) are zero. Elements cannot be written:
-//! memory does not hold the contents of the stored padding.
+//! Bytes in memory that no step writes (gaps between members) are zero. [`encode`] has the other
+//! direction.
+
+mod encode;
 
 use crate::cursor::to_usize;
 use crate::datatype::{Class, Datatype, Padding};
@@ -144,12 +146,12 @@ impl Codec for Conversion {
         self.run(src, wanted, dst)
     }
 
-    fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
-        Err(CodecError::Encode { codec: NAME, why: "elements of this HDF5 type cannot be written".into() })
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<(), CodecError> {
+        self.to_stored(src, dst)
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder yet. Adding one means choosing the right value here.
+        // Members are read one after the other.
         Racing::NeedsCopy
     }
 
@@ -492,6 +494,6 @@ mod tests {
         assert_eq!(codec.max_encoded(usize::MAX), usize::MAX / 4 * 3 + 3);
         let mut scratch = Scratch::default();
         assert!(codec.decode_part(&[0; 6], 0..9, &mut [0; 8], &mut scratch).is_err());
-        fails(codec.encode(&[0; 8], &mut Vec::new(), &mut scratch), "cannot be written");
+        fails(codec.encode(&[0; 7], &mut Vec::new(), &mut scratch), "expected elements of 4 bytes");
     }
 }

@@ -172,6 +172,9 @@ impl Dataset {
     ///
     /// In a file that is being changed it has the chunks of this moment.
     pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>> {
+        if let Some(editing) = self.file.editing() {
+            editing.settle_one(self.address)?;
+        }
         if let Some(index) = self.changed_index() {
             return Ok(Some(Arc::new(index)));
         }

@@ -185,6 +185,15 @@ impl Element {
         Some(Arc::new(Conversion::new(datatype, self)?))
     }
 
+    /// Returns what keeps elements in memory from being stored as `datatype`, in words. `None`: they
+    /// can be stored.
+    pub fn unstorable(&self, datatype: &Datatype) -> Option<String> {
+        match &self.kind {
+            ElementKind::Unsupported(what) => Some(what.clone()),
+            _ => Conversion::new(datatype, self)?.unstorable(),
+        }
+    }
+
     /// Returns `true` if elements hold heap ids: the bytes in memory are not yet values.
     pub fn has_heap_ids(&self) -> bool {
         match &self.kind {

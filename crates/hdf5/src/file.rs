@@ -402,6 +402,11 @@ impl File {
         Ok(self.inner.table.put(table).as_ref().and_then(|table| table.heap(kind)))
     }
 
+    /// Returns `true` if the file may change while it is open: we or others write it.
+    pub(crate) fn changes(&self) -> bool {
+        self.inner.edits.is_some() || self.is_being_written()
+    }
+
     /// Returns `true` if the superblock says that a writer has opened the file.
     pub(crate) fn is_being_written(&self) -> bool {
         self.inner.superblock.writing || self.inner.superblock.swmr

@@ -6,8 +6,10 @@
 //! ones, the number is infinite or NaN. HDF5 reads layouts without such values (VAX) the same way.
 
 mod extended;
+mod put;
 
 pub(crate) use extended::Extended;
+pub(crate) use put::stored_integer;
 
 use crate::datatype::{Class, Datatype, FloatLayout, Order};
 use crate::{ParseError, Parsed};

@@ -175,10 +175,12 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
             CodecError::Memory { .. } => exception(py, "OutOfMemoryError", message),
             _ => exception(py, "ChunkError", message),
         },
-        ArrayError::Locate { source, .. } => match source.downcast_ref::<Hdf5Error>() {
-            Some(source) => hdf5_class(py, source, message),
-            None => exception(py, "ChunkError", message),
-        },
+        ArrayError::Locate { source, .. } | ArrayError::Sink { source, .. } => {
+            match source.downcast_ref::<Hdf5Error>() {
+                Some(source) => hdf5_class(py, source, message),
+                None => exception(py, "ChunkError", message),
+            }
+        }
         ArrayError::Interrupted { .. } => interrupted_error(py, message),
         ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),

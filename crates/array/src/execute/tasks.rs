@@ -206,10 +206,19 @@ pub(crate) fn take(
     key: Key<'_>,
     ask: Option<Ask<'_>>,
 ) -> Result<Taken, ArrayError> {
+    take_number(layout, task, (layout.store().lock_id(key), key.as_str()), ask)
+}
+
+/// Waits for a turn by its number and a name for messages. See [`take`].
+pub(crate) fn take_number(
+    layout: &ArrayLayout,
+    task: &Task,
+    (number, key): (u64, &str),
+    ask: Option<Ask<'_>>,
+) -> Result<Taken, ArrayError> {
     let store = &**layout.store();
-    let number = store.lock_id(key);
     let turn = turns::take(number, ask)
-        .map_err(|refused| store_error(layout, task, StoreError::refused(refused, store, key.as_str())))?;
+        .map_err(|refused| store_error(layout, task, StoreError::refused(refused, store, key)))?;
     let _ = HELD.try_with(|held| held.borrow_mut().push(number));
     Ok(Taken { number, _turn: turn })
 }

@@ -11,6 +11,7 @@ pub(crate) mod pattern;
 pub(crate) mod shapes;
 pub(crate) mod shard_index;
 pub(crate) mod sharding;
+pub(crate) mod sink;
 
 use crate::dims::Dims;
 use crate::error::ArrayError;
@@ -23,6 +24,7 @@ use crate::layout::mosaic::Mosaic;
 use crate::layout::origin::Origin;
 use crate::layout::shapes::{ChunkShapes, MakeEncoding};
 use crate::layout::sharding::Sharding;
+use crate::layout::sink::ChunkSink;
 use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
 use hyperslab_store::fork::Lazy;
@@ -50,6 +52,8 @@ pub struct ArrayLayout {
     sharding: Option<Arc<Sharding>>,
     mosaic: Option<Arc<Mosaic>>,
     origin: Option<Arc<dyn Origin>>,
+    /// Takes the chunks of writes. `None`: chunks are objects of the store.
+    sink: Option<Arc<dyn ChunkSink>>,
     /// Made on first use.
     decoding: Lazy<Arc<str>>,
     /// See [`ArrayLayout::without_skipped_codecs`].
@@ -121,6 +125,7 @@ impl ArrayLayout {
             sharding: None,
             mosaic: None,
             origin: None,
+            sink: None,
             decoding: Lazy::new(),
             without: Default::default(),
         })
@@ -213,6 +218,19 @@ impl ArrayLayout {
         self
     }
 
+    /// Returns the array with a sink, which takes the chunks of its writes.
+    #[must_use]
+    pub fn with_sink(mut self, sink: Arc<dyn ChunkSink>) -> Self {
+        self.sink = Some(sink);
+        self.shapes = self.shapes.clone();
+        self
+    }
+
+    /// Takes the chunks of writes; `None` if chunks are objects of the store.
+    pub(crate) fn sink(&self) -> Option<&dyn ChunkSink> {
+        self.sink.as_deref()
+    }
+
     /// Tells whether another array has taken its place; `None` if that cannot be told.
     pub(crate) fn origin(&self) -> Option<&dyn Origin> {
         self.origin.as_deref()
@@ -232,8 +250,8 @@ impl ArrayLayout {
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
         let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
-        let Self { shapes, sharding, mosaic, origin, .. } = self.clone();
-        let layout = ArrayLayout { shapes, mosaic, origin, ..layout };
+        let Self { shapes, sharding, mosaic, origin, sink, .. } = self.clone();
+        let layout = ArrayLayout { shapes, mosaic, origin, sink, ..layout };
         match sharding {
             None => Ok(layout),
             Some(sharding) => layout.with_sharding(Arc::unwrap_or_clone(sharding)),

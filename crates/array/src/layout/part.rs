@@ -10,6 +10,7 @@ use crate::error::LocateError;
 use crate::layout::ArrayLayout;
 use crate::layout::fill::FillValue;
 use crate::layout::locate::{ChunkList, ChunkLocator, Found};
+use crate::layout::sink::{ChunkSink, PartSink};
 use crate::select::Selection;
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 use std::ops::Range;
@@ -97,7 +98,11 @@ impl ArrayLayout {
         };
         let shapes = self.shapes.as_ref().map(|shapes| shapes.with_axis(count, unit));
         let (origin, whole_fill) = (self.origin.clone(), Some(self.fill.clone()));
-        let layout = ArrayLayout { origin, whole_fill, shapes, ..layout };
+        let sink = self.sink.clone().map(|sink| {
+            let (part, fill) = (part.clone(), self.fill.clone());
+            Arc::new(PartSink { sink, part, fill }) as Arc<dyn ChunkSink>
+        });
+        let layout = ArrayLayout { origin, whole_fill, shapes, sink, ..layout };
         let (first, len) = (part.start.checked_div(unit)? as u64, part.len().checked_div(unit)? as u64);
         Some(ElementPart { layout, unit, first, len })
     }

@@ -211,6 +211,8 @@ fn execute_all(
     masking: Option<&Masking<'_>>,
     nesting: Option<&mosaic::nesting::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
+    // Chunks that are found now stay where they are until the read is done.
+    let _reading = layout.sink().and_then(|sink| sink.reading());
     if let Some(mosaic) = layout.mosaic() {
         if !selection.points().is_empty() {
             return mosaic::points::read_points(layout, &plan, target, options, read_target);

@@ -102,6 +102,27 @@ impl<'a> Source<'a> {
         Some(Source { base: memory.as_ptr(), shape: shape.into(), strides, element, memory: PhantomData })
     }
 
+    /// Dense memory in C order of `shape`, repeated to fill `target` by NumPy's rules.
+    ///
+    /// `None` if that is impossible, or if `memory` does not have that many elements.
+    pub fn broadcast(memory: &'a [u8], shape: &[u64], target: &[u64], element: usize) -> Option<Self> {
+        let given = dense(memory.len(), shape, element)?;
+        let surplus = shape.len().saturating_sub(target.len());
+        let missing = target.len().saturating_sub(shape.len());
+        if shape.iter().take(surplus).any(|n| *n != 1) {
+            return None;
+        }
+        let axes = shape.iter().zip(given).skip(surplus).zip(target.iter().skip(missing));
+        let fitting = axes.map(|((n, stride), wanted)| match n {
+            n if n == wanted => Some(stride),
+            1 => Some(0),
+            _ => None,
+        });
+        let strides: Strides = std::iter::repeat_n(Some(0), missing).chain(fitting).collect::<Option<_>>()?;
+        let element = Some(element);
+        Some(Source { base: memory.as_ptr(), shape: target.into(), strides, element, memory: PhantomData })
+    }
+
     /// Any strided memory.
     ///
     /// # Safety
@@ -136,5 +157,24 @@ impl<'a> Source<'a> {
             element: Some(element.len()),
             memory: PhantomData,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_repeated() {
+        let of = |shape: &[u64], target: &[u64]| {
+            let memory = vec![0; 4 * shape.iter().product::<u64>() as usize];
+            Source::broadcast(&memory, shape, target, 4).map(|source| source.strides.to_vec())
+        };
+        assert_eq!(of(&[], &[2, 3]), Some(vec![0, 0]));
+        assert_eq!(of(&[3], &[2, 3]), Some(vec![0, 4]));
+        assert_eq!(of(&[2, 1], &[2, 3]), Some(vec![4, 0]));
+        assert_eq!(of(&[1, 1, 3], &[2, 3]), Some(vec![0, 4]));
+        assert_eq!((of(&[2], &[2, 3]), of(&[2, 2, 3], &[2, 3])), (None, None));
+        assert!(Source::broadcast(&[0; 3], &[], &[2], 4).is_none());
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod only_fill;
 pub(crate) mod shard;
 pub(crate) mod shard_output;
 pub(crate) mod shard_parts;
+pub(crate) mod sink;
 pub(crate) mod strategies;
 pub(crate) mod write_behind;
 
@@ -76,6 +77,9 @@ pub fn write(
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
     layout.check_writable()?;
+    if let Some(sink) = layout.sink() {
+        return sink::write(layout, sink, selection, source, options);
+    }
     let bound = AxisMemory::source(layout, source, selection)?;
     if bound.is_uneven() {
         let (shape, element) = (selection.shape(), layout.dtype().size());

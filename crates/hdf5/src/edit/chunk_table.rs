@@ -119,20 +119,23 @@ impl ChunkTable {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Returns all chunks by number, in a grid of `counts` chunks per axis.
+    /// Returns all chunks by number, in a grid of `counts` chunks per axis. Chunks beyond it are left
+    /// out.
     pub(crate) fn records(&self, counts: &[u64]) -> Vec<ChunkRecord> {
         let number = |place: &[u64]| {
             let axes = place.iter().zip(counts);
             axes.fold(0_u64, |number, (at, count)| number.saturating_mul(*count).saturating_add(*at))
         };
         let places = self.places.read();
+        let is_inside =
+            |(place, _): &(&Dims, &ChunkPlace)| place.iter().zip(counts).all(|(at, count)| at < count);
         let record = |(place, stored): (&Dims, &ChunkPlace)| ChunkRecord {
             number: number(place),
             address: stored.address,
             size: stored.size,
             skipped: stored.skipped,
         };
-        places.iter().map(record).collect()
+        places.iter().filter(is_inside).map(record).collect()
     }
 
     /// Notes that the file on disk may refer to all chunks from now on.

@@ -55,8 +55,7 @@ impl Editing {
     }
 
     fn flush_up_to(&self, is_last: bool) -> Result<()> {
-        let attached: Vec<_> = self.edits.attached.lock().values().cloned().collect();
-        attached.iter().try_for_each(|one| one.settle())?;
+        self.settle()?;
         let _turn = turns::take(self.edits.flushing, None).ok();
         self.end_collection()?;
         if is_last {
@@ -116,6 +115,8 @@ impl Editing {
             |object: &Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);
         let take = |object: &mut Object| {
             let chunks = object.chunks.clone();
+            // Changes while the records are taken count as later ones.
+            let chunk_changes = chunks.as_ref().map_or(0, |chunks| chunks.changes());
             let counts = chunks.as_ref().and_then(|_| object.chunk_counts());
             let records = chunks.as_ref().zip(counts).map(|(chunks, counts)| {
                 let records = chunks.records(&counts);
@@ -123,7 +124,6 @@ impl Editing {
                 chunks.mark_flushed();
                 records
             });
-            let chunk_changes = chunks.as_ref().map_or(0, |chunks| chunks.changes());
             let dropped = chunks.map_or_else(Vec::new, |chunks| chunks.take_dropped());
             let (stub, blocks) = (Vec::new(), Vec::new());
             Switched { object: object.clone(), records, chunk_changes, stub, blocks, dropped }

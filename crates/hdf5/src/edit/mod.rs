@@ -44,10 +44,10 @@ use links::message_of;
 use object::Object;
 use space::Space;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Options of a new file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,8 +62,9 @@ pub struct NewFile {
 
 /// State of the layer above for one dataset, which holds elements that are not in the file yet.
 pub trait Attached: Any + Debug + Send + Sync {
-    /// Writes these elements to the file. Called before each flush.
-    fn settle(&self) -> Result<()>;
+    /// Writes these elements to the file. Called before each flush, and before readers of the layer
+    /// below look for them.
+    fn settle(&self, editing: &Editing) -> Result<()>;
 }
 
 /// The changes of an open file.
@@ -82,7 +83,13 @@ pub(crate) struct Edits {
     /// Gated. Space that older states of the file on disk refer to.
     freed: Mutex<Vec<(u64, u64)>>,
     /// Gated.
-    attached: Mutex<HashMap<u64, Arc<dyn Attached>>>,
+    attached: Mutex<BTreeMap<u64, Arc<dyn Attached>>>,
+    /// Bytes that attached states hold in memory.
+    held: AtomicU64,
+    /// Reads of elements that are under way.
+    readers: Arc<AtomicUsize>,
+    /// Gated. Space that such reads may still look at.
+    leaving: Mutex<Vec<(u64, u64)>>,
     /// The turn of the thread that flushes, or that adds values.
     flushing: u64,
     adding: u64,
@@ -107,6 +114,9 @@ impl Edits {
             objects: Mutex::default(),
             freed: Mutex::default(),
             attached: Mutex::default(),
+            held: AtomicU64::new(0),
+            readers: Arc::default(),
+            leaving: Mutex::default(),
             flushing: turns::number(),
             adding: turns::number(),
             is_blank: AtomicBool::new(is_blank),
@@ -235,6 +245,7 @@ impl File {
         };
         let edits = Edits::new(bytes, libver, used, place, false);
         edits.space.lock().add_free(free);
+        edits.space.lock().has_bytes_up_to(source.size().saturating_sub(source.base()));
         Ok(File::assemble(new, superblock, options, Some(Arc::new(edits))))
     }
 
@@ -407,8 +418,56 @@ impl Editing {
     }
 
     /// Gives back bytes that were reserved since the last flush, and that nothing refers to.
+    ///
+    /// Others get them once no read of elements is under way that began before.
     pub fn free(&self, address: u64, len: u64) {
-        self.edits.space.lock().give(address, len);
+        if !self.edits.space.lock().is_flushing {
+            self.edits.leaving.lock().push((address, len));
+            self.free_unread();
+        }
+    }
+
+    fn free_unread(&self) {
+        let mut leaving = self.edits.leaving.lock();
+        if self.edits.readers.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        let unread = std::mem::take(&mut *leaving);
+        drop(leaving);
+        let mut space = self.edits.space.lock();
+        for (address, len) in unread {
+            space.give(address, len);
+        }
+    }
+
+    /// Counts reads of elements that are under way.
+    pub fn readers(&self) -> &Arc<AtomicUsize> {
+        &self.edits.readers
+    }
+
+    /// Counts the bytes that attached states hold in memory.
+    pub fn held(&self) -> &AtomicU64 {
+        &self.edits.held
+    }
+
+    /// Like [`Editing::allocate`], but all bytes are zero.
+    pub fn allocate_zeros(&self, len: u64) -> Result<u64> {
+        const PIECE: u64 = 1 << 20;
+        let mut used_before = 0;
+        let address = self.take(|space| {
+            let (at, used) = space.take_clean(len, 8)?;
+            used_before = used;
+            Some(at)
+        })?;
+        let zeros = vec![0; usize::try_from(used_before.min(PIECE)).unwrap_or_default()];
+        let mut at = 0;
+        while at < used_before {
+            let piece = usize::try_from(used_before - at).ok().and_then(|left| zeros.get(..left));
+            let piece = piece.unwrap_or(&zeros);
+            self.write(address.saturating_add(at), &[piece])?;
+            at = at.saturating_add(piece.len() as u64);
+        }
+        Ok(address)
     }
 
     /// Writes bytes at an address.
@@ -588,6 +647,17 @@ impl Editing {
         }
         let new = make();
         self.edits.attached.lock().entry(dataset).or_insert(new).clone()
+    }
+
+    /// Calls [`Attached::settle`] of all states.
+    pub fn settle(&self) -> Result<()> {
+        let attached: Vec<_> = self.edits.attached.lock().values().cloned().collect();
+        attached.iter().try_for_each(|one| one.settle(self))
+    }
+
+    /// Calls [`Attached::settle`] of the state of a dataset, if it has one.
+    pub(crate) fn settle_one(&self, dataset: u64) -> Result<()> {
+        self.find_attached(dataset).map_or(Ok(()), |one| one.settle(self))
     }
 
     /// Returns the state that is attached to a dataset.

@@ -21,6 +21,8 @@ const MOST_LOOKS: usize = 64;
 pub(super) struct Space {
     /// The end of the used part.
     used: u64,
+    /// Bytes from here on were never used: they are zero.
+    clean_from: u64,
     /// Free ranges below: start and length.
     free: BTreeMap<u64, u64>,
     /// Room for headers: the next one, and the end.
@@ -36,7 +38,15 @@ pub(super) struct Space {
 impl Space {
     pub fn new(used: u64) -> Space {
         let next_headers = if used < HEADERS { FIRST_HEADERS } else { HEADERS };
-        Space { used, free: BTreeMap::new(), headers: (0, 0), next_headers, is_flushing: false, slot: None }
+        Space {
+            used,
+            clean_from: used,
+            free: BTreeMap::new(),
+            headers: (0, 0),
+            next_headers,
+            is_flushing: false,
+            slot: None,
+        }
     }
 
     /// The end of the used part.
@@ -78,6 +88,7 @@ impl Space {
         let end = at.checked_add(len).filter(|end| *end <= i64::MAX.cast_unsigned())?;
         self.put_free(self.used, at - self.used);
         self.used = end;
+        self.clean_from = self.clean_from.max(end);
         Some(at)
     }
 
@@ -90,6 +101,18 @@ impl Space {
         let end = self.used.saturating_add(ahead).next_multiple_of(SLOT).saturating_add(SLOT);
         self.slot = Some(end - SLOT);
         Some(end)
+    }
+
+    /// Notes that the file has bytes up to here, which are not used.
+    pub fn has_bytes_up_to(&mut self, end: u64) {
+        self.clean_from = self.clean_from.max(end);
+    }
+
+    /// Like [`Space::take`]. Also returns how many of the bytes, from the first, may not be zero.
+    pub fn take_clean(&mut self, len: u64, align: u64) -> Option<(u64, u64)> {
+        let clean_from = self.clean_from;
+        let at = self.take(len, align)?;
+        Some((at, clean_from.saturating_sub(at).min(len)))
     }
 
     /// Takes the place of an object's header.
@@ -191,6 +214,17 @@ mod tests {
         let found: Vec<u64> = (0..6).map(|_| space.take_header().unwrap()).collect();
         assert_eq!(found, [128, 192, 256, 320, 384, 448]);
         assert_eq!(space.used(), 128 + FIRST_HEADERS + HEADERS);
+    }
+
+    #[test]
+    fn space_that_was_used_is_not_clean() {
+        let mut space = Space::new(16);
+        assert_eq!(space.take_clean(8, 8), Some((16, 0)));
+        space.give(16, 8);
+        assert_eq!(space.take_clean(24, 8), Some((16, 8)));
+        space.has_bytes_up_to(100);
+        assert_eq!(space.take_clean(80, 8), Some((40, 60)));
+        assert_eq!(space.take_clean(8, 8), Some((120, 0)));
     }
 
     #[test]

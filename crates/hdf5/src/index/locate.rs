@@ -186,6 +186,9 @@ impl Chunks {
 
 impl ChunkLocator for Chunks {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        if let Some(editing) = self.file.editing() {
+            editing.settle_one(self.dataset).map_err(LocateError::from)?;
+        }
         if let Some(table) = self.file.inner.edits.as_ref().and_then(|edits| edits.chunks(self.dataset)) {
             return self.locate_in(&table, wanted, found);
         }

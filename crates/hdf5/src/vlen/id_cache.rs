@@ -41,7 +41,7 @@ impl IdCache {
         let end = count.checked_mul(id)?.checked_add(start)?;
         let all = shape.iter().try_fold(id, |bytes, len| bytes.checked_mul(*len))?;
         let all = size.unwrap_or(all).min(all);
-        if end > all || !dataset.external_files().is_empty() || dataset.file().is_being_written() {
+        if end > all || !dataset.external_files().is_empty() || dataset.file().changes() {
             return None;
         }
         let place = place.get_mut(..usize::try_from(end - start).ok()?)?;

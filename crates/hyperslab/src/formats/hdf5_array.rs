@@ -2,16 +2,18 @@
 
 use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
 use crate::formats::hdf5_json;
+use crate::formats::hdf5_write::{self, Current};
 use crate::nodes::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
 use crate::nodes::words;
 use crate::{Array, DataFile, Dims, Error, Format, Json, Result};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,
-    ReadOptions, Selection, element_count,
+    ReadOptions, Selection, WriteOptions, element_count,
 };
 use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 use hyperslab_hdf5::data_layout::{ChunkIndexKind, DataLayout};
 use hyperslab_hdf5::dataspace::Dataspace;
+use hyperslab_hdf5::edit::Editing;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
 use hyperslab_hdf5::index::place;
@@ -27,6 +29,8 @@ use std::sync::Arc;
 pub(crate) struct Hdf5Array {
     dataset: Dataset,
     layout: Arc<ArrayLayout>,
+    /// The dataset as it is now, in a file that is being changed.
+    current: Option<Arc<Current>>,
     /// The reason why its elements cannot be read, if any.
     problem: Option<Problem>,
 }
@@ -75,10 +79,14 @@ impl Hdf5Array {
         let problem = match (dataset.dataspace(), dataset.layout()) {
             (Dataspace::Null, _) => Problem::Unsupported("a dataset without a shape".to_owned()),
             (_, Err(error)) => Problem::of(error)?,
-            (_, Ok(layout)) => return Ok(Hdf5Array { dataset, layout, problem: None }),
+            (_, Ok(layout)) => {
+                let current = dataset.file().editing().map(|editing| Current::new(&dataset, editing));
+                let layout = hdf5_write::layout_of(&dataset, &layout)?;
+                return Ok(Hdf5Array { dataset, layout, current: current.map(Arc::new), problem: None });
+            }
         };
         let layout = unreadable_layout(&dataset, problem.clone())?;
-        Ok(Hdf5Array { dataset, layout, problem: Some(problem) })
+        Ok(Hdf5Array { dataset, layout, current: None, problem: Some(problem) })
     }
 
     /// The reason why its elements cannot be read, if any.
@@ -88,6 +96,47 @@ impl Hdf5Array {
 
     pub(crate) fn dataset(&self) -> &Dataset {
         &self.dataset
+    }
+
+    /// Returns the dataset as it is now. Another handle may have changed it.
+    fn now(&self) -> Result<Dataset> {
+        match &self.current {
+            Some(current) => Ok(current.dataset()?),
+            None => Ok(self.dataset.clone()),
+        }
+    }
+
+    /// Returns `true` if another handle has changed the shape or the storage layout.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.is_outdated())
+    }
+
+    /// Returns the file for changes. Fails if it was opened for reading.
+    fn editing(&self) -> Result<&Editing> {
+        let read_only = || Hdf5Error::ReadOnly { file: self.dataset.file().source().name() };
+        match (&self.current, &self.problem) {
+            (Some(current), _) => Ok(current.editing()),
+            (None, Some(problem)) => {
+                let (file, path) = (self.dataset.file().source().name(), format!("/{}", self.dataset.path()));
+                Err(problem.error(file, path).into())
+            }
+            (None, None) => Err(read_only().into()),
+        }
+    }
+
+    /// Changes the shape. Returns the dataset as it is then.
+    pub(crate) fn resized(&self, shape: &[u64]) -> Result<Dataset> {
+        hdf5_write::resize(&self.dataset, self.editing()?, &self.layout, shape)
+    }
+
+    /// See [`Array::write_direct_chunk`].
+    pub(crate) fn write_chunk(&self, place: &[u64], skipped: u32, bytes: &[u8]) -> Result<()> {
+        hdf5_write::write_chunk(&self.now()?, self.editing()?, &self.layout, (place, skipped), bytes)
+    }
+
+    /// See [`Array::read_direct_chunk`].
+    pub(crate) fn read_chunk(&self, place: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
+        hdf5_write::read_chunk(&self.now()?, &self.layout, place)
     }
 }
 
@@ -164,6 +213,23 @@ impl ArrayNode for Hdf5Array {
         }
     }
 
+    fn is_writable(&self) -> bool {
+        self.current.is_some()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.editing().map(drop)
+    }
+
+    fn write_ragged(
+        &self,
+        selection: &Selection,
+        values: &Arc<Ragged>,
+        options: WriteOptions<'_>,
+    ) -> Result<()> {
+        hdf5_write::write_ragged(self.editing()?, &self.layout, self.vlen(), selection, values, options)
+    }
+
     fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged> {
         Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
@@ -171,24 +237,26 @@ impl ArrayNode for Hdf5Array {
     /// Number of stored chunks (one if there are no chunks), and their bytes.
     /// Bytes in other files do not count, except for external raw data.
     fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64)> {
-        if let Some(index) = self.dataset.chunk_index()? {
+        let dataset = self.now()?;
+        if let Some(index) = dataset.chunk_index()? {
             let bytes = index.records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.size));
             return Ok((index.records.len() as u64, bytes));
         }
         let all = element_count(self.layout.shape()).unwrap_or(u64::MAX);
         let all = all.saturating_mul(u64::from(self.dataset.datatype().size));
-        Ok(match self.dataset.data_layout() {
+        Ok(match dataset.data_layout() {
             DataLayout::Compact { size, .. } => (1, *size),
             // Count like the library: the dataset's size in other files, whether they exist or not.
-            DataLayout::Contiguous { .. } if !self.dataset.external_files().is_empty() => (1, all),
+            DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => (1, all),
             DataLayout::Contiguous { address: Some(_), size } => (1, size.unwrap_or(all)),
             _ => (0, 0),
         })
     }
 
     fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
-        let Some(index) = self.dataset.chunk_index()? else {
-            let data = self.dataset.data_layout();
+        let dataset = self.now()?;
+        let Some(index) = dataset.chunk_index()? else {
+            let data = dataset.data_layout();
             let unwritten = matches!(data, DataLayout::Contiguous { address: None, .. });
             return Ok((unwritten && self.dataset.external_files().is_empty()).then(Vec::new));
         };

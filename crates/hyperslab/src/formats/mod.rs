@@ -6,6 +6,7 @@ pub(crate) mod hdf5_array;
 pub(crate) mod hdf5_file;
 pub(crate) mod hdf5_group;
 pub(crate) mod hdf5_json;
+pub(crate) mod hdf5_write;
 pub(crate) mod local_files;
 pub(crate) mod netcdf_array;
 pub(crate) mod netcdf_file;

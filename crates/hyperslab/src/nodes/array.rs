@@ -399,7 +399,42 @@ impl Array {
     /// Elements that a resize cuts off never come back: if the array grows again, they are fill
     /// value. `ask` is called while waiting for others and before each object; `true` stops.
     pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
+        if let Some(array) = self.hdf5() {
+            *self = Array::try_from(array.resized(shape)?)?;
+            return Ok(());
+        }
         Ok(self.as_zarr_mut()?.resize(shape, ask)?)
+    }
+
+    /// Opens an HDF5 dataset again if another handle of its file has changed its shape or its
+    /// storage. Returns `true` then. Costs little if nothing has changed.
+    pub fn renew(&mut self) -> Result<bool> {
+        let Some(array) = self.hdf5().filter(|array| array.is_outdated()) else { return Ok(false) };
+        let dataset = array.dataset();
+        let found = dataset.file().object_at(dataset.address(), dataset.path())?;
+        let hdf5::Node::Dataset(dataset) = found else { return Ok(false) };
+        *self = Array::try_from(dataset)?;
+        Ok(true)
+    }
+
+    /// Stores the encoded bytes of an HDF5 chunk, by its place in the grid. Bit `i` of `skipped`
+    /// means that filter `i` was left out.
+    ///
+    /// Fails with [`Error::OnlyRead`] for other formats.
+    pub fn write_direct_chunk(&self, place: &[u64], skipped: u32, bytes: &[u8]) -> Result<()> {
+        self.as_hdf5_array()?.write_chunk(place, skipped, bytes)
+    }
+
+    /// Reads the encoded bytes of an HDF5 chunk, and the mask of filters that were left out. `None`:
+    /// the chunk is not stored.
+    ///
+    /// Fails with [`Error::OnlyRead`] for other formats.
+    pub fn read_direct_chunk(&self, place: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
+        self.as_hdf5_array()?.read_chunk(place)
+    }
+
+    fn as_hdf5_array(&self) -> Result<&Hdf5Array> {
+        self.hdf5().ok_or_else(|| Error::OnlyRead { format: self.format() })
     }
 
     /// Appends `elements`, given in C order, along an axis.
@@ -467,10 +502,10 @@ impl Array {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.node().is_writable() {
-            return Ok(());
+        match &self.0 {
+            Inner::Zarr(array) => Ok(array.store_repair(None)?),
+            Inner::Read(node) => node.check_writable(),
         }
-        Ok(self.written()?.store_repair(None)?)
     }
 
     fn check_element<T: Element>(&self) -> Result<()> {

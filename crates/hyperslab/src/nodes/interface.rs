@@ -420,9 +420,14 @@ pub(crate) trait ArrayNode: StoredNode {
         Ok(engine::write_ragged(self.layout(), selection, values, options)?)
     }
 
-    /// Returns `true` if the array is a part of a file that is being made.
+    /// Returns `true` if the array is a part of a file that is being made or changed.
     fn is_writable(&self) -> bool {
         false
+    }
+
+    /// Fails if the array cannot be changed.
+    fn check_writable(&self) -> Result<()> {
+        if self.is_writable() { Ok(()) } else { Err(Error::OnlyRead { format: self.format() }) }
     }
 
     /// Reads elements of variable length in the form that a copy stores.

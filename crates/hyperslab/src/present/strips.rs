@@ -9,7 +9,12 @@ const STRIP: u64 = 8 << 20;
 
 /// The shape of the strips: whole rows, last axes first, so that the bytes of a strip are one range.
 pub(crate) fn cut(shape: &[u64], element: u64) -> Dims {
-    let mut left = (STRIP / element.max(1)).max(1);
+    cut_to(shape, element, STRIP)
+}
+
+/// Like [`cut`], with strips of at most `most` bytes.
+pub(crate) fn cut_to(shape: &[u64], element: u64, most: u64) -> Dims {
+    let mut left = (most / element.max(1)).max(1);
     let mut strip: Dims = shape.into();
     for len in strip.iter_mut().rev() {
         *len = (*len).min(left).max(1);

@@ -1,18 +1,18 @@
 //! Changes of HDF5 files: new objects, links and attributes.
 
 use crate::errors::{self, OrRaise};
-use crate::hdf5::new_values::{NewValues, unstorable};
-use crate::hdf5::stored_types::StoredType;
-use crate::hdf5::references::{self, Reference};
 use crate::hdf5::ElementHandle;
+use crate::hdf5::new_values::{NewValues, unstorable};
+use crate::hdf5::references::{self, Reference};
+use crate::hdf5::stored_types::StoredType;
 use crate::nodes::handles::NodeHandle;
 use crate::stores::store::{StoreHandle, prepare_files};
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::edit::{Editing, NewFile};
 use hyperslab::hdf5::element::Element;
 use hyperslab::hdf5::filter::Filter;
-use hyperslab::hdf5::reference::ReferencedPart;
 use hyperslab::hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
+use hyperslab::hdf5::reference::ReferencedPart;
 use hyperslab::hdf5::{self, Libver, LinkTarget, VirtualSource, build_mappings};
 use hyperslab::store::{EditedFile, EditedOptions};
 use hyperslab::{DataFile, Object};
@@ -145,7 +145,8 @@ impl Editor {
     ) -> PyResult<u64> {
         let stored = &datatype.datatype;
         let dataspace = dataspace(shape, most);
-        let fill = fill.map(|bytes| Ok::<_, PyErr>(vec![Part::Bytes(bytes.as_slice()?.to_vec())])).transpose()?;
+        let fill =
+            fill.map(|bytes| Ok::<_, PyErr>(vec![Part::Bytes(bytes.as_slice()?.to_vec())])).transpose()?;
         let filter = |(id, optional, client_data): (u16, bool, Vec<u32>)| {
             let name = hyperslab::codec::hdf5::name(id).map(str::to_owned);
             Filter { id, name, optional, client_data }
@@ -166,7 +167,8 @@ impl Editor {
             (_, Some(chunk), _) => NewStorage::Chunked { chunk, chunks: Vec::new() },
             ("compact", ..) => {
                 let bytes = dataspace.count().and_then(|count| count.checked_mul(stored.size.into()));
-                let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes < 1 << 16);
+                let bytes =
+                    bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes < 1 << 16);
                 let too_large = || unstorable(&path, "compact elements have less than 64 KiB".to_owned());
                 NewStorage::Compact(vec![0; bytes.ok_or_else(too_large).or_raise(py)?])
             }

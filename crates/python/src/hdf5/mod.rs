@@ -477,7 +477,8 @@ impl DatatypeHandle {
     /// The attributes. They may have changed since the datatype was opened.
     fn attributes(&self) -> Result<Vec<Attribute>, Hdf5Error> {
         if self.file.editing().is_some()
-            && let hdf5::Node::Datatype(now) = self.file.object_at(self.datatype.address, &self.datatype.path)?
+            && let hdf5::Node::Datatype(now) =
+                self.file.object_at(self.datatype.address, &self.datatype.path)?
         {
             return Ok(now.attributes);
         }

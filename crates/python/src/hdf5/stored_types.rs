@@ -135,9 +135,12 @@ fn stored(dtype: &Bound<'_, PyArrayDescr>, aligned: bool, depth: usize) -> PyRes
             shape => {
                 let base = stored(&dtype.base(), false, depth + 1)?;
                 let wrong = || refused(py, format!("a type of too many bytes: {dtype}"));
-                let shape: Vec<u32> =
-                    shape.iter().map(|len| u32::try_from(*len).map_err(|_| wrong())).collect::<PyResult<_>>()?;
-                let times = |size: u32| shape.iter().try_fold(size, |n, len| n.checked_mul(*len)).ok_or_else(wrong);
+                let shape: Vec<u32> = shape
+                    .iter()
+                    .map(|len| u32::try_from(*len).map_err(|_| wrong()))
+                    .collect::<PyResult<_>>()?;
+                let times =
+                    |size: u32| shape.iter().try_fold(size, |n, len| n.checked_mul(*len)).ok_or_else(wrong);
                 let (size, memory) = (times(base.datatype.size)?, times(base.memory)?);
                 let class = Class::Array { shape, base: Arc::new(base.datatype) };
                 Stored { datatype: Datatype { size, class }, memory }
@@ -231,8 +234,7 @@ fn extended(dtype: &Bound<'_, PyArrayDescr>, complex: bool) -> PyResult<Datatype
 fn enumeration(base: Datatype, members: &Bound<'_, PyDict>) -> PyResult<Datatype> {
     let py = members.py();
     let signed = matches!(base.class, Class::Integer { signed: true, .. });
-    let is_big =
-        matches!(base.class, Class::Integer { order: hyperslab::hdf5::datatype::Order::Big, .. });
+    let is_big = matches!(base.class, Class::Integer { order: hyperslab::hdf5::datatype::Order::Big, .. });
     let mut found: Vec<(String, Vec<u8>)> = Vec::with_capacity(members.len());
     for (name, value) in members {
         let name = match name.cast::<PyBytes>() {
@@ -284,7 +286,8 @@ fn structure(dtype: &Bound<'_, PyArrayDescr>, aligned: bool, depth: usize) -> Py
         }
         end = at.checked_add(member.memory).ok_or_else(too_large)?;
         let offset = at.checked_add(grown).ok_or_else(too_large)?;
-        grown = grown.checked_add(member.datatype.size.saturating_sub(member.memory)).ok_or_else(too_large)?;
+        grown =
+            grown.checked_add(member.datatype.size.saturating_sub(member.memory)).ok_or_else(too_large)?;
         if let Some(place) = members.get_mut(number) {
             *place = Some(Member { name: name.clone(), offset, datatype: Arc::new(member.datatype) });
         }

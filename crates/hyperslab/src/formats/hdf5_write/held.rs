@@ -1,0 +1,331 @@
+//! The chunks of a dataset that are in memory: those of which parts were written.
+//!
+//! Who changes a chunk, or replaces it, has the chunk's turn ([`Held::turn`]). A reader takes the
+//! chunk's memory as it is at one moment: a writer copies memory that a reader still has.
+
+use super::filters::Filters;
+use super::ordered::{Ordered, Placed};
+use super::{KEPT, MOST_HELD};
+use hyperslab_array::{Dims, LocateError, Memory, encode_on_threads};
+use hyperslab_codec::Scratch;
+use hyperslab_hdf5::edit::{Attached, ChunkPlace, ChunkTable, Editing};
+use hyperslab_hdf5::{File, Hdf5Error, Result};
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::turns;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The chunks of one dataset that are in memory. All handles of the file share them.
+#[derive(Debug)]
+pub(super) struct Held {
+    dataset: u64,
+    /// Name of the dataset in messages.
+    name: String,
+    filters: Filters,
+    /// The value of unwritten elements.
+    fill: Vec<u8>,
+    /// From this number, those of the chunks' turns are made.
+    seed: u64,
+    /// Turn of the thread that writes changed chunks to the file.
+    settling: u64,
+    /// Gated.
+    chunks: Mutex<BTreeMap<Dims, Arc<HeldChunk>>>,
+}
+
+/// A decoded chunk.
+#[derive(Debug)]
+pub(super) struct HeldChunk {
+    /// Gated.
+    bytes: Mutex<Arc<Memory>>,
+    /// The file does not have these bytes.
+    is_changed: AtomicBool,
+}
+
+impl HeldChunk {
+    pub(super) fn snapshot(&self) -> Arc<Memory> {
+        self.bytes.lock().clone()
+    }
+}
+
+impl Held {
+    /// Returns the chunks that the handles of a dataset share.
+    pub(super) fn attach(
+        editing: &Editing,
+        dataset: u64,
+        make: impl FnOnce() -> (String, Filters, Vec<u8>),
+    ) -> Option<Arc<Held>> {
+        let attached = editing.attached(dataset, || {
+            let (name, filters, fill) = make();
+            let (seed, settling) = (turns::number(), turns::number());
+            Arc::new(Held { dataset, name, filters, fill, seed, settling, chunks: Mutex::default() })
+        });
+        let attached: Arc<dyn Any + Send + Sync> = attached;
+        attached.downcast().ok()
+    }
+
+    /// Returns the chunks that are attached to a dataset.
+    pub(super) fn find(editing: &Editing, dataset: u64) -> Option<Arc<Held>> {
+        let attached: Arc<dyn Any + Send + Sync> = editing.find_attached(dataset)?;
+        attached.downcast().ok()
+    }
+
+    pub(super) fn filters(&self) -> &Filters {
+        &self.filters
+    }
+
+    /// Returns a chunk that is in memory.
+    pub(super) fn get(&self, place: &[u64]) -> Option<Arc<HeldChunk>> {
+        self.chunks.lock().get(place).cloned()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.lock().is_empty()
+    }
+
+    /// The places of all chunks that are in memory.
+    pub(super) fn places(&self) -> Vec<Dims> {
+        self.chunks.lock().keys().cloned().collect()
+    }
+
+    /// Tells which chunks of a list are in memory.
+    pub(super) fn get_all<'p>(&self, places: impl Iterator<Item = &'p [u64]>) -> Vec<bool> {
+        let chunks = self.chunks.lock();
+        places.map(|place| chunks.contains_key(place)).collect()
+    }
+
+    /// Number of the turn that excludes other writers of a chunk.
+    pub(super) fn turn(&self, place: &[u64]) -> u64 {
+        place
+            .iter()
+            .fold(self.seed, |hash, at| (hash ^ at).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23))
+    }
+
+    /// Takes a chunk's turn. `None`: this thread has it already.
+    pub(super) fn take_turn(&self, place: &[u64]) -> Option<turns::Turn> {
+        turns::take(self.turn(place), None).ok()
+    }
+
+    /// Lends a chunk to `change`. The caller has its turn.
+    pub(super) fn change(
+        &self,
+        editing: &Editing,
+        place: &[u64],
+        scratch: &mut Scratch,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LocateError> {
+        let chunk = match self.get(place) {
+            Some(chunk) => chunk,
+            None => {
+                let table = editing.chunk_table(self.dataset).map_err(super::fault)?;
+                let bytes = self.load(editing, &table, place, scratch)?;
+                let new =
+                    HeldChunk { bytes: Mutex::new(Arc::new(bytes)), is_changed: AtomicBool::new(false) };
+                let new = Arc::new(new);
+                self.chunks.lock().insert(place.into(), new.clone());
+                editing.held().fetch_add(self.filters.decoded_size() as u64, Ordering::Relaxed);
+                new
+            }
+        };
+        // Copied before the lock is taken: readers do not wait for that.
+        let is_shared = Arc::strong_count(&*chunk.bytes.lock()) > 1;
+        let copy = if is_shared { Some(self.copy(&chunk.snapshot())?) } else { None };
+        let mut bytes = chunk.bytes.lock();
+        if let Some(copy) = copy {
+            *bytes = Arc::new(copy);
+        }
+        if Arc::get_mut(&mut bytes).is_none() {
+            // A reader came in between.
+            let copy = self.copy(&bytes)?;
+            *bytes = Arc::new(copy);
+        }
+        if let Some(memory) = Arc::get_mut(&mut bytes) {
+            change(memory.as_mut_slice());
+        }
+        drop(bytes);
+        chunk.is_changed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn memory(&self) -> Result<Memory, LocateError> {
+        let bytes = self.filters.decoded_size();
+        Memory::dirty(bytes).ok_or_else(|| {
+            let (array, bytes) = (self.name.clone(), bytes as u64);
+            hyperslab_array::ArrayError::Memory { array, what: "a chunk", bytes }.into()
+        })
+    }
+
+    fn copy(&self, from: &Memory) -> Result<Memory, LocateError> {
+        let mut copy = self.memory()?;
+        copy.as_mut_slice().copy_from_slice(from.as_slice());
+        Ok(copy)
+    }
+
+    /// Reads a chunk of the file, or makes one of fill values.
+    pub(super) fn load(
+        &self,
+        editing: &Editing,
+        table: &ChunkTable,
+        place: &[u64],
+        scratch: &mut Scratch,
+    ) -> Result<Memory, LocateError> {
+        let mut memory = self.memory()?;
+        let decoded = memory.as_mut_slice();
+        match table.get(place) {
+            None => decoded.chunks_mut(self.fill.len().max(1)).for_each(|element| {
+                if element.len() == self.fill.len() {
+                    element.copy_from_slice(&self.fill);
+                }
+            }),
+            Some(stored) => {
+                let bytes = read_stored(editing.file(), &self.filters, (stored.address, stored.size))?;
+                self.filters.decode(&bytes, stored.skipped, decoded, scratch)?;
+            }
+        }
+        Ok(memory)
+    }
+
+    /// Puts chunks that are in the file into the table, in place of what is there or in memory.
+    pub(super) fn replace(&self, editing: &Editing, table: &ChunkTable, place: &[u64], new: ChunkPlace) {
+        let turn = self.take_turn(place);
+        // Readers look into memory first.
+        let old = table.put(place, new);
+        let removed = self.chunks.lock().remove(place);
+        drop(turn);
+        self.count_removed(editing, removed.is_some().into());
+        free(editing, old);
+    }
+
+    /// Removes chunks from memory that `keeps` refuses. Their changes are lost.
+    pub(super) fn retain(&self, editing: &Editing, keeps: impl Fn(&[u64]) -> bool) {
+        let mut removed = Vec::new();
+        self.chunks.lock().retain(|place, chunk| {
+            let keep = keeps(place);
+            if !keep {
+                removed.push(chunk.clone());
+            }
+            keep
+        });
+        self.count_removed(editing, removed.len());
+    }
+
+    fn count_removed(&self, editing: &Editing, count: usize) {
+        let bytes = (self.filters.decoded_size() as u64).saturating_mul(count as u64);
+        editing.held().fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Writes changed chunks to the file if there are too many in memory.
+    pub(super) fn limit(editing: &Editing) -> Result<()> {
+        if editing.held().load(Ordering::Relaxed) > MOST_HELD { editing.settle() } else { Ok(()) }
+    }
+
+    /// Puts a chunk that was in memory into the table, if nobody has replaced it meanwhile.
+    fn put_settled(&self, editing: &Editing, table: &ChunkTable, chunk: &Arc<HeldChunk>, placed: &Placed) {
+        let turn = self.take_turn(&placed.place);
+        let is_current = self.get(&placed.place).is_some_and(|found| Arc::ptr_eq(&found, chunk));
+        let old = match is_current {
+            true => table.put(&placed.place, placed.stored),
+            false => Some(placed.stored),
+        };
+        drop(turn);
+        free(editing, old);
+    }
+
+    /// Drops chunks that the file has, from memory.
+    fn drop_unchanged(&self, editing: &Editing) {
+        let all: Vec<Dims> = self.chunks.lock().keys().cloned().collect();
+        for place in all {
+            let turn = self.take_turn(&place);
+            let removed = {
+                let mut chunks = self.chunks.lock();
+                let is_changed = |chunk: &Arc<HeldChunk>| chunk.is_changed.load(Ordering::Acquire);
+                if chunks.get(&place).is_some_and(|chunk| !is_changed(chunk)) {
+                    chunks.remove(&place)
+                } else {
+                    None
+                }
+            };
+            drop(turn);
+            self.count_removed(editing, removed.is_some().into());
+        }
+    }
+}
+
+/// Gives back the place of a chunk that was never flushed.
+fn free(editing: &Editing, old: Option<ChunkPlace>) {
+    if let Some(old) = old.filter(|old| !old.is_flushed) {
+        editing.free(old.address, old.size);
+    }
+}
+
+/// Reads the bytes of a stored chunk.
+pub(super) fn read_stored(
+    file: &File,
+    filters: &Filters,
+    (address, size): (u64, u64),
+) -> Result<Vec<u8>, LocateError> {
+    let source = file.source();
+    let most = filters.max_encoded();
+    let len = usize::try_from(size)
+        .ok()
+        .filter(|len| *len <= most)
+        .ok_or_else(|| source.invalid(format!("a chunk has {size} bytes, expected at most {most} bytes")))?;
+    let mut bytes = vec![0; len];
+    source.read_into("chunk", [(address, &mut bytes[..])]).map_err(super::fault)?;
+    Ok(bytes)
+}
+
+impl Attached for Held {
+    fn settle(&self, editing: &Editing) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        // One thread at a time: when this returns, all changes that were made before are in the
+        // file.
+        let _turn = turns::take(self.settling, None).ok();
+        let changed: Vec<(Dims, Arc<HeldChunk>)> = {
+            let chunks = self.chunks.lock();
+            let is_changed = |(_, chunk): &(&Dims, &Arc<HeldChunk>)| chunk.is_changed.load(Ordering::Acquire);
+            chunks.iter().filter(is_changed).map(|(place, chunk)| (place.clone(), chunk.clone())).collect()
+        };
+        if !changed.is_empty() {
+            let table = editing.chunk_table(self.dataset)?;
+            let ordered = Ordered::new(editing);
+            let settle = |number: usize, scratch: &mut Scratch| -> Result<()> {
+                let Some((place, chunk)) = changed.get(number) else { return Ok(()) };
+                let turn = self.take_turn(place);
+                let bytes = chunk.snapshot();
+                chunk.is_changed.store(false, Ordering::Release);
+                drop(turn);
+                let mut encoded = Vec::new();
+                let skipped = self.filters.encode(bytes.as_slice(), false, &mut encoded, scratch);
+                let skipped = skipped.map_err(|source| {
+                    Hdf5Error::Array(hyperslab_array::ArrayError::Codec {
+                        array: self.name.clone(),
+                        chunk: place.to_vec(),
+                        key: String::new(),
+                        source: source.into(),
+                    })
+                })?;
+                drop(bytes);
+                for placed in ordered.put(number, place, &mut encoded, skipped)? {
+                    if let Some((_, chunk)) = changed.get(placed.number) {
+                        self.put_settled(editing, &table, chunk, &placed);
+                    }
+                }
+                Ok(())
+            };
+            let bytes = (self.filters.decoded_size() as u64).saturating_mul(changed.len() as u64);
+            if let Err(error) = encode_on_threads(changed.len(), bytes, &settle) {
+                // Nothing is lost: the next call tries again.
+                changed.iter().for_each(|(_, chunk)| chunk.is_changed.store(true, Ordering::Release));
+                return Err(error);
+            }
+        }
+        if editing.held().load(Ordering::Relaxed) > KEPT {
+            self.drop_unchanged(editing);
+        }
+        Ok(())
+    }
+}
