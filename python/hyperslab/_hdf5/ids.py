@@ -413,7 +413,7 @@ class GroupID(NodeID):
         del self._node[name]
 
     def __contains__(self, name: bytes) -> bool:
-        return name in self._node
+        return text_of(name) in self._node
 
     def __iter__(self) -> Any:
         return (name.encode("utf-8", "surrogateescape") for name in self._node)
