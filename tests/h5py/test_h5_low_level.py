@@ -19,7 +19,7 @@ def classic_text(m: Any, file: Any) -> None:
     tid.set_size(3)
     tid.set_strpad(m.h5t.STR_NULLTERM)
     did = m.h5d.create(file.id, b"scalar", tid, m.h5s.create(m.h5s.SCALAR))
-    did.write(m.h5s.ALL, m.h5s.ALL, np.array(np.bytes_(b"ab")), mtype=did.get_type())
+    did.write(m.h5s.ALL, m.h5s.ALL, np.array(np.bytes_(b"abc")), mtype=did.get_type())
     dcpl = m.h5p.create(m.h5p.DATASET_CREATE)
     dcpl.set_chunk((2, 3))
     m.h5d.create(file.id, b"chunked", tid, m.h5s.create_simple((2, 3), (m.h5s.UNLIMITED, 3)), dcpl=dcpl)
