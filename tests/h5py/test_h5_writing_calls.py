@@ -21,7 +21,9 @@ def prepared(m: Any, path: Path) -> Any:
     file["broken"], file["soft"] = m.SoftLink("/nowhere"), m.SoftLink("/a")
     file.create_dataset("line", data=np.arange(4), maxshape=(8,), chunks=(2,))
     file.create_dataset("grid", data=np.arange(20, dtype="i4").reshape(4, 5))
-    file.create_dataset("zip", data=np.arange(20, dtype="i4").reshape(4, 5), chunks=(3, 2), compression="gzip")
+    file.create_dataset(
+        "zip", data=np.arange(20, dtype="i4").reshape(4, 5), chunks=(3, 2), compression="gzip"
+    )
     file.create_dataset("small", (3,), "i1")
     file.create_dataset("flags", (3,), bool)
     file.create_dataset("half", (3,), "f2")
@@ -219,7 +221,9 @@ ERRORS: dict[str, Callable[[Any, Any], Any]] = {
     "scaleoffset of text": lambda m, f: f.create_dataset("n", (3,), "S3", scaleoffset=1),
     "negative scaleoffset": lambda m, f: f.create_dataset("n", (3,), "i4", scaleoffset=-1),
     "scaleoffset of floats": lambda m, f: f.create_dataset("n", (3,), "f4", scaleoffset=True),
-    "scaleoffset and checksums": lambda m, f: f.create_dataset("n", (3,), "i4", scaleoffset=1, fletcher32=True),
+    "scaleoffset and checksums": lambda m, f: f.create_dataset(
+        "n", (3,), "i4", scaleoffset=1, fletcher32=True
+    ),
     "fill time": lambda m, f: f.create_dataset("n", (3,), "i4", fill_time="x"),
     "fill value": lambda m, f: f.create_dataset("n", (3,), "f4", fillvalue="xyz"),
     "track_times": lambda m, f: f.create_dataset("n", data=1, track_times="x"),

@@ -58,7 +58,11 @@ class Kind:
             return np.asarray(raw).astype(dtype)
         if self.what in ("plain", "opaque"):
             count = int(np.prod(shape)) * dtype.itemsize
-            raw = rng.integers(97, 123, count, np.uint8) if dtype.kind in "SV" else rng.integers(0, 9, count, np.uint8)
+            raw = (
+                rng.integers(97, 123, count, np.uint8)
+                if dtype.kind in "SV"
+                else rng.integers(0, 9, count, np.uint8)
+            )
             return np.frombuffer(raw.tobytes(), dtype.str).reshape(shape).astype(dtype)
         if self.what == "enum":
             return rng.choice([value for _, value in self.of[1]], shape).astype(dtype)
@@ -86,7 +90,9 @@ leaves = plain | texts | enums | opaque
 
 def _compound(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
     members = st.lists(inner, min_size=1, max_size=4)
-    return members.map(lambda kinds: Kind("compound", tuple((f"m{n}é"[: 2 + n % 2], kind) for n, kind in enumerate(kinds))))
+    return members.map(
+        lambda kinds: Kind("compound", tuple((f"m{n}é"[: 2 + n % 2], kind) for n, kind in enumerate(kinds)))
+    )
 
 
 def _small(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
@@ -105,6 +111,28 @@ kinds = st.one_of(
 # ---- calls
 
 
+def _is_hard(m: Any, file: Any, path: str) -> bool:
+    """Return True if only hard links lead to an object."""
+    parts = path.strip("/").split("/")
+    for n in range(len(parts)):
+        above = "/".join(parts[: n + 1])
+        if above and (above not in file or not isinstance(file.get(above, getlink=True), m.HardLink)):
+            return False
+    return True
+
+
+def _is_free(m: Any, file: Any, path: str) -> bool:
+    """Return True if an object can be made at a path."""
+    parts = path.split("/")
+    for n in range(len(parts)):
+        above = "/".join(parts[: n + 1])
+        if above in file and n == len(parts) - 1:
+            return False
+        if above in file and not (_is_hard(m, file, above) and isinstance(file[above], m.Group)):
+            return False
+    return True
+
+
 @dataclass
 class Calls:
     """Calls that make a file."""
@@ -118,56 +146,67 @@ class Calls:
             getattr(self, f"_{name}")(m, file, rng, *arguments)
 
     def _group(self, m: Any, file: Any, rng: Any, path: str, tracked: bool) -> None:
-        if path not in file:
+        if _is_free(m, file, path):
             file.create_group(path, track_order=tracked)
 
     def _dataset(self, m: Any, file: Any, rng: Any, path: str, kind: Kind, shape: Any, options: Any) -> None:
         data = kind.array(m, shape, rng)
-        if path in file:
+        has_data = rng.random() < 0.7
+        if not _is_free(m, file, path):
             return
         options = dict(options)
         if shape == ():
             options = {}
+        if kind.what == "vlen" or kind.of in (("utf-8",), ("ascii",)):
+            # HDF5 has no checksums of elements of variable length.
+            options.pop("fletcher32", None)
+        if "maxshape" in options:
+            options["maxshape"] = (None,) * len(shape)
         if "chunks" in options and options["chunks"] is not True:
-            options["chunks"] = tuple(min(chunk, n) for chunk, n in zip(options["chunks"], shape)) if all(shape) else True
-        file.create_dataset(path, data=data, dtype=kind.dtype(m), **options)
+            options["chunks"] = (
+                tuple(min(chunk, n) for chunk, n in zip(options["chunks"], shape)) if all(shape) else True
+            )
+        if has_data:
+            file.create_dataset(path, data=data, dtype=kind.dtype(m), **options)
+        else:
+            file.create_dataset(path, shape, kind.dtype(m), **options)
 
     def _attribute(self, m: Any, file: Any, rng: Any, path: str, name: str, kind: Kind, shape: Any) -> None:
         data = kind.array(m, shape, rng)
-        if path in file and isinstance(file.get(path, getlink=True), m.HardLink):
+        if _is_hard(m, file, path):
             file[path].attrs.create(name, data, dtype=kind.dtype(m))
 
     def _soft(self, m: Any, file: Any, rng: Any, path: str, to: str) -> None:
-        if path not in file:
+        if _is_free(m, file, path):
             file[path] = m.SoftLink(to)
 
     def _external(self, m: Any, file: Any, rng: Any, path: str, to: str) -> None:
-        if path not in file:
+        if _is_free(m, file, path):
             file[path] = m.ExternalLink("other.h5", to)
 
     def _hard(self, m: Any, file: Any, rng: Any, path: str, to: str) -> None:
-        if path not in file and to in file and isinstance(file.get(to, getlink=True), m.HardLink):
+        if _is_free(m, file, path) and _is_hard(m, file, to):
             file[path] = file[to]
 
     def _type(self, m: Any, file: Any, rng: Any, path: str, kind: Kind) -> None:
-        if path not in file:
+        if _is_free(m, file, path):
             file[path] = kind.dtype(m)
 
     def _delete(self, m: Any, file: Any, rng: Any, path: str) -> None:
-        if path in file:
+        if _is_hard(m, file, path):
             del file[path]
 
     def _delete_attribute(self, m: Any, file: Any, rng: Any, path: str) -> None:
-        if path in file and isinstance(file.get(path, getlink=True), m.HardLink):
+        if _is_hard(m, file, path):
             for name in list(file[path].attrs)[:1]:
                 del file[path].attrs[name]
 
     def _move(self, m: Any, file: Any, rng: Any, path: str, to: str) -> None:
-        if path in file and to not in file and not to.startswith(path + "/"):
+        if _is_hard(m, file, path) and _is_free(m, file, to) and not to.startswith(path + "/"):
             file.move(path, to)
 
     def _copy(self, m: Any, file: Any, rng: Any, path: str, to: str) -> None:
-        if path in file and to not in file and isinstance(file.get(path, getlink=True), m.HardLink):
+        if _is_hard(m, file, path) and _is_free(m, file, to) and not to.startswith(path + "/"):
             file.copy(path, to)
 
 
@@ -187,7 +226,9 @@ options = st.fixed_dictionaries(
 calls = st.one_of(
     st.tuples(st.just("group"), names, st.booleans()),
     st.tuples(st.just("dataset"), names, kinds, shapes, options),
-    st.tuples(st.just("attribute"), names | st.just("/"), st.sampled_from(["p", "q", "ü", "r"]), kinds, shapes),
+    st.tuples(
+        st.just("attribute"), names | st.just("/"), st.sampled_from(["p", "q", "ü", "r"]), kinds, shapes
+    ),
     st.tuples(st.just("soft"), names, names.map("/".__add__)),
     st.tuples(st.just("external"), names, names),
     st.tuples(st.just("hard"), names, names),
@@ -202,25 +243,32 @@ cases = st.builds(Calls, st.integers(0, 2**32 - 1), st.lists(calls, max_size=12)
 # ---- what is in a file
 
 
-def _shown(value: Any) -> Any:
-    """Return a value that can be compared."""
+def _shown(value: Any, file: h5py.File) -> Any:
+    """Return a value that can be compared. References are the paths of their targets."""
     if isinstance(value, h5py.Empty):
         return "empty", str(value.dtype)
     if isinstance(value, (h5py.Reference, h5py.RegionReference)):
-        return "reference", bool(value)
+        return "reference", h5py.h5r.get_name(value, file.id) if value else None
+    if isinstance(value, (str, bytes)):
+        return value
     value = np.asarray(value)
     if value.dtype.names is not None:
-        return tuple((name, _shown(value[name])) for name in value.dtype.names)
+        return tuple((name, _shown(value[name], file)) for name in value.dtype.names)
     if value.dtype.kind == "O":
-        return value.shape, [_shown(one) if isinstance(one, np.ndarray) else one for one in value.reshape(-1)]
-    if value.dtype.kind == "g" or value.dtype.itemsize in (16, 32) and value.dtype.kind in "fc":
+        return value.shape, [_shown(one, file) for one in value.reshape(-1)]
+    if value.dtype.kind in "fc" and value.dtype.itemsize in (16, 32):
+        # The padding of long doubles is arbitrary.
         return value.shape, str(value.dtype), value.tolist()
     return value.shape, str(value.dtype), value.tobytes()
 
 
 def _type(dtype: np.dtype[Any]) -> Any:
     notes = None if dtype.metadata is None else {key: str(value) for key, value in dtype.metadata.items()}
-    fields = None if dtype.fields is None else [(name, *map(str, dtype.fields[name])) for name in dtype.names or ()]
+    fields = (
+        None
+        if dtype.fields is None
+        else [(name, *map(str, dtype.fields[name])) for name in dtype.names or ()]
+    )
     return str(dtype), notes, fields, h5py.h5t.py_create(dtype, logical=True).encode()
 
 
@@ -230,7 +278,12 @@ def described(file: h5py.File) -> dict[str, Any]:
 
     def attributes(node: Any) -> Any:
         return [
-            (name, _shown(node.attrs[name]), _type(node.attrs.get_id(name).dtype), node.attrs.get_id(name).shape)
+            (
+                name,
+                _shown(node.attrs[name], file),
+                _type(node.attrs.get_id(name).dtype),
+                node.attrs.get_id(name).shape,
+            )
             for name in node.attrs
         ]
 
@@ -252,8 +305,8 @@ def described(file: h5py.File) -> dict[str, Any]:
             else:
                 node = group[name]
                 space = None if node.shape is None else node.maxshape
-                fill = None if node.dtype.hasobject else _shown(node.fillvalue)
-                values = _shown(node[()]) if node.shape is not None else None
+                fill = None if node.dtype.hasobject else _shown(node.fillvalue, file)
+                values = _shown(node[()], file) if node.shape is not None else None
                 found[path] = (
                     "dataset",
                     node.shape,

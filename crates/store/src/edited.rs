@@ -325,6 +325,9 @@ impl OnDisk for EditedFile {
 impl Holds for EditedFile {
     fn close(&self) {
         self.open.store(false, Ordering::Release);
+        if let Place::Disk(disk) = &self.place {
+            disk.unlock();
+        }
     }
 
     fn is_open(&self) -> bool {

@@ -36,9 +36,11 @@ class ArrayWriting(FileNode):
     """Changes of a dataset, with h5py's rules for conversion and broadcasting."""
 
     if TYPE_CHECKING:
-        dtype: np.dtype[Any]
-        ndim: int
 
+        @property
+        def dtype(self) -> np.dtype[Any]: ...
+        @property
+        def ndim(self) -> int: ...
         @property
         def shape(self) -> tuple[int, ...]: ...
         @property

@@ -33,7 +33,7 @@ def create_attribute(
         return
     if wanted is not None and np.dtype(wanted).subdtype is not None:
         # Elements that are small arrays have the last axes of the values.
-        base, inner = np.dtype(wanted).subdtype  # type: ignore[misc]
+        base, inner = np.dtype(wanted).subdtype
         made = array_of(data, base)
     else:
         inner = ()

@@ -131,6 +131,8 @@ class Copying:
         if facts["external"]:
             raise UnsupportedError(f"copy: the elements of '{source.name}' are in other files")
         stored = source._stored_type
+        if stored is None:
+            raise UnsupportedError("copy: arrays of NetCDF-3 are copied by hyperslab.copy")
         editor = self._editor
         fill = None
         raw_fill = source._stored_fill

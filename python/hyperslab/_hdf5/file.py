@@ -177,14 +177,14 @@ class File(FileGroup):
             _check_keywords(driver, given)
         if mode != "r":
             new = _New(mode, low, userblock_size, keywords.get("track_order"), keywords.get("locking"))
-            store = _edited(name, driver, given, new)
-            store._opened_as = {
+            edited = _edited(name, driver, given, new)
+            edited._opened_as = {
                 "filename": repr(name) if driver == "fileobj" else os.fsdecode(name),
                 "driver": driver or "sec2",
                 "libver": (low, high),
                 "swmr": False,
             }
-            return cls._of(store, cache)
+            return cls._of(edited, cache)
         try:
             store, filename = _store_of(name, driver, given, storage_options)
         except MetadataValidationError as error:

@@ -76,7 +76,16 @@ class Datatype(Kin):
     @property
     def attrs(self) -> FileAttributes:
         """Attributes of the datatype."""
-        return FileAttributes(self._handle, self._store._native, self.__dict__)
+        return FileAttributes(self, self._store._native, self.__dict__)
+
+    def _file_attributes(self) -> list[_native.AttributeHandle]:
+        return self._handle._file_attributes()
+
+    def _file_attribute(self, name: str) -> _native.AttributeHandle | None:
+        return self._handle._file_attribute(name)
+
+    def _has_file_attribute(self, name: str) -> bool:
+        return self._handle._has_file_attribute(name)
 
     @property
     def file(self) -> FileGroup:

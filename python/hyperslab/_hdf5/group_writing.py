@@ -98,7 +98,7 @@ class GroupWriting(FileNode):
                     f"Unable to create {path!r}: incompatible object ({type(found).__name__}) already exists "
                     f"at {above[0]!r}"
                 )
-            group = found  # type: ignore[assignment]
+            group = found
             above = above[1:]
         if not above and group._file_link(last) is not None:
             raise NameExistsError(

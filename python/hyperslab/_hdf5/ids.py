@@ -413,7 +413,7 @@ class GroupID(NodeID):
         del self._node[name]
 
     def __contains__(self, name: bytes) -> bool:
-        return name in self._node
+        return text_of(name) in self._node
 
     def __iter__(self) -> Any:
         return (name.encode("utf-8", "surrogateescape") for name in self._node)
@@ -591,6 +591,22 @@ class DatasetID(NodeID):
                 return answer
         return None
 
+    def _stored_chunk(self, offsets: Sequence[int]) -> tuple[int, bytes]:
+        """Return the mask of skipped filters, and the stored bytes of a chunk."""
+        missing = OSError(f"Can't read unprocessed chunk data (no chunk at {tuple(offsets)} is stored)")
+        if self._node._store._native.is_edited:
+            # The chunk may not be in the file yet.
+            place = [at // chunk for at, chunk in zip(offsets, self._chunks(), strict=True)]
+            found = self._node._read_chunk(place)
+            if found is None:
+                raise missing
+            return found[1], found[0]
+        row = self._row(offsets)
+        if row is None:
+            raise missing
+        data = self._node._stored_bytes(int(row["offset"]), int(row["size"]))
+        return int(row["filter_mask"]), data
+
     def read_direct_chunk(self, offsets: Sequence[int], dxpl: Any = None, out: Any = None) -> tuple[int, Any]:
         """Return the stored bytes of a chunk.
 
@@ -608,11 +624,7 @@ class DatasetID(NodeID):
         """
         if any(at % chunk for at, chunk in zip(offsets, self._chunks(), strict=True)):
             raise OSError(f"Can't read unprocessed chunk data (offset {offsets} is not that of a chunk)")
-        row = self._row(offsets)
-        if row is None:
-            raise OSError(f"Can't read unprocessed chunk data (no chunk at {tuple(offsets)} is stored)")
-        mask = int(row["filter_mask"])
-        data = self._node._stored_bytes(int(row["offset"]), int(row["size"]))
+        mask, data = self._stored_chunk(offsets)
         if out is None:
             return mask, data
         memory = memoryview(out).cast("B")

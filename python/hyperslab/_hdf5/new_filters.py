@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hyperslab._elements.hdf5_types import metadata_entry
 from hyperslab._native import encodes_filter, filter_name
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnknownCodecError
 
@@ -225,6 +226,8 @@ def filters_of(
         number, parameters = compression
         filters.append((number, True, completed(number, parameters, dtype, size, chunk)))
     if options.fletcher32:
+        if metadata_entry(dtype, "vlen") is not None or dtype.kind == "T":
+            raise InvalidArgumentError("fletcher32: HDF5 has no checksums of elements of variable length")
         filters.append((_FLETCHER32, False, ()))
     _check_available(filters, options.allow_unknown_filter)
     return chunk, filters

@@ -97,7 +97,7 @@ class FileNode(Kin, Node):
         >>> bool(a), values
         (False, array([1, 2, 3]))
         """
-        self._store.close()  # type: ignore[attr-defined]
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ def register() -> None:
     """Make `isinstance` take our objects for h5py's, in the whole process.
 
     These are files, groups, datasets, datatypes, attributes and `Empty`. If anndata was imported,
-    it can read them too. Needs h5py. May be called any number of times: call it again after
+    it can read and write them too. Needs h5py. May be called any number of times: call it again after
     importing anndata.
 
     Examples
@@ -43,11 +43,11 @@ def register() -> None:
     Empty._kin = h5py.Empty
     registry = sys.modules.get("anndata._io.specs.registry")
     if registry is not None:
-        _let_anndata_read(registry)
+        _let_anndata_use(registry)
 
 
-def _let_anndata_read(registry: ModuleType) -> None:
-    """Register anndata's h5py readers for our types: anndata looks readers up by exact type."""
+def _let_anndata_use(registry: ModuleType) -> None:
+    """Register anndata's readers and writers for our types: anndata looks them up by exact type."""
     h5py: Any = sys.modules["h5py"]
     kin = {h5py.File: (File,), h5py.Group: (FileGroup, File), h5py.Dataset: (FileArray,)}
     for name in ("_REGISTRY", "_LAZY_REGISTRY"):
@@ -56,3 +56,8 @@ def _let_anndata_read(registry: ModuleType) -> None:
             for (kind, *rest), read in list(readers.items()):
                 for ours in kin.get(kind, ()):
                     readers.setdefault((ours, *rest), read)
+        writers: dict[Any, Any] = getattr(found, "write", {})
+        for (into, what, *rest), write in list(writers.items()):
+            for ours in (into, *kin.get(into, ())):
+                for values in (what, *(kin.get(what, ()) if isinstance(what, type) else ())):
+                    writers.setdefault((ours, values, *rest), write)

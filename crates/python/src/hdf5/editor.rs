@@ -7,7 +7,9 @@ use crate::hdf5::references::{self, Reference};
 use crate::hdf5::stored_types::StoredType;
 use crate::nodes::handles::NodeHandle;
 use crate::stores::store::{StoreHandle, prepare_files};
+use hyperslab::codec::Scratch;
 use hyperslab::hdf5::dataspace::Dataspace;
+use hyperslab::hdf5::datatype::Datatype;
 use hyperslab::hdf5::edit::{Editing, NewFile};
 use hyperslab::hdf5::element::Element;
 use hyperslab::hdf5::filter::Filter;
@@ -89,6 +91,16 @@ impl Editor {
         Some(Editor { file: file.clone(), editing })
     }
 
+    /// The bytes of elements in the file, given those in memory. Fails (with text) if elements of
+    /// the type cannot be written.
+    fn stored(&self, datatype: &Datatype, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let element = Element::of(datatype, self.file.sizes()).map_err(|why| why.to_string())?;
+        let Some(conversion) = element.conversion(datatype) else { return Ok(bytes.to_vec()) };
+        let mut stored = Vec::new();
+        conversion.encode(bytes, &mut stored, &mut Scratch::default()).map_err(|why| why.to_string())?;
+        Ok(stored)
+    }
+
     fn create(&self, py: Python<'_>, path: String, kind: NewKind, track_order: bool) -> PyResult<u64> {
         let object = NewObject { path, kind, attributes: Vec::new(), tracks_attributes: track_order };
         py.detach(|| self.editing.create_object(&object)).or_raise(py)
@@ -145,8 +157,13 @@ impl Editor {
     ) -> PyResult<u64> {
         let stored = &datatype.datatype;
         let dataspace = dataspace(shape, most);
-        let fill =
-            fill.map(|bytes| Ok::<_, PyErr>(vec![Part::Bytes(bytes.as_slice()?.to_vec())])).transpose()?;
+        let fill = match fill {
+            Some(bytes) => {
+                let bytes = self.stored(stored, bytes.as_slice()?);
+                Some(vec![Part::Bytes(bytes.map_err(|why| unstorable(&path, why)).or_raise(py)?)])
+            }
+            None => None,
+        };
         let filter = |(id, optional, client_data): (u16, bool, Vec<u32>)| {
             let name = hyperslab::codec::hdf5::name(id).map(str::to_owned);
             Filter { id, name, optional, client_data }
@@ -263,7 +280,9 @@ impl Editor {
         bytes: PyReadonlyArray1<'_, u8>,
     ) -> PyResult<()> {
         let stored = &datatype.datatype;
-        let value = vec![Part::Bytes(bytes.as_slice()?.to_vec())];
+        let bytes =
+            self.stored(stored, bytes.as_slice()?).map_err(|why| unstorable(&name, why)).or_raise(py)?;
+        let value = vec![Part::Bytes(bytes)];
         let attribute =
             NewAttribute { name, datatype: (**stored).clone(), dataspace: dataspace(shape, None), value };
         py.detach(|| self.editing.set_attribute(object, &attribute)).or_raise(py)

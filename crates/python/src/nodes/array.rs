@@ -406,6 +406,26 @@ impl ArrayBase {
         assign(array.layout(), &dtype, &selection, raw, Writing::default())
     }
 
+    /// Stores the encoded bytes of a chunk of an HDF5 dataset, by its place in the grid. Bit ``i`` of
+    /// ``skipped``: filter ``i`` was left out.
+    fn _write_chunk(&self, py: Python<'_>, place: Vec<u64>, bytes: &[u8], skipped: u32) -> PyResult<()> {
+        self.writable(py)?;
+        let array = self.array(py)?;
+        py.detach(|| array.write_direct_chunk(&place, skipped, bytes)).or_raise(py)
+    }
+
+    /// The encoded bytes of a chunk of an HDF5 dataset, and the mask of filters that were left out.
+    /// ``None``: the chunk is not stored.
+    fn _read_chunk<'py>(
+        &self,
+        py: Python<'py>,
+        place: Vec<u64>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, u32)>> {
+        let array = self.array(py)?;
+        let found = py.detach(|| array.read_direct_chunk(&place)).or_raise(py)?;
+        Ok(found.map(|(bytes, skipped)| (PyBytes::new(py, &bytes), skipped)))
+    }
+
     /// Number of stored objects (chunks, or shards) and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;

@@ -53,7 +53,7 @@ enum Name {
     /// Another thread publishes it.
     Publishing,
     /// It has its name. The locks, if there are any.
-    Published { _locked: Option<Locked> },
+    Published { locked: Option<Locked> },
 }
 
 /// A locked file.
@@ -96,7 +96,7 @@ impl EditedDisk {
             return Err(refuse(&path, io::Error::other("it is not a regular file")));
         }
         let (locked, was_alone) = if locks { Locked::new(&path).map_err(failed)? } else { (None, false) };
-        let name = Mutex::new(Name::Published { _locked: locked });
+        let name = Mutex::new(Name::Published { locked });
         let generation = fork::generation();
         Ok(Some(EditedDisk { path, file, generation, locks, fsync, was_alone, name }))
     }
@@ -133,6 +133,18 @@ impl EditedDisk {
         if self.fsync { self.file.sync_data() } else { Ok(()) }
     }
 
+    /// Lets other programs change the file.
+    pub(crate) fn unlock(&self) {
+        let mut name = self.name.lock();
+        let locked = match &mut *name {
+            Name::Published { locked } => locked.take(),
+            _ => None,
+        };
+        // The descriptor is closed after the lock is released.
+        drop(name);
+        drop(locked);
+    }
+
     pub(crate) fn is_published(&self) -> bool {
         matches!(*self.name.lock(), Name::Published { .. })
     }
@@ -153,7 +165,7 @@ impl EditedDisk {
             false => Ok(None),
         });
         let (name, answer) = match done {
-            Ok(locked) => (Name::Published { _locked: locked }, Ok(())),
+            Ok(locked) => (Name::Published { locked }, Ok(())),
             Err(error) => (Name::Unpublished { new, replaces }, Err(error)),
         };
         let old = std::mem::replace(&mut *self.name.lock(), name);

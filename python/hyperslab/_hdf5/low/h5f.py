@@ -21,12 +21,12 @@ FSPACE_STRATEGY_FSM_AGGR, FSPACE_STRATEGY_PAGE, FSPACE_STRATEGY_AGGR, FSPACE_STR
 
 def open(name: bytes, flags: int = ACC_RDWR, fapl: Any = None) -> GroupID:
     """Open a file."""
-    return File(text_of(name), "r+" if flags & (ACC_RDWR | ACC_SWMR_WRITE) else "r").id  # type: ignore[return-value]
+    return File(text_of(name), "r+" if flags & (ACC_RDWR | ACC_SWMR_WRITE) else "r").id
 
 
 def create(name: bytes, flags: int = ACC_TRUNC, fcpl: Any = None, fapl: Any = None) -> GroupID:
     """Create a file."""
-    return File(text_of(name), "x" if flags & ACC_EXCL else "w").id  # type: ignore[return-value]
+    return File(text_of(name), "x" if flags & ACC_EXCL else "w").id
 
 
 def flush(obj: Any, scope: int = SCOPE_LOCAL) -> None:

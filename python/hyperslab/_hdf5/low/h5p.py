@@ -64,7 +64,7 @@ class PropID:
 
     def copy(self) -> PropID:
         """Return a copy."""
-        made = create(self.kind)
+        made = PropID(self.kind)
         made._values = dict(self._values)
         return made
 

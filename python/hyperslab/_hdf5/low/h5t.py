@@ -80,7 +80,8 @@ STD_REF_DSETREG = type_id(regionref_dtype)
 
 
 def _number(text: str) -> TypeID:
-    return type_id(np.dtype(text))
+    found: TypeID = type_id(np.dtype(text))
+    return found
 
 
 STD_I8LE, STD_I16LE, STD_I32LE, STD_I64LE = map(_number, ("i1", "<i2", "<i4", "<i8"))
@@ -96,7 +97,8 @@ NATIVE_FLOAT, NATIVE_DOUBLE, NATIVE_LDOUBLE = map(_number, ("=f4", "=f8", "=g"))
 
 def py_create(dtype_in: Any, logical: bool = False, aligned: bool = False) -> TypeID:
     """Return the type of NumPy's elements."""
-    return type_id(np.dtype(dtype_in))
+    found: TypeID = type_id(np.dtype(dtype_in))
+    return found
 
 
 def create(classtype: int, size: int) -> TypeCompoundID:
@@ -118,7 +120,8 @@ def vlen_create(base: TypeID) -> TypeVlenID:
 
 def array_create(base: TypeID, dims_tpl: Sequence[int]) -> TypeID:
     """Return the type of small arrays."""
-    return type_id(np.dtype((base.dtype, tuple(dims_tpl))))
+    found: TypeID = type_id(np.dtype((base.dtype, tuple(dims_tpl))))
+    return found
 
 
 def py_get_enum(dt: np.dtype[Any]) -> Mapping[str, int] | None:
