@@ -68,9 +68,12 @@ impl Editing {
     }
 
     fn write_changes(&self, is_last: bool) -> Result<()> {
+        let is_new = self.edits.is_blank.load(Ordering::Acquire);
+        if !is_last || !is_new {
+            self.lengthen()?;
+        }
         let mut switched = self.snapshot();
         self.write_structures(&mut switched)?;
-        let is_new = self.edits.is_blank.load(Ordering::Acquire);
         if is_new {
             // Nobody has the file open, so the order does not count.
             self.write_stubs(&switched)?;
@@ -230,22 +233,43 @@ impl Editing {
         Ok(())
     }
 
+    /// Makes the file longer than what is used, long before its end in the superblock moves there.
+    ///
+    /// A reader that opens the file reads its length first and the superblock next. It must not find
+    /// an end behind the length.
+    fn lengthen(&self) -> Result<()> {
+        let used = self.edits.space.lock().used();
+        let base = self.file.source().base();
+        let ahead = ahead_of(used);
+        if self.edits.bytes.len()? < base.saturating_add(used).saturating_add(ahead) {
+            let len = base.saturating_add(used).saturating_add(ahead.saturating_mul(2));
+            self.edits.bytes.set_len(len)?;
+        }
+        Ok(())
+    }
+
     /// Moves the end of the file behind everything that is used, and behind the slot.
     fn raise_end(&self) -> Result<()> {
         let written = self.edits.superblock.lock().1;
-        let (end, ahead) = {
-            let mut space = self.edits.space.lock();
-            let ahead = (space.used() / SHARE).max(AHEAD);
-            (space.raise_end(written, ahead), ahead)
-        };
-        let Some(end) = end else { return Ok(()) };
-        self.file.source().grow(end);
-        let size = self.file.source().base().saturating_add(end).saturating_add(ahead);
-        if self.edits.bytes.len()? < size {
-            self.edits.bytes.set_len(size)?;
+        let base = self.file.source().base();
+        loop {
+            let len = self.edits.bytes.len()?.saturating_sub(base);
+            let end = {
+                let mut space = self.edits.space.lock();
+                if space.has_slot(written) {
+                    return Ok(());
+                }
+                space.raise_end(len)
+            };
+            let Some(end) = end else {
+                // More structures than the file has room for.
+                self.lengthen()?;
+                continue;
+            };
+            self.file.source().grow(end);
+            self.edits.bytes.sync()?;
+            return self.write_superblock(end);
         }
-        self.edits.bytes.sync()?;
-        self.write_superblock(end)
     }
 
     /// Notes that the file has these states.
@@ -267,6 +291,11 @@ impl Editing {
         drop(objects);
         self.edits.freed.lock().append(&mut freed);
     }
+}
+
+/// The bytes by which the end of a file runs ahead.
+fn ahead_of(used: u64) -> u64 {
+    (used / SHARE).max(AHEAD)
 }
 
 /// The place of an object in the order of switches.

@@ -92,14 +92,18 @@ impl Space {
         Some(at)
     }
 
-    /// Returns a new end of the file, with a slot of its own before it. `None`: the end is behind
-    /// everything, and has a slot.
-    pub fn raise_end(&mut self, end: u64, ahead: u64) -> Option<u64> {
-        if self.slot.is_some_and(|slot| slot + SLOT == end && self.used <= slot) {
-            return None;
-        }
-        let end = self.used.saturating_add(ahead).next_multiple_of(SLOT).saturating_add(SLOT);
-        self.slot = Some(end - SLOT);
+    /// Returns `true` if there is a slot before this end of the file, behind everything.
+    pub fn has_slot(&self, end: u64) -> bool {
+        self.slot.is_some_and(|slot| slot + SLOT == end && self.used <= slot)
+    }
+
+    /// Returns a new end of a file of `len` bytes, with a slot of its own before it. The file is longer:
+    /// a closed file ends at its end. `None`: it is too short for that.
+    pub fn raise_end(&mut self, len: u64) -> Option<u64> {
+        let last = len.saturating_sub(1);
+        let end = last - last % SLOT;
+        let slot = end.checked_sub(SLOT).filter(|slot| *slot >= self.used)?;
+        self.slot = Some(slot);
         Some(end)
     }
 
@@ -198,14 +202,15 @@ mod tests {
     #[test]
     fn nothing_takes_the_slot() {
         let mut space = Space::new(100);
-        let end = space.raise_end(0, 1000).unwrap();
-        assert_eq!((end % SLOT, space.raise_end(end, 1000)), (0, None));
+        assert_eq!(space.raise_end(163), None);
+        let end = space.raise_end(1100).unwrap();
+        assert_eq!((end, space.has_slot(end), space.has_slot(end + SLOT)), (1088, true, false));
         assert_eq!(space.take(900, 1), Some(100));
-        assert_eq!(space.raise_end(end, 1000), None);
+        assert!(space.has_slot(end));
         assert_eq!(space.take(500, 1), Some(end));
-        let next = space.raise_end(end, 1000).unwrap();
-        assert!(next - SLOT >= end + 500);
-        assert_eq!(space.take(50, 1), Some(1000));
+        assert!(!space.has_slot(end));
+        assert_eq!(space.raise_end(2000), Some(1984));
+        assert_eq!(space.take(20, 1), Some(1000));
     }
 
     #[test]
