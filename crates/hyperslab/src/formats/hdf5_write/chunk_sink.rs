@@ -109,7 +109,9 @@ impl Write<'_> {
     }
 
     fn take_placed(&self) -> Vec<(Dims, ChunkPlace)> {
-        std::mem::take(&mut *self.placed.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut placed = std::mem::take(&mut *self.placed.lock().unwrap_or_else(PoisonError::into_inner));
+        placed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        placed
     }
 
     /// Bytes of a chunk in memory.

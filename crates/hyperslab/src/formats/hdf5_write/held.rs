@@ -14,8 +14,8 @@ use hyperslab_store::fork::Mutex;
 use hyperslab_store::turns;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 
 /// The chunks of one dataset that are in memory. All handles of the file share them.
 #[derive(Debug)]
@@ -220,8 +220,9 @@ impl Held {
         if editing.held().load(Ordering::Relaxed) > MOST_HELD { editing.settle() } else { Ok(()) }
     }
 
-    /// Puts a chunk that was in memory into the table, if nobody has replaced it meanwhile.
-    fn put_settled(&self, editing: &Editing, table: &ChunkTable, chunk: &Arc<HeldChunk>, placed: &Placed) {
+    /// Puts a chunk that was in memory into the table, if nobody has replaced it meanwhile. Returns
+    /// the place that nobody uses now.
+    fn put_settled(&self, table: &ChunkTable, chunk: &Arc<HeldChunk>, placed: &Placed) -> Option<ChunkPlace> {
         let turn = self.take_turn(&placed.place);
         let is_current = self.get(&placed.place).is_some_and(|found| Arc::ptr_eq(&found, chunk));
         let old = match is_current {
@@ -229,7 +230,7 @@ impl Held {
             false => Some(placed.stored),
         };
         drop(turn);
-        free(editing, old);
+        old
     }
 
     /// Drops chunks that the file has, from memory.
@@ -292,6 +293,9 @@ impl Attached for Held {
         if !changed.is_empty() {
             let table = editing.chunk_table(self.dataset)?;
             let ordered = Ordered::new(editing);
+            // Local. Given back at the end: which of them the next chunks take must not depend on
+            // threads.
+            let unused: std::sync::Mutex<Vec<ChunkPlace>> = std::sync::Mutex::default();
             let settle = |number: usize, scratch: &mut Scratch| -> Result<()> {
                 let Some((place, chunk)) = changed.get(number) else { return Ok(()) };
                 let turn = self.take_turn(place);
@@ -311,13 +315,17 @@ impl Attached for Held {
                 drop(bytes);
                 for placed in ordered.put(number, place, &mut encoded, skipped)? {
                     if let Some((_, chunk)) = changed.get(placed.number) {
-                        self.put_settled(editing, &table, chunk, &placed);
+                        let old = self.put_settled(&table, chunk, &placed);
+                        unused.lock().unwrap_or_else(PoisonError::into_inner).extend(old);
                     }
                 }
                 Ok(())
             };
             let bytes = (self.filters.decoded_size() as u64).saturating_mul(changed.len() as u64);
-            if let Err(error) = encode_on_threads(changed.len(), bytes, &settle) {
+            let done = encode_on_threads(changed.len(), bytes, &settle);
+            let unused = unused.into_inner().unwrap_or_else(PoisonError::into_inner);
+            unused.into_iter().for_each(|old| free(editing, Some(old)));
+            if let Err(error) = done {
                 // Nothing is lost: the next call tries again.
                 changed.iter().for_each(|(_, chunk)| chunk.is_changed.store(true, Ordering::Release));
                 return Err(error);
