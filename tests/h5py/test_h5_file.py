@@ -100,11 +100,8 @@ def test_refusals(path: Path, tmp_path: Path) -> None:
             hs.File(*arguments, **keywords)
         assert isinstance(ours.value, theirs.type), (arguments, ours.value)
         assert getattr(ours.value, "errno", None) == getattr(theirs.value, "errno", None), arguments
-    for mode in ("r+", "a", "w", "w-", "x"):
-        with pytest.raises(hs.errors.UnsupportedError, match="read only so far"):
-            hs.File(path, mode)
-    with pytest.raises(hs.errors.UnsupportedError, match="in memory"):
-        hs.File.in_memory()
+    with pytest.raises(hs.errors.UnsupportedError, match="only read"):
+        hs.File("s3://bucket/file.h5", "w")
 
 
 def test_file_objects(path: Path) -> None:
@@ -383,9 +380,6 @@ def test_names_as_h5py_takes_them(path: Path) -> None:
             with pytest.raises(TypeError):
                 each.get(5, getlink=True)
         for change in (
-            lambda: ours.attrs.pop("n"),
-            lambda: ours.attrs.popitem(),
-            lambda: ours.attrs.clear(),
             lambda: ours.attrs.update({"n": 1}, m=2),
             lambda: ours.attrs.setdefault("n", 1),
         ):

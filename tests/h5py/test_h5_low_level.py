@@ -16,10 +16,10 @@ from hyperslab import h5
 def classic_text(m: Any, file: Any) -> None:
     """The text of h5netcdf in the format NETCDF4_CLASSIC."""
     tid = m.h5t.C_S1.copy()
-    tid.set_size(3)
+    tid.set_size(1)
     tid.set_strpad(m.h5t.STR_NULLTERM)
     did = m.h5d.create(file.id, b"scalar", tid, m.h5s.create(m.h5s.SCALAR))
-    did.write(m.h5s.ALL, m.h5s.ALL, np.array(np.bytes_(b"abc")), mtype=did.get_type())
+    did.write(m.h5s.ALL, m.h5s.ALL, np.array(np.bytes_(b"a")), mtype=did.get_type())
     dcpl = m.h5p.create(m.h5p.DATASET_CREATE)
     dcpl.set_chunk((2, 3))
     m.h5d.create(file.id, b"chunked", tid, m.h5s.create_simple((2, 3), (m.h5s.UNLIMITED, 3)), dcpl=dcpl)

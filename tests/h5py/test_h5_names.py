@@ -346,7 +346,7 @@ def test_what_would_change_the_file(path: Path) -> None:
         assert file.require_dataset("grid", (5, 12), "i4") == file["grid"]
         assert file.require_group("a") == file["a"]
         for wrong in (((5, 11), "i4", False), ((5, 12), "i4", True), ((5, 12), "f8", False)):
-            with pytest.raises(TypeError, match="match"):
+            with pytest.raises(TypeError, match="match|cast"):
                 file.require_dataset("grid", *wrong)
         for change in (
             lambda: file.require_dataset("new", (1,), "i4"),
@@ -357,5 +357,5 @@ def test_what_would_change_the_file(path: Path) -> None:
             lambda: file.attrs.modify("one", 2),
             lambda: setattr(file, "swmr_mode", True),
         ):
-            with pytest.raises(hs.errors.ReadOnlyError, match="read only"):
+            with pytest.raises(hs.errors.ReadOnlyError, match="no write intent"):
                 change()

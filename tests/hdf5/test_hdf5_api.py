@@ -169,7 +169,7 @@ def test_attributes(path: Path) -> None:
     assert attrs.asdict().keys() == {*attrs} and "none" not in attrs and attrs.get("none") is None
     with pytest.raises(KeyError):
         attrs["none"]
-    with pytest.raises(hs.errors.ReadOnlyError, match="read only so far"):
+    with pytest.raises(hs.errors.ReadOnlyError, match="opened for reading"):
         attrs["title"] = 1
 
 

@@ -272,6 +272,13 @@ def _type(dtype: np.dtype[Any]) -> Any:
     return str(dtype), notes, fields, h5py.h5t.py_create(dtype, logical=True).encode()
 
 
+def _parameters(node: h5py.Dataset) -> Any:
+    """Return the parameters of filters. HDF5 2.0 leaves them out for elements of variable length."""
+    if h5py.check_vlen_dtype(node.dtype) is not None:
+        return None
+    return [node.id.get_create_plist().get_filter(n)[:3] for n in range(len(node.filter_ids))]
+
+
 def described(file: h5py.File) -> dict[str, Any]:
     """Return everything in a file, as h5py reads it."""
     found: dict[str, Any] = {}
@@ -314,7 +321,7 @@ def described(file: h5py.File) -> dict[str, Any]:
                     _type(node.dtype),
                     node.chunks,
                     node.filter_ids,
-                    [node.id.get_create_plist().get_filter(n)[:3] for n in range(len(node.filter_ids))],
+                    _parameters(node),
                     fill,
                     values,
                     attributes(node),

@@ -53,7 +53,7 @@ def test_a_file_is_an_object_of_any_store(tmp_path: Path, kind: str) -> None:
         lambda: file.create_group("new"),
         lambda: file.create_array("new", shape=(1,), dtype="i4"),
     ):
-        with pytest.raises(hs.errors.ReadOnlyError, match="read only so far"):
+        with pytest.raises(hs.errors.ReadOnlyError, match="opened for reading"):
             change()
     assert store.list() == ["files/a.h5"]
 

@@ -225,6 +225,13 @@ class GroupWriting(FileNode):
         self._editor.link(group._hdf5_address(), last, made._address)
         return made
 
+    def create_array(self: Any, *_: Any, **__: Any) -> Any:
+        """Fail: arrays of HDF5 files are made by `create_dataset`."""
+        self._editor  # noqa: B018
+        raise UnsupportedError(f"group '{self.name}' is in an HDF5 file: use create_dataset")
+
+    create = create_hierarchy = create_array
+
     def create_dataset_like(self: Any, name: Any, other: Any, **keywords: Any) -> FileArray:
         """Create a dataset with the properties of another one, but without its elements and attributes.
 

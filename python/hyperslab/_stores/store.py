@@ -274,7 +274,7 @@ class FileStore(Store):
     def with_read_only(self, read_only: bool = True) -> Store:
         """Return the store itself: it is always read only."""
         if not read_only:
-            raise UnsupportedError("files of HDF5 and NetCDF are read only so far")
+            raise UnsupportedError("open HDF5 files with hyperslab.File(path, 'r+') to change them")
         return self
 
     def reopening(self) -> tuple[str, list[tuple[str, str]], bool]:

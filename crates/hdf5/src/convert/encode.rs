@@ -107,7 +107,9 @@ fn put_text(src: &[u8], padding: Padding, dst: &mut [u8]) {
     let (text, rest) = dst.split_at_mut(len.min(dst.len()));
     text.copy_from_slice(src.get(..text.len()).unwrap_or_default());
     rest.fill(if padding == Padding::SpacePadded { b' ' } else { 0 });
+    // The characters of netCDF are texts of one byte without a NUL.
     if padding == Padding::NullTerminated
+        && dst.len() > 1
         && let Some(last) = dst.last_mut()
     {
         *last = 0;
