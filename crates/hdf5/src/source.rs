@@ -192,7 +192,12 @@ impl Source {
 
     /// Notes that the file has grown: its addresses end at `end` now, or later.
     pub(crate) fn grow(&self, end: u64) {
-        self.size.fetch_max(end.saturating_add(self.base), Ordering::Relaxed);
+        let new = end.saturating_add(self.base);
+        let old = self.size.fetch_max(new, Ordering::Relaxed);
+        if new > old {
+            // The last page was cached with the bytes that it had.
+            self.drop_pages(old.saturating_sub(1), old.saturating_add(1));
+        }
     }
 
     /// Drops cached pages with bytes from `start` to `end` of the file, which were changed.

@@ -195,6 +195,19 @@ fn objects_links_and_attributes() {
 }
 
 #[test]
+fn the_first_link_of_a_file_that_is_shorter_than_a_page() {
+    let (bytes, editing) = new_file(Libver::Earliest, false);
+    editing.close().unwrap();
+    let (bytes, editing) = edited(all_bytes(&bytes));
+    let root = root(&editing);
+    // Reads the page with the end of the file.
+    assert!(editing.file().root().unwrap().links().unwrap().is_empty());
+    let made = editing.create_object(&group(false)).unwrap();
+    editing.link(root, "g", LinkTarget::Hard(made)).unwrap();
+    assert_eq!(check(&bytes, &editing), ["/g true"]);
+}
+
+#[test]
 fn chunks_come_and_go() {
     for libver in BOTH {
         for filtered in [false, true] {
