@@ -41,7 +41,9 @@ def _whole(field: np.ndarray[Any, Any], **options: Any) -> Callable[[Any, Path],
 
 
 def _parts(field: np.ndarray[Any, Any], count: int) -> Callable[[Any, Path], None]:
-    places = np.random.default_rng(1).integers(0, (field.shape[0] - 9, field.shape[1] - 9), (count, 2)).tolist()
+    places = (
+        np.random.default_rng(1).integers(0, (field.shape[0] - 9, field.shape[1] - 9), (count, 2)).tolist()
+    )
 
     def write(library: Any, path: Path) -> None:
         with library.File(path, "w") as file:
@@ -59,7 +61,9 @@ def _append(count: int) -> Callable[[Any, Path], None]:
         with library.File(path, "w") as file:
             names = ("a", "b", "c")
             all_of_them = [
-                file.create_dataset(n, (0, 16), "f8", maxshape=(None, 16), chunks=(256, 16), compression="gzip")
+                file.create_dataset(
+                    n, (0, 16), "f8", maxshape=(None, 16), chunks=(256, 16), compression="gzip"
+                )
                 for n in names
             ]
             for number in range(count):
@@ -148,7 +152,9 @@ def _compare(path: Path, other: Path) -> None:
 
 def main() -> None:
     """Measure the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--row", action="append")
     parser.add_argument("--rounds", type=int, default=5)

@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn values_are_found_before_and_after_the_end() {
         let mut open = OpenCollection::new(8, WHOLE);
-        let places: Vec<HeapPlace> = (0..5_u8).map(|n| open.put(&vec![n; 10]).unwrap().unwrap()).collect();
+        let places: Vec<HeapPlace> = (0..5_u8).map(|n| open.put(&[n; 10]).unwrap().unwrap()).collect();
         let check = |bytes: Vec<u8>, len: u64| {
             assert_eq!(bytes.len() as u64, len);
             let source = source(&[&[0; 8][..], &bytes].concat());

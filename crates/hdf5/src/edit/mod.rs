@@ -511,7 +511,9 @@ impl Editing {
         let mut records = index.map_or_else(Vec::new, |index| index.records.clone());
         if layout.edges_unfiltered {
             // The new layout does not say so any more: each of these chunks does.
-            let all = u32::MAX.checked_shr(32_u32.saturating_sub(found.filters().len() as u32)).unwrap_or(0);
+            let all = u32::MAX
+                .checked_shr(32_u32.saturating_sub(u32::try_from(found.filters().len()).unwrap_or(32)))
+                .unwrap_or(0);
             for record in &mut records {
                 let place = crate::index::place(record.number, &counts);
                 let axes = place.iter().zip(&layout.chunk).zip(found.dataspace().shape());

@@ -370,7 +370,7 @@ pub(super) fn example(libver: Libver, seed: u64) -> Vec<u8> {
         let data = editing.create_object(&data).unwrap();
         editing.link(made, "d", LinkTarget::Hard(data)).unwrap();
         for k in 0..random.below(3) {
-            put_chunk(&editing, data, &[k, 0], &vec![k as u8 + 1; 10]);
+            put_chunk(&editing, data, &[k, 0], &[k as u8 + 1; 10]);
         }
         for k in 0..random.below(12) {
             editing.link(made, &format!("s{k}"), LinkTarget::Soft("/x".into())).unwrap();

@@ -199,8 +199,8 @@ fn check(mut edited: Edited, mut array: Array, steps: Vec<Step>, grows: bool) {
                 // Another handle sees it.
                 let mut other = edited.open("d");
                 other.resize(&shape, None).unwrap();
-                assert_eq!(array.renew().unwrap(), true);
-                assert_eq!(array.renew().unwrap(), false);
+                assert!(array.renew().unwrap());
+                assert!(!array.renew().unwrap());
                 model.resize(shape);
             }
             Step::Resize(shape) => assert!(array.resize(&shape, None).is_err()),
