@@ -18,9 +18,8 @@ from typing import Any
 
 import h5py
 import hdf5plugin
-import numpy as np
-
 import hyperslab.h5 as ours
+import numpy as np
 
 _RANDOM = np.random.default_rng(0)
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperslab as hs
 import numpy as np
 import pytest
-
-import hyperslab as hs
 
 KILLS = int(os.environ.get("HYPERSLAB_KILLS", "25"))
 
