@@ -208,9 +208,17 @@ mod tests {
         let found = whole(&build_mappings(&sources).unwrap()).unwrap();
         let expected = whole(&version_0()).unwrap();
         assert_eq!(found.len(), 2);
+        // One block has no next one, so its stride means nothing.
+        let normal = |selection: Selection| match selection.regularised() {
+            Selection::Regular(mut slabs) => {
+                slabs.iter_mut().filter(|slab| slab.count == Some(1)).for_each(|slab| slab.stride = 1);
+                Selection::Regular(slabs)
+            }
+            other => other,
+        };
         for (found, expected) in found.into_iter().zip(expected) {
             assert_eq!((found.file, found.dataset), (expected.file, expected.dataset));
-            assert_eq!(found.source.regularised(), expected.source.regularised());
+            assert_eq!(normal(found.source), normal(expected.source));
             assert_eq!(found.target, expected.target);
         }
         sources[0].file = "a%c".into();

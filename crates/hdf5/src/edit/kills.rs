@@ -2,6 +2,7 @@
 
 use super::tests::{all_bytes, changed_objects, described, edited_recorded, example};
 use super::*;
+use crate::FileOptions;
 use crate::testing::open;
 use hyperslab_store::Change;
 use proptest::prelude::*;

@@ -1,6 +1,9 @@
 //! Files that are changed, read while they are open and afterwards.
 
 use super::*;
+use crate::FileOptions;
+use crate::data_layout::DataLayout;
+use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::filter::Filter;
 use crate::new_file::{NewAttribute, NewDataset, NewStorage, Part};
@@ -330,12 +333,14 @@ fn space_is_used_again_by_the_next_session() {
     editing.close().unwrap();
     let image = all_bytes(&bytes);
     let (bytes, editing) = edited(image);
-    let made = editing.create_object(&chunked(&[8], &[None], &[2], true)).unwrap();
+    let made = editing.create_object(&chunked(&[16], &[None], &[2], true)).unwrap();
     editing.link(root(&editing), "d", LinkTarget::Hard(made)).unwrap();
     (0..8).for_each(|n| put_chunk(&editing, made, &[n], &[1; 5000]));
     check(&bytes, &editing);
     editing.close().unwrap();
-    assert!(bytes.len().unwrap() as usize <= sizes[6] + 1000, "{sizes:?} {}", bytes.len().unwrap());
+    // Most of the 40 000 bytes fit into freed places.
+    let len = bytes.len().unwrap() as usize;
+    assert!(len <= sizes[6] + 15_000, "{sizes:?} {len}");
 }
 
 /// Numbers that depend on a seed.
