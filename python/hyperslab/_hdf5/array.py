@@ -120,7 +120,8 @@ class FileArray(ArrayWriting, FileNode, _Base):  # type: ignore[misc]
         version = self._version
         kept: tuple[int, dict[str, Any]] | None = self.__dict__.get("_kept_facts")
         if kept is None or kept[0] != version:
-            kept = self.__dict__["_kept_facts"] = version, self._file_facts()
+            kept = version, self._file_facts()
+            vars(self)["_kept_facts"] = kept
         return kept[1]
 
     @property

@@ -31,9 +31,10 @@ def create_attribute(
         _, stored = resolved_type(data.dtype if dtype is None else dtype)
         editor.set_attribute(address, name, stored, None, np.empty(0, np.uint8))
         return
-    if wanted is not None and np.dtype(wanted).subdtype is not None:
+    small = None if wanted is None else np.dtype(wanted).subdtype
+    if small is not None:
         # Elements that are small arrays have the last axes of the values.
-        base, inner = np.dtype(wanted).subdtype
+        base, inner = small
         made = array_of(data, base)
     else:
         inner = ()

@@ -81,23 +81,24 @@ class Copying:
 
     def _copy(self, source: Any, path: str, depth: int) -> Any:
         """Return the copy of an object. It has no name yet."""
-        key = self._key(source)
+        node: Any = source
+        key = self._key(node)
         if key in self._made:
             return self._made[key]
         editor = self._editor
         if hasattr(source, "_stored_type") and not isinstance(source, FileNode):
-            made = self._open(editor.commit(path, source._stored_type), path)
+            made = self._open(editor.commit(path, node._stored_type), path)
         elif isinstance(source, _group_class()):
-            tracks = source._tracks_order()
+            tracks = node._tracks_order()
             made = self._open(editor.create_group(path, tracks), path)
             self._made[key] = made
             if depth == 0 or not self._shallow:
-                self._copy_links(source, made, path, depth)
+                self._copy_links(node, made, path, depth)
         else:
-            made = self._dataset(source, path)
+            made = self._dataset(node, path)
         self._made[key] = made
         if not self._without_attrs:
-            self._later.append(lambda: self._copy_attributes(source, made))
+            self._later.append(lambda: self._copy_attributes(node, made))
         return made
 
     def _open(self, address: int, path: str) -> Any:

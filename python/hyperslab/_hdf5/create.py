@@ -165,7 +165,8 @@ def new_dataset(
             stacklevel=4,
         )
         dtype = "=f4"
-    kind, stored = resolved_type(data.dtype if dtype is None else dtype)
+    # Without data there is a type by now.
+    kind, stored = resolved_type(getattr(data, "dtype", None) if dtype is None else dtype)
 
     if dcpl is not None:
         chunks, fillvalue, fill_time, layout = dcpl._over(chunks, fillvalue, fill_time)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -54,10 +54,10 @@ class GroupWriting(FileNode):
             if group._file_link(name) is None and make:
                 group = group._make_group(name)
                 continue
-            found = group[name]
+            found: Any = group[name]
             if not isinstance(found, GroupWriting):
                 raise ArgumentTypeError(f"Incompatible object ({type(found).__name__}) already exists")
-            group = found  # type: ignore[assignment]
+            group = cast("FileGroup", found)
         return group
 
     def _make_group(self: Any, name: str, track_order: bool = False) -> FileGroup:
@@ -98,7 +98,7 @@ class GroupWriting(FileNode):
                     f"Unable to create {path!r}: incompatible object ({type(found).__name__}) already exists "
                     f"at {above[0]!r}"
                 )
-            group = found
+            group = cast("FileGroup", found)
             above = above[1:]
         if not above and group._file_link(last) is not None:
             raise NameExistsError(
@@ -146,7 +146,7 @@ class GroupWriting(FileNode):
         if name is None:
             editor = self._editor
             made = self._node(editor.open(editor.create_group("", tracked), ""))
-            made.__dict__["_is_anonymous"] = True
+            vars(made)["_is_anonymous"] = True
         else:
             if overwrite and name in self:  # type: ignore[operator]
                 del self[name]
