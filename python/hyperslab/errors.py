@@ -50,6 +50,7 @@ __all__ = [
     "StoreError",
     "StoreExistsError",
     "StoreIsADirectoryError",
+    "StoreLockedError",
     "StoreNotADirectoryError",
     "StoreNotFoundError",
     "StorePermissionError",
@@ -280,6 +281,10 @@ class StoreNotADirectoryError(StoreError, NotADirectoryError):
 
 class StoreIsADirectoryError(StoreError, IsADirectoryError):
     """There is a directory where a file should be."""
+
+
+class StoreLockedError(StoreError, BlockingIOError):
+    """Another program has a file open for writing."""
 
 
 class ZarrFutureWarning(FutureWarning):

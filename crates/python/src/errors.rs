@@ -97,6 +97,7 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
         io::ErrorKind::NotADirectory => "StoreNotADirectoryError",
         io::ErrorKind::IsADirectory => "StoreIsADirectoryError",
         io::ErrorKind::OutOfMemory => "OutOfMemoryError",
+        io::ErrorKind::WouldBlock => "StoreLockedError",
         _ => "StoreError",
     };
     match (source.raw_os_error(), find(py, class)) {

@@ -89,8 +89,9 @@ class File(FileGroup):
         A path; a URL (``s3://``, ``https://``, …) to read; or an object with ``read`` and ``seek``.
         To read, it is read on demand (``BytesIO`` is copied). To write, its bytes are changed in
         memory, and written back by `flush` and `close`. The object stays open.
-    mode : {"r", "r+", "w", "w-", "x", "a"}, default "r"
-        Read; change a file that exists; create a file and replace another one; create a file, and
+    mode : str, default "r"
+        ``"r"``, ``"r+"``, ``"w"``, ``"w-"``, ``"x"`` or ``"a"``. Read; change a file that exists;
+        create a file and replace another one; create a file, and
         fail if there is one (``w-``, ``x``); change or create a file.
     driver : str, optional
         ``"family"``: ``name`` has a ``%d`` for the number of a member file. ``"split"``: metadata
@@ -104,16 +105,14 @@ class File(FileGroup):
         Bytes in front of a new file: 0, 512, 1024, ….
     swmr : bool, default False
         Accepted as in h5py. Files being written can always be read.
-    track_order : bool, optional
-        Whether the root group of a new file keeps the order of its links and attributes.
-    locking : bool or str, optional
-        Whether other programs are kept from changing the file meanwhile. Default: as
-        ``hyperslab.config.file_locks``.
-    fs_strategy, fs_persist, fs_threshold, fs_page_size
-        Of new files. Checked as in h5py. They do not affect the file.
-    track_times, **keywords
-        Accepted as in h5py, for example ``rdcc_nbytes``, ``alignment_interval``, ``page_buf_size``.
-        They do not affect the file.
+    fs_strategy, fs_page_size
+        Only for new files. Checked as in h5py. They do not affect the file.
+    **keywords
+        ``track_order``: whether the root group of a new file keeps the order of its links and
+        attributes. ``locking``: whether other programs are kept from changing the file meanwhile;
+        by default as ``hyperslab.config.file_locks``. Keywords of drivers. Others of h5py are
+        accepted and do not affect the file: ``rdcc_nbytes``, ``alignment_interval``,
+        ``page_buf_size``, ``fs_persist``, ``track_times`` and the like.
     cache, storage_options
         As in `hyperslab.open`.
 
@@ -163,7 +162,7 @@ class File(FileGroup):
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
         if fs_strategy is not None and fs_strategy not in _STRATEGIES:
             raise InvalidArgumentError("Invalid file space strategy type")
-        low, high = _versions(libver)
+        low, high = ("earliest", "latest") if libver is None else _versions(libver)
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
         if not isinstance(name, (str, Path)) and is_file_object(name):
             if driver not in (None, "fileobj"):

@@ -184,27 +184,21 @@ class GroupWriting(FileNode):
             A NumPy type, with h5py's notes (`string_dtype`, `vlen_dtype`, …), or a committed type.
         data : array-like, optional
             The elements. `Empty`: a dataset without elements and shape.
-        chunks : bool, int or tuple of int, optional
-            The shape of chunks; ``True``: chosen as in h5py.
-        maxshape : int, tuple or True, optional
-            Most elements per axis; ``None`` in the tuple, or ``True``: without limit.
-        compression : str, int or mapping, optional
-            ``"gzip"``, ``"lzf"``, a level of gzip, the number of a filter, or an object of hdf5plugin.
-        compression_opts : optional
-            Options of the compression.
-        shuffle, fletcher32, scaleoffset
-            Other filters, as in h5py.
-        fillvalue : optional
-            The value of elements that were never written.
-        fill_time : {"ifset", "alloc", "never"}, optional
-        track_order : bool, optional
-            Whether the dataset keeps the order of its attributes.
-        dcpl : optional
-            An object of ``h5p.create(h5p.DATASET_CREATE)``.
-        track_times, dapl, efile_prefix, virtual_prefix, rdcc_nbytes, rdcc_nslots, rdcc_w0
-            Accepted as in h5py, without effect on the file.
-        external
-            Not supported.
+        **keywords
+            Other arguments of h5py:
+
+            * ``chunks``: the shape of chunks; ``True``: chosen as in h5py.
+            * ``maxshape``: most elements per axis; ``None`` in the tuple, or ``True``: no limit.
+            * ``compression``: ``"gzip"``, ``"lzf"``, a level of gzip, the number of a filter, or an
+              object of hdf5plugin; ``compression_opts``: its options.
+            * ``shuffle``, ``fletcher32``, ``scaleoffset``: other filters.
+            * ``fillvalue``: the value of elements that were never written; ``fill_time``:
+              ``"ifset"``, ``"alloc"`` or ``"never"``.
+            * ``track_order``: whether the dataset keeps the order of its attributes.
+            * ``dcpl``: an object of ``h5p.create(h5p.DATASET_CREATE)``.
+            * ``track_times``, ``dapl``, ``efile_prefix``, ``virtual_prefix``, ``rdcc_nbytes``,
+              ``rdcc_nslots``, ``rdcc_w0``: without effect on the file.
+            * ``external``: not supported.
 
         Examples
         --------
@@ -418,6 +412,9 @@ class GroupWriting(FileNode):
         expand_refs : bool, default False
             Whether to copy objects that references lead to.
         without_attrs : bool, default False
+            Whether to leave out attributes.
+        **options
+            Refused: they are options of `hyperslab.copy`.
         """
         from hyperslab._hdf5.copying import Copying
 

@@ -97,7 +97,11 @@ class FileNode(Kin, Node):
         >>> bool(a), values
         (False, array([1, 2, 3]))
         """
-        self._store.close()
+        # A file that is only read needs nothing else, and costs no other call.
+        if self._store._native.is_open and self._store._native.editor() is not None:
+            self._store.close()
+        else:
+            self._store._native.close()
 
     def __enter__(self) -> Self:
         return self

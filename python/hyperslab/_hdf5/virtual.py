@@ -80,9 +80,9 @@ class VirtualSource:
     ----------
     path_or_dataset : str, os.PathLike or FileArray
         The path of a file; or a dataset, which gives all other parameters.
-    name : str
+    name : str, optional
         The path of the dataset in its file.
-    shape : int or tuple of int
+    shape : int or tuple of int, optional
         The shape of the dataset.
     dtype : data-type, optional
     maxshape : int or tuple of int and None, optional

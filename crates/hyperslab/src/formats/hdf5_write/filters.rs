@@ -81,7 +81,7 @@ impl Filters {
             };
             let can_skip = self.filters.iter().any(|(_, is_optional)| *is_optional);
             match done {
-                Err(CodecError::Encode { .. }) if can_skip => {}
+                Err(error) if can_skip && is_skipped(&error) => {}
                 done => return done.map(|()| 0),
             }
         }
@@ -99,7 +99,7 @@ impl Filters {
                 {
                     skipped |= 1 << at.min(31);
                 }
-                (Some((at, (_, true))), Err(CodecError::Encode { .. })) => skipped |= 1 << at.min(31),
+                (Some((at, (_, true))), Err(error)) if is_skipped(&error) => skipped |= 1 << at.min(31),
                 (_, done) => {
                     done?;
                     std::mem::swap(encoded, &mut output);
@@ -130,4 +130,10 @@ impl Filters {
             done => done,
         }
     }
+}
+
+/// Returns `true` if an optional filter with this error is left out. HDF5 2.0 does not configure the
+/// filters of elements of variable length, so a shuffle for elements of 0 bytes fails there, too.
+fn is_skipped(error: &CodecError) -> bool {
+    matches!(error, CodecError::Encode { .. } | CodecError::Config { .. })
 }
