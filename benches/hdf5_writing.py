@@ -2,8 +2,8 @@
 
     python benches/hdf5_writing.py [--quick] [--row NAME] [--rounds 5]
 
-Each row runs once without being timed. Then both write in turns, and medians are printed. Neither
-waits for the disk. After the last round, h5py reads what hyperslab wrote, and the values are compared.
+Each row runs once without being timed. Then both libraries write in turns, without waiting for the
+disk, and medians are printed. After the last round, h5py reads the files, and the values are compared.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ use crate::local::EditedDisk;
 use crate::{Cost, Facts, Holds, Key, OnDisk, Opened, Operation, RangeRead, Result, Store, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Options of a file that is changed.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,16 @@ pub struct EditedFile {
 enum Place {
     Disk(EditedDisk),
     /// Gated. The second is the list of changes, if they are recorded.
-    Memory(RwLock<Vec<u8>>, Option<Mutex<Vec<Change>>>),
+    Memory(RwLock<Vec<u8>>, Option<Recorded>),
+}
+
+/// The changes of a file, for tests.
+#[derive(Debug, Default)]
+struct Recorded {
+    /// Gated.
+    changes: Mutex<Vec<Change>>,
+    /// Changes from this number on fail. 0: none fails.
+    fails_from: AtomicUsize,
 }
 
 /// A change of the bytes of a file.
@@ -82,22 +91,36 @@ impl EditedFile {
 
     /// Makes a file in memory that records its changes, for tests of their order.
     pub fn recorded(bytes: Vec<u8>) -> EditedFile {
-        let place = Place::Memory(RwLock::new(bytes), Some(Mutex::default()));
+        let place = Place::Memory(RwLock::new(bytes), Some(Recorded::default()));
         EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
     }
 
     /// The changes since the file was made, if they are recorded.
     pub fn changes(&self) -> Vec<Change> {
         match &self.place {
-            Place::Memory(_, Some(changes)) => changes.lock().clone(),
+            Place::Memory(_, Some(recorded)) => recorded.changes.lock().clone(),
             _ => Vec::new(),
         }
     }
 
-    fn record(&self, change: impl FnOnce() -> Change) {
-        if let Place::Memory(_, Some(changes)) = &self.place {
-            changes.lock().push(change());
+    /// Makes changes of a recorded file fail like a full disk, after as many more. 0: none fails.
+    pub fn fail_after(&self, more: usize) {
+        if let Place::Memory(_, Some(recorded)) = &self.place {
+            let from = if more == 0 { 0 } else { recorded.changes.lock().len() + more };
+            recorded.fails_from.store(from, Ordering::Relaxed);
         }
+    }
+
+    fn record(&self, change: impl FnOnce() -> Change) -> Result<()> {
+        let Place::Memory(_, Some(recorded)) = &self.place else { return Ok(()) };
+        let mut changes = recorded.changes.lock();
+        let from = recorded.fails_from.load(Ordering::Relaxed);
+        if from > 0 && changes.len() >= from {
+            drop(changes);
+            return Err(self.error(Operation::Write, io::ErrorKind::StorageFull.into()));
+        }
+        changes.push(change());
+        Ok(())
     }
 
     /// The only key.
@@ -155,7 +178,7 @@ impl EditedFile {
     /// Writes bytes at an offset. The file grows as needed.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_open()?;
-        self.record(|| Change::Write(offset, bytes.to_vec()));
+        self.record(|| Change::Write(offset, bytes.to_vec()))?;
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
             Place::Disk(disk) => disk.write_at(offset, bytes).map_err(failed),
@@ -180,7 +203,7 @@ impl EditedFile {
     /// Sets the number of bytes. New bytes are zero.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_open()?;
-        self.record(|| Change::Length(len));
+        self.record(|| Change::Length(len))?;
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
             Place::Disk(disk) => disk.set_len(len).map_err(failed),
@@ -198,7 +221,7 @@ impl EditedFile {
 
     /// Waits until everything written so far is on the disk, if the file was opened with `fsync`.
     pub fn sync(&self) -> Result<()> {
-        self.record(|| Change::Sync);
+        self.record(|| Change::Sync)?;
         match &self.place {
             Place::Disk(disk) => disk.sync().map_err(|error| self.error(Operation::Write, error)),
             Place::Memory(..) => Ok(()),

@@ -9,7 +9,7 @@ class H5PYConfig:
     """Settings for new files, as in h5py."""
 
     track_order = False
-    """Whether new groups and datasets keep the order of their links and attributes."""
+    """True: new groups and datasets keep the order of their links and attributes."""
     default_file_mode = "r"
     """The mode of `File` without an argument: always ``"r"``."""
     complex_names = ("r", "i")

@@ -90,9 +90,9 @@ class File(FileGroup):
         To read, it is read on demand (``BytesIO`` is copied). To write, its bytes are changed in
         memory, and written back by `flush` and `close`. The object stays open.
     mode : str, default "r"
-        ``"r"``, ``"r+"``, ``"w"``, ``"w-"``, ``"x"`` or ``"a"``. Read; change a file that exists;
-        create a file and replace another one; create a file, and
-        fail if there is one (``w-``, ``x``); change or create a file.
+        ``"r"``: read. ``"r+"``: change a file that exists. ``"w"``: create a file; it may replace
+        another one. ``"w-"``, ``"x"``: create a file, and fail if there is one. ``"a"``: change a
+        file, or create it.
     driver : str, optional
         ``"family"``: ``name`` has a ``%d`` for the number of a member file. ``"split"``: metadata
         are in the file ``name`` + ``meta_ext`` (``"-m.h5"``), elements in ``name`` + ``raw_ext``.

@@ -1,8 +1,8 @@
 //! A format's answer to the question where the chunks of a write go.
 //!
-//! A Zarr chunk is an object of a store, which is replaced. A chunk of HDF5 is a part of a file that
-//! has an index of chunks: a [`ChunkSink`] takes encoded chunks, and keeps chunks of which only a
-//! part is written decoded in memory.
+//! A write of a Zarr chunk replaces an object of a store. A chunk of HDF5 is a part of a file, and
+//! the file has an index of chunks. There, a [`ChunkSink`] takes encoded chunks. It keeps decoded
+//! chunks in memory to change parts of them.
 
 use crate::error::LocateError;
 use crate::layout::ArrayLayout;

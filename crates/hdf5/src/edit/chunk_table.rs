@@ -160,7 +160,7 @@ mod tests {
         let cropped = table.crop(&[3, 2]);
         assert_eq!(cropped.len(), 2);
         assert_eq!((table.len(), table.changes()), (1, 3));
-        // The old index. Of the flushed chunks, one was replaced and one is outside.
+        // The old index, a flushed chunk that was replaced, and one that is outside.
         assert_eq!(table.take_dropped(), [(50, 9), (10, 5), (20, 5)]);
         assert_eq!(table.take_dropped(), []);
         table.mark_flushed();

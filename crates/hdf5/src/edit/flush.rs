@@ -10,8 +10,8 @@
 //!    then datasets and types, then groups that gain links, then groups that lose links; counts go
 //!    down last.
 //!
-//! While the file is open, its end runs ahead of its contents, and its size ahead of its end:
-//! a reader that reads the size first and the superblock next always finds a whole file.
+//! While the file is open, its end runs ahead of its contents, and its size ahead of its end. A
+//! reader reads the size first and the superblock next. It always finds a whole file.
 
 use super::Editing;
 use super::object::{Object, Stored};
@@ -69,13 +69,13 @@ impl Editing {
 
     fn write_changes(&self, is_last: bool) -> Result<()> {
         let is_new = self.edits.is_blank.load(Ordering::Acquire);
-        if !is_last || !is_new {
+        let mut switched = self.snapshot();
+        if !switched.is_empty() && !(is_last && is_new) {
             self.lengthen()?;
         }
-        let mut switched = self.snapshot();
         self.write_structures(&mut switched)?;
         if is_new {
-            // Nobody has the file open, so the order does not count.
+            // Nobody else has the file open, so any order is right.
             self.write_stubs(&switched)?;
             if is_last {
                 let used = self.edits.space.lock().used();
@@ -101,13 +101,22 @@ impl Editing {
             switched = [new, old].into_iter().flatten().collect();
         }
         self.note_flushed(&switched);
-        if is_last {
-            let end = self.write_free_space()?;
-            self.write_superblock(end)?;
-            self.edits.bytes.set_len(self.file.source().base().saturating_add(end))?;
-            self.edits.bytes.sync()?;
+        if is_last { self.cut_off() } else { Ok(()) }
+    }
+
+    /// Gives back the room at the end of the file. Writes nothing if there is none.
+    fn cut_off(&self) -> Result<()> {
+        let end = self.write_free_space()?;
+        let len = self.file.source().base().saturating_add(end);
+        if self.edits.superblock.lock().1 == end && self.edits.bytes.len()? == len {
+            return Ok(());
         }
-        Ok(())
+        self.edits.bytes.sync()?;
+        self.write_superblock(end)?;
+        // The file must not be shorter than its superblock says, also after a power failure.
+        self.edits.bytes.sync()?;
+        self.edits.bytes.set_len(len)?;
+        Ok(self.edits.bytes.sync()?)
     }
 
     /// Takes the changed objects as they are at this moment.
@@ -178,11 +187,9 @@ impl Editing {
         all.iter().try_for_each(|one| self.write(one.object.address, &[&one.stub]))
     }
 
-    /// Writes the switches of several objects to a record, and says that it counts. Returns its place.
+    /// Writes the switches to a record and says that it counts, if one write would not switch all.
+    /// Returns its place.
     fn write_record(&self, all: &[Switched]) -> Result<Option<RecordPlace>> {
-        if all.len() < 2 {
-            return Ok(None);
-        }
         let base = self.file.source().base();
         let switch = |one: &Switched| -> Result<Switch> {
             let (address, mut old) = (one.object.address, vec![0; one.stub.len()]);
@@ -190,6 +197,9 @@ impl Editing {
             Ok(Switch { address, old, new: one.stub.clone() })
         };
         let switches = all.iter().map(switch).collect::<Result<Vec<Switch>>>()?;
+        if switches.len() < 2 && !switches.iter().any(|switch| switch.crosses_page(base)) {
+            return Ok(None);
+        }
         let record = redo::build_record(&switches);
         let (len, checksum) = (record.len() as u64, redo::checksum(&record));
         let address = self.allocate(len)?;
@@ -233,7 +243,7 @@ impl Editing {
         Ok(())
     }
 
-    /// Makes the file longer than what is used, long before its end in the superblock moves there.
+    /// Makes the file longer than its used part, before its end in the superblock moves there.
     ///
     /// A reader that opens the file reads its length first and the superblock next. It must not find
     /// an end behind the length.

@@ -68,8 +68,8 @@ fn parse(bytes: &[u8], end: u64) -> Parsed<Vec<(u64, u64)>> {
     Ok(ranges)
 }
 
-/// Takes the list of free space of a closed file, which nobody else has open. The file has none
-/// afterwards.
+/// Takes the list of free space of a closed file, which nobody else has open. The list is gone
+/// then.
 pub(super) fn take(bytes: &EditedFile, source: &Source, end: u64) -> Result<Vec<(u64, u64)>> {
     let Some(Slot::Free(place)) = redo::read_slot(source, end)? else { return Ok(Vec::new()) };
     let ranges = redo::read_record(source, place)?.and_then(|list| parse(&list, end - SLOT).ok());

@@ -1,14 +1,17 @@
 //! The redo record: how several objects change together, also if their writer is killed.
 //!
 //! Each object is switched by a write of its own. Before the first of them, a flush writes all
-//! switches to a record, and then says in the slot that the record counts. Whoever opens the file
-//! after a kill finds the slot, and completes the switches: a reader in its memory, a writer in the
-//! file. Programs that do not know the slot find some objects as before and the others as after.
+//! switches to a record, and then says in the slot that the record counts. After a kill, a reader
+//! finds the slot and completes the switches in its memory; a writer completes them in the file.
+//! Programs that do not know the slot find some objects as before and the others as after.
+//!
+//! A kill can also cut a single write at the border of a page. A header of another writer may lie
+//! across one, so its switch has a record, too.
 //!
 //! A slot may lead to a list of free space instead ([`free_space`](super::free_space)).
 //!
-//! The slot is the last line of 64 bytes before the end of the file in the superblock. A file that
-//! was closed has none: there, the file is as long as its superblock says.
+//! The slot is the last line of 64 bytes before the end of the file in the superblock. A closed file
+//! is as long as its superblock says, and has no record.
 
 use crate::Source;
 use crate::checksum::lookup3;
@@ -21,6 +24,9 @@ pub(super) const SLOT: u64 = 64;
 const SLOT_SIGNATURE: &[u8; 8] = b"HSLAB\x01sl";
 const RECORD_SIGNATURE: &[u8; 8] = b"HSLAB\x01re";
 
+/// A write inside a page is whole after a kill.
+const PAGE: u64 = 4096;
+
 /// More switches than a record has.
 const MOST: u32 = 1 << 24;
 
@@ -32,7 +38,7 @@ pub(crate) struct Switch {
     pub new: Vec<u8>,
 }
 
-/// What a slot says.
+/// The state of a file in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// Nothing has to be done.
@@ -41,6 +47,36 @@ pub(super) enum Slot {
     Pending(RecordPlace),
     /// The file was closed, and has a list of free space.
     Free(RecordPlace),
+}
+
+impl Switch {
+    /// Returns `true` if the write lies across the border of a page. `base`: the offset of address 0.
+    pub(super) fn crosses_page(&self, base: u64) -> bool {
+        let start = base.saturating_add(self.address);
+        let last = start.saturating_add(self.new.len() as u64).saturating_sub(1);
+        start / PAGE != last / PAGE
+    }
+
+    /// Returns `true` if these bytes are old or new in each page: the write has happened, or not, or
+    /// was cut.
+    fn has_begun_from(&self, base: u64, found: &[u8]) -> bool {
+        let start = base.saturating_add(self.address);
+        let pages = (start..).map(|at| at / PAGE);
+        let bytes = found.iter().zip(&self.old).zip(&self.new).zip(pages);
+        // For each page in turn: whether its bytes may be the old ones, and the new ones.
+        let (mut page, mut is_old, mut is_new) = (start / PAGE, true, true);
+        for (((byte, old), new), this) in bytes {
+            if this != page {
+                (page, is_old, is_new) = (this, true, true);
+            }
+            is_old &= byte == old;
+            is_new &= byte == new;
+            if !is_old && !is_new {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// The place of a record.
@@ -137,8 +173,8 @@ pub(super) fn read_record(source: &Source, place: RecordPlace) -> Result<Option<
 /// Returns the switches that a killed writer has not completed. `end`: the end of the file in its
 /// superblock, an address.
 ///
-/// A record counts only if each of its places has the old or the new bytes. Otherwise another
-/// program has changed the file since.
+/// A record counts only if each of its places has the old or the new bytes, page by page. Otherwise
+/// another program has changed the file since.
 pub(crate) fn pending(source: &Source, end: u64) -> Result<Vec<Switch>> {
     // A closed file ends where its superblock says.
     if source.end() <= end {
@@ -156,7 +192,7 @@ pub(crate) fn pending(source: &Source, end: u64) -> Result<Vec<Switch>> {
             return Ok(Vec::new());
         }
         source.read_into("object header", [(switch.address, &mut found[..])])?;
-        if found != switch.old && found != switch.new {
+        if !switch.has_begun_from(source.base(), &found) {
             return Ok(Vec::new());
         }
     }
@@ -179,6 +215,21 @@ mod tests {
         bytes[128 + 64..].copy_from_slice(slot);
         bytes.push(0);
         bytes
+    }
+
+    #[test]
+    fn a_cut_write_is_old_or_new_in_each_page() {
+        let switch = Switch { address: 4090, old: vec![1; 10], new: vec![2; 10] };
+        let cut = |first: u8, rest: u8| [vec![first; 6], vec![rest; 4]].concat();
+        assert!(switch.crosses_page(0) && !switch.crosses_page(512));
+        for (first, rest) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+            assert!(switch.has_begun_from(0, &cut(first, rest)));
+        }
+        assert!(!switch.has_begun_from(512, &cut(1, 2)));
+        assert!(
+            !switch.has_begun_from(0, &cut(1, 3))
+                && !switch.has_begun_from(0, &[1, 2, 1, 1, 1, 1, 1, 1, 1, 1])
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) struct Space {
     headers: (u64, u64),
     /// Bytes to reserve next for headers.
     next_headers: u64,
-    /// `true` during a flush: freed space may be a part of what is written.
+    /// `true` during a flush: the flush may refer to space that is freed meanwhile.
     pub is_flushing: bool,
     /// The place of the slot, which nothing else may take.
     slot: Option<u64>,

@@ -133,7 +133,7 @@ mod tests {
         stored
     }
 
-    /// A single of which only the upper half is kept, rounded to even.
+    /// The upper half of a single, rounded to even.
     fn bfloat(value: f32) -> u16 {
         let bits = value.to_bits();
         if value.is_nan() {

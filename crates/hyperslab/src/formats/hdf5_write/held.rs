@@ -1,6 +1,6 @@
-//! The chunks of a dataset that are in memory: those of which parts were written.
+//! Chunks in memory: parts of them were written.
 //!
-//! Who changes a chunk, or replaces it, has the chunk's turn ([`Held::turn`]). A reader takes the
+//! A thread takes the turn of a chunk ([`Held::turn`]) before it changes or replaces the chunk. A reader takes the
 //! chunk's memory as it is at one moment: a writer copies memory that a reader still has.
 
 use super::filters::Filters;
@@ -26,7 +26,7 @@ pub(super) struct Held {
     filters: Filters,
     /// The value of unwritten elements.
     fill: Vec<u8>,
-    /// From this number, those of the chunks' turns are made.
+    /// The numbers of the chunks' turns are made from this one.
     seed: u64,
     /// Turn of the thread that writes changed chunks to the file.
     settling: u64,
@@ -186,7 +186,7 @@ impl Held {
         Ok(memory)
     }
 
-    /// Puts chunks that are in the file into the table, in place of what is there or in memory.
+    /// Puts a chunk of the file into the table. It replaces the chunk there, and the one in memory.
     pub(super) fn replace(&self, editing: &Editing, table: &ChunkTable, place: &[u64], new: ChunkPlace) {
         let turn = self.take_turn(place);
         // Readers look into memory first.
@@ -220,8 +220,8 @@ impl Held {
         if editing.held().load(Ordering::Relaxed) > MOST_HELD { editing.settle() } else { Ok(()) }
     }
 
-    /// Puts a chunk that was in memory into the table, if nobody has replaced it meanwhile. Returns
-    /// the place that nobody uses now.
+    /// Puts an encoded chunk of memory into the table, unless it was replaced meanwhile. Returns the
+    /// place that is free then.
     fn put_settled(&self, table: &ChunkTable, chunk: &Arc<HeldChunk>, placed: &Placed) -> Option<ChunkPlace> {
         let turn = self.take_turn(&placed.place);
         let is_current = self.get(&placed.place).is_some_and(|found| Arc::ptr_eq(&found, chunk));

@@ -2,11 +2,11 @@
 //!
 //! The engine writes to a [`ChunkSink`]. There are two:
 //!
-//! * [`chunk_sink`]: chunks. Whole chunks are encoded on the engine's threads and go to the file at
-//!   once, in the order of their numbers, so the bytes of a new file do not depend on threads. They
-//!   count when the request is complete. Chunks of which only a part is written stay decoded in
-//!   memory ([`held`]), until a flush, or until they are too many. Rows that are appended one by one
-//!   do not compress a chunk each time.
+//! * [`chunk_sink`]: chunks. Whole chunks are encoded on the engine's threads. They go to the file in
+//!   the order of their numbers, so the bytes of a new file do not depend on threads. They count
+//!   when the request is complete. A write to a part of a chunk changes the decoded chunk in memory
+//!   ([`held`]). It stays there until a flush, or until memory is short: rows that are appended one
+//!   by one do not compress a chunk each time.
 //! * [`run_sink`]: elements in one run of bytes, or in the object header.
 //!
 //! Bytes that the file on disk refers to are not overwritten, except in runs of more than

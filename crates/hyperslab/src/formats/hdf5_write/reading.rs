@@ -1,4 +1,4 @@
-//! Reading chunks of which some are in memory.
+//! Reads of a dataset with some chunks in memory.
 //!
 //! To the engine, a chunk in memory is an object of its own, whose codecs were all skipped.
 
@@ -19,7 +19,7 @@ const HELD: &str = "held chunk ";
 #[derive(Debug)]
 pub(super) struct Locator {
     current: Arc<Current>,
-    /// Finds chunks of a dataset that nobody has changed.
+    /// Finds the chunks of an unchanged dataset.
     unchanged: Arc<dyn ChunkLocator>,
     held: Lazy<Arc<Held>>,
 }

@@ -111,12 +111,12 @@ fn address_of(dataset: &Dataset) -> Option<u64> {
     }
 }
 
-/// What the handles of a dataset share.
+/// The state that all handles of a dataset share.
 #[derive(Debug)]
 struct Run {
     /// The run has got its place since the last flush: nobody else refers to it.
     is_new: AtomicBool,
-    /// Turn of the thread that gives the run a place. From it, those of the strips are made.
+    /// Turn of the thread that gives the run a place. The turns of strips are numbered from it.
     turn: u64,
 }
 
@@ -283,7 +283,7 @@ struct Small<'s> {
     sink: &'s Sink,
     run: Arc<Run>,
     is_compact: bool,
-    /// Where the elements are before.
+    /// The place of the elements before the write.
     address: Option<u64>,
     /// Local: only threads of this request use it.
     state: Mutex<State>,
@@ -291,7 +291,7 @@ struct Small<'s> {
     _turn: Turn,
 }
 
-/// What a write has made of the elements.
+/// The elements during a write.
 enum State {
     Unread,
     /// They are in the file already.
