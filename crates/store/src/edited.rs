@@ -403,15 +403,24 @@ mod tests {
         file.write_at(1, b"x").unwrap();
         assert_eq!(text(&file), "axcd");
         assert_eq!(std::fs::read(&path).unwrap(), b"axcd");
-        // A new file replaces it only when it is published.
+        // Its writer is not done: another file does not replace it.
+        let refused = EditedFile::create(&path, true, EditedOptions::default()).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+        );
+        drop(file);
+        // A new file replaces it only when it is published, and has its permissions.
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let other = EditedFile::create(&path, true, EditedOptions::default()).unwrap();
         other.write_at(0, b"new").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"axcd");
         other.publish().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         let names = std::fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 1);
-        drop((file, other));
+        drop(other);
         let failed = EditedFile::create(&path, false, EditedOptions::default()).unwrap_err();
         assert!(failed.to_string().contains("exists"), "{failed}");
     }

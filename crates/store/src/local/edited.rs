@@ -48,8 +48,9 @@ pub(crate) struct EditedDisk {
 /// The name of the file, and its locks.
 #[derive(Debug)]
 enum Name {
-    /// It is not published yet. `replaces`: another file may have its name.
-    Unpublished { new: Unnamed, replaces: bool },
+    /// It is not published yet. `replaces`: another file may have its name. That file is locked: its
+    /// writer must not lose changes.
+    Unpublished { new: Unnamed, replaces: bool, _old: Option<Locked> },
     /// Another thread publishes it.
     Publishing,
     /// It has its name. The locks, if there are any.
@@ -70,14 +71,27 @@ impl EditedDisk {
         }
         // The file behind a link is replaced, not the link.
         let path = path.canonicalize().unwrap_or(path);
-        if path.is_dir() {
-            return Err(failed(Errno::ISDIR.into()));
+        let old = path.metadata().ok();
+        if let Some(old) = &old {
+            if old.is_dir() {
+                return Err(failed(Errno::ISDIR.into()));
+            }
+            if !old.is_file() {
+                return Err(failed(io::Error::other("it is not a regular file")));
+            }
         }
+        let locked = match &old {
+            Some(_) if locks => Locked::new(&path).map_err(failed)?.0,
+            _ => None,
+        };
         let parent = path.parent().unwrap_or(&path);
         let directory = LocalStore::unseen(parent, LocalOptions::default())?;
         let new = directory.create_beside(&c_path(&path).map_err(failed)?).map_err(failed)?;
         let file = new.file().and_then(File::try_clone).map_err(failed)?;
-        let name = Mutex::new(Name::Unpublished { new, replaces });
+        if let Some(old) = old {
+            file.set_permissions(old.permissions()).map_err(failed)?;
+        }
+        let name = Mutex::new(Name::Unpublished { new, replaces, _old: locked });
         let generation = fork::generation();
         Ok(EditedDisk { path, file, generation, locks, fsync, was_alone: true, name })
     }
@@ -159,14 +173,14 @@ impl EditedDisk {
                 _ => return Ok(()),
             }
         };
-        let Name::Unpublished { mut new, replaces } = name else { return Ok(()) };
+        let Name::Unpublished { mut new, replaces, _old } = name else { return Ok(()) };
         let done = self.put(&mut new, replaces).and_then(|()| match self.locks {
             true => Locked::new(&self.path).map(|(locked, _)| locked),
             false => Ok(None),
         });
         let (name, answer) = match done {
             Ok(locked) => (Name::Published { locked }, Ok(())),
-            Err(error) => (Name::Unpublished { new, replaces }, Err(error)),
+            Err(error) => (Name::Unpublished { new, replaces, _old }, Err(error)),
         };
         let old = std::mem::replace(&mut *self.name.lock(), name);
         drop(old);
