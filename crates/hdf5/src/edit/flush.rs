@@ -70,7 +70,8 @@ impl Editing {
     fn write_changes(&self, is_last: bool) -> Result<()> {
         let is_new = self.edits.is_blank.load(Ordering::Acquire);
         let mut switched = self.snapshot();
-        if !switched.is_empty() && !(is_last && is_new) {
+        let is_whole_at_once = is_last && is_new;
+        if !switched.is_empty() && !is_whole_at_once {
             self.lengthen()?;
         }
         self.write_structures(&mut switched)?;
