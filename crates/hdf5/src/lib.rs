@@ -41,6 +41,7 @@ mod group;
 mod heaps;
 pub mod index;
 mod interrupt;
+mod live;
 mod members;
 mod messages;
 pub mod new_file;
