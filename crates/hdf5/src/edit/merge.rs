@@ -22,6 +22,10 @@ use crate::{Bytes, File, Hdf5Error, LinkTarget, Node, Result, Source};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Flushed runs of elements of up to this many bytes are not overwritten: changed elements get a new
+/// place.
+pub const COPIED: u64 = 64 << 10;
+
 /// Bytes of a run that are merged at once.
 const PIECE: u64 = 1 << 20;
 
@@ -201,9 +205,11 @@ impl Editing {
         Ok(counts)
     }
 
-    /// Merges elements of a contiguous dataset. Nobody else refers to the place of ours.
+    /// Merges elements of a contiguous dataset. Long runs stay in the place that others know: they
+    /// write there. Short ones stay in ours, which nobody else refers to.
     fn merge_run(&self, run: Run) -> Result<()> {
         let Run { base, ours, theirs, size, element, fill } = run;
+        let is_long = size > COPIED;
         let mut at = 0;
         let step = PIECE / element as u64 * element as u64;
         while at < size {
@@ -220,8 +226,14 @@ impl Editing {
             };
             let (mut mine, other) = (read(ours)?, read(theirs)?);
             merge_elements(&old, &mut mine, &other, element);
-            self.write(ours.saturating_add(at), &[&mine])?;
+            let place = if is_long { theirs } else { ours };
+            if !is_long || mine != other {
+                self.write(place.saturating_add(at), &[&mine])?;
+            }
             at = at.saturating_add(len as u64).max(at + 1);
+        }
+        if is_long {
+            self.free(ours, size);
         }
         Ok(())
     }
@@ -352,7 +364,8 @@ fn merge_layout(
                 return Ok((ours.clone(), None));
             }
             let (element, fill) = element_of(dataset)?;
-            Ok((ours.clone(), Some(Run { base, ours: mine, theirs: other, size, element, fill })))
+            let place = if size > COPIED { theirs } else { ours };
+            Ok((place.clone(), Some(Run { base, ours: mine, theirs: other, size, element, fill })))
         }
         (DataLayout::Contiguous { .. }, DataLayout::Contiguous { address: Some(_), .. }, _) => {
             Ok((ours.clone(), None))

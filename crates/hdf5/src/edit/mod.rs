@@ -33,7 +33,7 @@ mod values;
 
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
-pub use merge::{ChunkConflict, merge_elements};
+pub use merge::{COPIED, ChunkConflict, merge_elements};
 
 use crate::error::{BuildError, Built};
 use crate::new_file::{NewKind, NewObject};

@@ -14,7 +14,7 @@ use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5::{self as hdf5, dataspace::Dataspace};
 use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Structure, ZarrError};
+use hyperslab_zarr::{self as zarr, ArraySpec, Structure};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -463,7 +463,7 @@ impl Array {
         }
     }
 
-    fn check_element<T: Element>(&self) -> Result<()> {
+    pub(super) fn check_element<T: Element>(&self) -> Result<()> {
         self.check_fixed()?;
         if T::is_element_of(self.dtype()) {
             return Ok(());

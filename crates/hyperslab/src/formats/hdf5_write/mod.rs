@@ -24,6 +24,8 @@ mod ragged;
 mod reading;
 mod resize;
 mod run_sink;
+#[cfg(test)]
+mod shared_tests;
 mod strips;
 #[cfg(test)]
 mod tests;

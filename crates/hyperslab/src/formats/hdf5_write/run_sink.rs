@@ -12,16 +12,13 @@ use hyperslab_array::{
 };
 use hyperslab_codec::{CodecChain, CodecError, Scratch};
 use hyperslab_hdf5::data_layout::DataLayout;
-use hyperslab_hdf5::edit::{Attached, ChunkConflict, Editing};
+use hyperslab_hdf5::edit::{Attached, COPIED, ChunkConflict, Editing};
 use hyperslab_hdf5::{Dataset, Hdf5Error};
 use hyperslab_store::StoreError;
 use hyperslab_store::turns::{self, Turn};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Flushed runs of up to this many bytes are not overwritten in place.
-pub(super) const COPIED: u64 = 64 << 10;
 
 /// Strips in a block: signals are looked at after each.
 const BLOCK: usize = 1 << 12;

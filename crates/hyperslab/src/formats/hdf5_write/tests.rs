@@ -60,17 +60,17 @@ impl Edited {
     }
 }
 
-fn opened(file: &File, name: &str) -> Array {
+pub(super) fn opened(file: &File, name: &str) -> Array {
     let Node::Dataset(dataset) = file.node(name).unwrap() else { panic!("no dataset") };
     Array::try_from(dataset).unwrap()
 }
 
-fn read(array: &Array) -> Vec<u8> {
+pub(super) fn read(array: &Array) -> Vec<u8> {
     let all = array.select(&[]).unwrap();
     array.read(&all, ReadOptions::default()).unwrap().as_slice().to_vec()
 }
 
-fn write(array: &Array, selection: &Selection, bytes: &[u8]) -> crate::Result<()> {
+pub(super) fn write(array: &Array, selection: &Selection, bytes: &[u8]) -> crate::Result<()> {
     let source = Source::dense(bytes, &selection.shape(), array.dtype().size()).unwrap();
     array.write(selection, &source, WriteOptions::default())
 }
@@ -83,7 +83,7 @@ fn filter(id: u16, client_data: Vec<u32>) -> Filter {
     Filter { id, name: None, optional: true, client_data }
 }
 
-fn filters(kind: usize) -> Vec<Filter> {
+pub(super) fn filters(kind: usize) -> Vec<Filter> {
     match kind {
         0 => vec![],
         1 => vec![filter(2, vec![2]), filter(1, vec![4])],
@@ -93,7 +93,7 @@ fn filters(kind: usize) -> Vec<Filter> {
     }
 }
 
-fn dataset(
+pub(super) fn dataset(
     shape: &[u64],
     max_shape: &[Option<u64>],
     storage: NewStorage,
