@@ -1,6 +1,5 @@
 //! Datasets that are written, resized and flushed, compared with elements in memory.
 
-use super::run_sink;
 use crate::{Array, Index, ReadOptions, Selection, WriteOptions};
 use hyperslab_array::Source;
 use hyperslab_hdf5::dataspace::Dataspace;
@@ -255,7 +254,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..12),
     ) {
         let edited = Edited::new(Libver::V110);
-        let columns = if is_large && !is_compact { run_sink::COPIED } else { shape.1 };
+        let columns = if is_large && !is_compact { hyperslab_hdf5::edit::COPIED } else { shape.1 };
         let bytes = (shape.0 * columns * 2) as usize;
         let storage = if is_compact { NewStorage::Compact(vec![0; bytes]) } else { NewStorage::Contiguous(None) };
         let max = [Some(shape.0), Some(columns)];
