@@ -28,7 +28,7 @@ from hyperslab._hdf5.file import File, is_hdf5
 from hyperslab._hdf5.group import Datatype
 from hyperslab._hdf5.group import FileGroup as Group
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
-from hyperslab._hdf5.low import h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5r, h5s, h5t, h5z, version
+from hyperslab._hdf5.low import filters, h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5r, h5s, h5t, h5z, version
 from hyperslab._hdf5.new_filters import FilterRefBase, Gzip
 from hyperslab._hdf5.register import register
 from hyperslab._hdf5.selections import MultiBlockSlice
@@ -63,6 +63,7 @@ __all__ = [
     "check_string_dtype",
     "check_vlen_dtype",
     "enum_dtype",
+    "filters",
     "get_config",
     "h5",
     "h5a",

@@ -12,7 +12,7 @@ from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.dtypes import check_string_dtype, string_dtype
 from hyperslab._hdf5.encode import encoded
-from hyperslab._hdf5.new_arrays import array_of, is_empty
+from hyperslab._hdf5.new_arrays import array_of, is_empty, numpy_type
 from hyperslab._hdf5.new_filters import Options, filters_of
 from hyperslab._native import NewValues, StoredType
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedError
@@ -129,21 +129,21 @@ def new_dataset(
         if key not in _FOR_ACCESS:
             raise TypeError(f"create_dataset() got an unexpected keyword argument {key!r}")
     if data is not None and not is_empty(data):
-        data = array_of(data, getattr(dtype, "dtype", dtype))
+        data = array_of(data, numpy_type(dtype))
     if shape is None:
         if data is None:
             if dtype is None:
                 raise ArgumentTypeError("One of data, shape or dtype must be specified")
-            data = Empty(getattr(dtype, "dtype", dtype))
+            data = Empty(numpy_type(dtype))
         extent = data.shape
-        inner = np.dtype(getattr(dtype, "dtype", dtype)).shape if dtype is not None and extent else ()
+        inner = np.dtype(numpy_type(dtype)).shape if dtype is not None and extent else ()
         if inner and not is_empty(data) and extent[-len(inner) :] == inner:
             # The last axes of the values are those of the elements.
             extent = extent[: -len(inner)]
     else:
         extent = _shape_of(shape)
         if data is not None and not is_empty(data):
-            inner = np.dtype(getattr(dtype, "dtype", dtype)).shape if dtype is not None else ()
+            inner = np.dtype(numpy_type(dtype)).shape if dtype is not None else ()
             if math.prod(extent) * math.prod(inner) != math.prod(data.shape):
                 raise InvalidArgumentError("Shape tuple is incompatible with data")
     if isinstance(maxshape, (int, np.integer)) and not isinstance(maxshape, bool):
