@@ -88,6 +88,10 @@ class ArrayWriting(FileNode):
         if dtype.kind == "O" or (dtype.kind == "V" and dtype.subdtype is None and not is_structure):
             return np.asarray(value, dtype.base, order="C")
         text = check_string_dtype(dtype)
+        if text is not None and isinstance(value, np.ndarray) and value.dtype.kind in "TU":
+            # NumPy encodes only ASCII, and does not convert text of variable length.
+            texts = [one.encode(text.encoding) for one in value.astype(object).flat]
+            return np.array(texts, dtype.base).reshape(value.shape)
         if text is not None and text.encoding == "utf-8" and item_type(value) is str:
             return array_of(value, dtype)
         return np.asarray(value, None if isinstance(value, np.ndarray) else dtype.base, order="C")
@@ -264,10 +268,14 @@ class ArrayWriting(FileNode):
 
 def _sequences(value: Any, item: np.dtype[Any], dtype: np.dtype[Any]) -> _Array:
     """Return values for elements that are sequences: an array of objects, each an array of items."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind == "O"
+    # Items that are text are objects, too: an array of texts is one sequence for each row.
+    if is_array and not (item.kind == "O" and all(isinstance(one, (str, bytes)) for one in value.flat)):
         return value
     try:
         whole = np.asarray(value, item)
+        if item.kind == "O" and any(isinstance(one, (list, tuple, np.ndarray)) for one in whole.flat):
+            raise ValueError("sequences of different lengths")
     except (ValueError, TypeError):
         # Sequences of different lengths.
         found = np.empty(len(value), dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.defaults import get_config
-from hyperslab._hdf5.dtypes import check_string_dtype, string_dtype
+from hyperslab._hdf5.dtypes import StringInfo, check_string_dtype, string_dtype
 from hyperslab._hdf5.encode import encoded
 from hyperslab._hdf5.new_arrays import array_of, is_empty, numpy_type
 from hyperslab._hdf5.new_filters import Options, filters_of
@@ -77,7 +77,7 @@ def _maxshape_of(maxshape: Any, shape: tuple[int, ...]) -> tuple[int | None, ...
 
 def fill_bytes(fillvalue: Any, dtype: np.dtype[Any], element: Any, values: NewValues) -> np.ndarray[Any, Any]:
     """Return the stored bytes of a fill value."""
-    text = check_string_dtype(dtype)
+    text = StringInfo("utf-8", None) if dtype.kind == "T" else check_string_dtype(dtype)
     if text is not None:
         # Text may be longer than the elements: it is cut, as in h5py.
         made = np.array(fillvalue, string_dtype(text.encoding))
@@ -85,6 +85,10 @@ def fill_bytes(fillvalue: Any, dtype: np.dtype[Any], element: Any, values: NewVa
             raw = made.reshape(-1)[0]
             raw = raw.encode() if isinstance(raw, str) else bytes(raw)
             made = np.array(raw[: text.length], dtype)
+    elif dtype.names is not None and np.asarray(fillvalue).dtype.names is None and not isinstance(fillvalue, (tuple, list)):
+        raise InvalidArgumentError(
+            f"fillvalue: expected a structure or a tuple for elements of type {dtype}, found {fillvalue!r}"
+        )
     elif dtype.kind == "O" or (dtype.names is not None and not isinstance(fillvalue, np.ndarray)):
         made = np.empty((), dtype)
         made[()] = fillvalue

@@ -167,8 +167,8 @@ class VirtualLayout:
         target, shape, is_free = _selected(self.shape, key)
         if not (is_free or source._is_free) and math.prod(shape) != math.prod(source.shape):
             raise InvalidArgumentError(
-                f"the numbers of elements differ: {shape} in the virtual dataset, {source.shape} in the "
-                "source"
+                f"the selections have a different number of elements: {shape} in the virtual dataset, "
+                f"{source.shape} in the source"
             )
         path = os.fsdecode(source.path)
         self._sources.append((target, path, str(source.name), source._selection))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hyperslab._hdf5.ids import DatasetID, SpaceID, StoreInfo, TypeID
+from hyperslab._hdf5.ids import DatasetID, SpaceID, StoreInfo
 from hyperslab._hdf5.names import text_of
+from hyperslab._hdf5.type_ids import TypeID
 
 __all__ = ["DatasetID", "StoreInfo", "create", "open"]
 
