@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._base.once import Once
 from hyperslab._core.array import Array
-from hyperslab._core.array_common import AnyArray
+from hyperslab._core.array_common import NO_CONFIG, AnyArray
 from hyperslab._core.array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
@@ -110,7 +110,7 @@ class FileArray(ArrayWriting, FileNode, _Base):  # type: ignore[misc]
         store: Any = None,
         config: ArrayConfig | None = None,
         cache: Cache | None = None,
-        before: ArrayConfig = ArrayConfig(),
+        before: ArrayConfig = NO_CONFIG,
         **_: Any,
     ) -> Self:
         # As in h5py, `Dataset(id)` is the dataset of a low-level object.

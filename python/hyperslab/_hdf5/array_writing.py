@@ -88,10 +88,6 @@ class ArrayWriting(FileNode):
         if dtype.kind == "O" or (dtype.kind == "V" and dtype.subdtype is None and not is_structure):
             return np.asarray(value, dtype.base, order="C")
         text = check_string_dtype(dtype)
-        if text is not None and isinstance(value, np.ndarray) and value.dtype.kind in "TU":
-            # NumPy encodes only ASCII, and does not convert text of variable length.
-            texts = [one.encode(text.encoding) for one in value.astype(object).flat]
-            return np.array(texts, dtype.base).reshape(value.shape)
         if text is not None and text.encoding == "utf-8" and item_type(value) is str:
             return array_of(value, dtype)
         return np.asarray(value, None if isinstance(value, np.ndarray) else dtype.base, order="C")

@@ -12,6 +12,7 @@ from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.dtypes import StringInfo, check_string_dtype, string_dtype
 from hyperslab._hdf5.encode import encoded
+from hyperslab._hdf5.low.h5py_warnings import H5pyDeprecationWarning
 from hyperslab._hdf5.new_arrays import array_of, is_empty, numpy_type
 from hyperslab._hdf5.new_filters import Options, filters_of
 from hyperslab._native import NewValues, StoredType
@@ -85,7 +86,11 @@ def fill_bytes(fillvalue: Any, dtype: np.dtype[Any], element: Any, values: NewVa
             raw = made.reshape(-1)[0]
             raw = raw.encode() if isinstance(raw, str) else bytes(raw)
             made = np.array(raw[: text.length], dtype)
-    elif dtype.names is not None and np.asarray(fillvalue).dtype.names is None and not isinstance(fillvalue, (tuple, list)):
+    elif (
+        dtype.names is not None
+        and np.asarray(fillvalue).dtype.names is None
+        and not isinstance(fillvalue, (tuple, list))
+    ):
         raise InvalidArgumentError(
             f"fillvalue: expected a structure or a tuple for elements of type {dtype}, found {fillvalue!r}"
         )
@@ -165,7 +170,7 @@ def new_dataset(
         warnings.warn(
             "Creating a dataset without passing data or dtype is deprecated. Pass an explicit dtype. Using "
             "dtype='f4' will keep the current default behaviour.",
-            DeprecationWarning,
+            H5pyDeprecationWarning,
             stacklevel=4,
         )
         dtype = "=f4"

@@ -18,12 +18,14 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
     "StringInfo",
+    "check_complex_dtype",
     "check_dtype",
     "check_enum_dtype",
     "check_opaque_dtype",
     "check_ref_dtype",
     "check_string_dtype",
     "check_vlen_dtype",
+    "complex_compat_dtype",
     "enum_dtype",
     "opaque_dtype",
     "ref_dtype",
@@ -87,6 +89,26 @@ def opaque_dtype(np_dtype: npt.DTypeLike) -> _Dtype:
     if kind.kind == "O" or kind.names is not None or kind.subdtype is not None:
         raise ArgumentTypeError(f"elements of type {kind} cannot be opaque")
     return _noting(kind, h5py_opaque=True)
+
+
+def complex_compat_dtype(dt: npt.DTypeLike) -> _Dtype:
+    """Return the structure of ``r`` and ``i`` that stores complex numbers."""
+    kind = np.dtype(dt)
+    if kind.kind != "c":
+        raise ArgumentTypeError(f"expected a complex type, found {kind}")
+    part = np.dtype(f"f{kind.itemsize // 2}").newbyteorder(kind.byteorder)
+    return np.dtype([("r", part), ("i", part)])
+
+
+def check_complex_dtype(dt: _Dtype) -> _Dtype | None:
+    """Return the complex type of a complex type or its structure; ``None`` for other types."""
+    if dt.kind == "c":
+        return dt
+    if dt.names != ("r", "i") or dt["r"] != dt["i"] or dt["r"].kind != "f":
+        return None
+    part = dt["r"]
+    whole = np.dtype(f"c{2 * part.itemsize}") if part.itemsize in (4, 8, np.dtype("g").itemsize) else None
+    return None if whole is None or dt.itemsize != whole.itemsize else whole.newbyteorder(part.byteorder)
 
 
 def check_string_dtype(dt: _Dtype) -> StringInfo | None:

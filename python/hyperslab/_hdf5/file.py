@@ -404,7 +404,9 @@ class _New(NamedTuple):
 def _chunk_cache(keywords: Mapping[str, Any]) -> tuple[int, int, float]:
     """Return the settings of HDF5's cache of chunks, as they were asked for."""
     given = (keywords.get(name) for name in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
-    slots, size, weight = (one if one is not None else usual for one, usual in zip(given, CHUNK_CACHE, strict=True))
+    slots, size, weight = (
+        one if one is not None else usual for one, usual in zip(given, CHUNK_CACHE, strict=True)
+    )
     return slots, size, weight
 
 
@@ -421,7 +423,8 @@ def _versions(libver: Any) -> tuple[str, str]:
     for version in (low, high):
         if version not in _VERSIONS:
             raise InvalidArgumentError(
-                f"libver: expected one of {', '.join(_VERSIONS)}, latest, or a pair of these, found {libver!r}"
+                f"libver: expected one of {', '.join(_VERSIONS)}, latest, or a pair of these, "
+                f"found {libver!r}"
             )
     if _VERSIONS.index(low) > _VERSIONS.index(high):
         raise InvalidArgumentError(

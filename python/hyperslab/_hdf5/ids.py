@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,9 @@ class SpaceID:
         stride, block = stride or [1] * len(start), block or [1] * len(start)
         parts = zip(start, stride, count, block, strict=True)
         self._selection = tuple(
-            slice(at, at + n * step, step) if size == 1 else MultiBlockSlice(at, max(step, size), n, size)
+            slice(at, _UNLIMITED if n >= _UNLIMITED else at + n * step, step)
+            if size == 1
+            else MultiBlockSlice(at, max(step, size), n, size)
             for at, step, n, size in parts
         )
 
@@ -240,15 +243,16 @@ class FileID(GroupID):
 
     def get_filesize(self) -> int:
         """Return the bytes of the file."""
-        return len(self.get_file_image()) if self._file.driver == "core" else os.path.getsize(self.name)
+        if self._file.driver in ("core", "fileobj"):
+            return len(self.get_file_image())
+        return Path(self._file.filename).stat().st_size
 
     def get_file_image(self) -> bytes:
         """Return the bytes of the file, after a flush."""
         if self._file.mode != "r":
             found: bytes = self._file.image()
             return found
-        with open(self.name, "rb") as file:
-            return file.read()
+        return Path(self._file.filename).read_bytes()
 
     def get_intent(self) -> int:
         """Return 1 if the file can be changed, otherwise 0."""

@@ -29,9 +29,20 @@ __all__ = [
     "type_id",
 ]
 
-_INTEGER, _FLOAT, _TIME, _STRING, _BITFIELD, _OPAQUE, _COMPOUND, _REFERENCE, _ENUM, _VLEN, _ARRAY, _COMPLEX = (
-    range(12)
-)
+(
+    _INTEGER,
+    _FLOAT,
+    _TIME,
+    _STRING,
+    _BITFIELD,
+    _OPAQUE,
+    _COMPOUND,
+    _REFERENCE,
+    _ENUM,
+    _VLEN,
+    _ARRAY,
+    _COMPLEX,
+) = range(12)
 _LITTLE, _BIG = range(2)
 _UNLIMITED = 2**64 - 1
 
@@ -155,6 +166,10 @@ class TypeBitfieldID(TypeID):
 
 class TypeComplexID(TypeID):
     """HDF5's own complex numbers."""
+
+    def get_size(self) -> int:
+        """Return bytes per element."""
+        return self._stored_type.size
 
     def get_super(self) -> TypeID:
         """Return the type of both parts."""
