@@ -77,7 +77,7 @@ def passed(found: dict[str, Any]) -> int:
 
 
 def test_in_place_of_h5py(tmp_path: Path) -> None:
-    found, output = outcomes(tmp_path, "h5py_stand_in", READING + OTHERS)
+    found, output = outcomes(tmp_path, "h5py_suite_judge", READING + OTHERS)
     assert failed(found) == expected("P"), output
     assert passed(found) > 740
     assert found["compared"] > 700

@@ -56,6 +56,11 @@ class FileAttributes(MutableMapping[str, Any]):
         self._file, self._kept = file, kept
 
     @property
+    def _id(self) -> Any:
+        """h5py's low-level object, which h5netcdf uses."""
+        return self._node.id  # type: ignore[attr-defined]
+
+    @property
     def _editor(self) -> _native.Editor:
         """The changes of the file. Fails if the file was opened for reading."""
         editor = self._file.editor()

@@ -17,6 +17,8 @@ class H5PYConfig:
     bool_names = (b"FALSE", b"TRUE")
     """Names of the values of Booleans."""
     mpi = False
+    ros3 = True
+    direct_vfd = False
     has_native_complex = True
     swmr_min_hdf5_version = (1, 9, 178)
     vds_min_hdf5_version = (1, 9, 233)

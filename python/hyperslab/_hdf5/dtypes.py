@@ -47,6 +47,11 @@ class StringInfo(NamedTuple):
     """Bytes of each text; ``None``: variable length."""
 
 
+def _note(dtype: Any, name: str) -> Any:
+    # As in h5py, what is no type of NumPy (`str`) has no notes.
+    return metadata_entry(dtype, name) if isinstance(dtype, np.dtype) else None
+
+
 def _noting(kind: npt.DTypeLike, **metadata: Any) -> _Dtype:
     return np.dtype(kind, metadata=metadata)
 
@@ -113,36 +118,36 @@ def check_complex_dtype(dt: _Dtype) -> _Dtype | None:
 
 def check_string_dtype(dt: _Dtype) -> StringInfo | None:
     """Return encoding and length of text; ``None`` if the type is not text."""
-    kind = metadata_entry(dt, "vlen")
+    kind = _note(dt, "vlen")
     if kind is str:
         return StringInfo("utf-8", None)
     if kind is bytes:
         return StringInfo("ascii", None)
-    if dt.kind == "S":
-        return StringInfo(metadata_entry(dt, "h5py_encoding") or "ascii", dt.itemsize)
+    if isinstance(dt, np.dtype) and dt.kind == "S":
+        return StringInfo(_note(dt, "h5py_encoding") or "ascii", dt.itemsize)
     return None
 
 
 def check_vlen_dtype(dt: _Dtype) -> Any:
     """Return the item type of sequences of variable length; ``None`` for other types."""
-    return metadata_entry(dt, "vlen")
+    return _note(dt, "vlen")
 
 
 def check_enum_dtype(dt: _Dtype) -> dict[str, int] | None:
     """Return names and values of an enumeration; ``None`` for other types."""
-    found: dict[str, int] | None = metadata_entry(dt, "enum")
+    found: dict[str, int] | None = _note(dt, "enum")
     return found
 
 
 def check_ref_dtype(dt: _Dtype) -> type | None:
     """Return `Reference` or `RegionReference`; ``None`` for other types."""
-    found: type | None = metadata_entry(dt, "ref")
+    found: type | None = _note(dt, "ref")
     return found
 
 
 def check_opaque_dtype(dt: _Dtype) -> bool:
     """Return True if elements are stored as opaque bytes."""
-    return bool(metadata_entry(dt, "h5py_opaque"))
+    return bool(_note(dt, "h5py_opaque"))
 
 
 def special_dtype(**kwds: Any) -> _Dtype:
@@ -174,4 +179,4 @@ def check_dtype(**kwds: Any) -> Any:
     name, dt = kwds.popitem()
     if name not in ("vlen", "enum", "ref"):
         return None
-    return metadata_entry(dt, name)
+    return _note(dt, name)

@@ -241,7 +241,11 @@ class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
 
     def __getitem__(self, path: str | bytes | Reference) -> Any:
         if isinstance(path, Reference):
-            return self._node(path._open())
+            found = self._node(path._open())
+            if isinstance(found, FileNode) and not found.path and found._address != self.file._address:
+                # No link leads to the object.
+                vars(found)["_is_anonymous"] = True
+            return found
         if not isinstance(path, str):
             path = _named(path)
         if not path:

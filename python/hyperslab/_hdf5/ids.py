@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hyperslab._hdf5.filters import library_name
 from hyperslab._hdf5.names import text_of
 from hyperslab._hdf5.type_ids import TypeID, type_id
 from hyperslab._native import StoredType
@@ -518,7 +519,7 @@ class PropDCID:
         """Return number, flags (1: chunks may be stored without it), parameters and name of a filter."""
         number, name, parameters = self._node._facts["filters"][index]
         flags = int(self._node._facts["optional"][index])
-        return number, flags, tuple(parameters), name.encode()
+        return number, flags, tuple(parameters), (name or library_name(number)).encode()
 
     def get_filter_by_id(self, filter_code: int) -> tuple[int, tuple[int, ...], bytes] | None:
         """Return flags, parameters and name of a filter; ``None`` if the dataset does not have it."""

@@ -11,7 +11,7 @@ from hyperslab._elements.hdf5_types import metadata_entry
 from hyperslab._hdf5.dtypes import check_string_dtype, string_dtype
 from hyperslab._hdf5.names import text_of
 from hyperslab._native import StoredType
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, NameExistsError
 
 __all__ = [
     "TypeArrayID",
@@ -115,7 +115,10 @@ class TypeID:
 
     def commit(self, group: Any, name: bytes, lcpl: Any = None) -> None:
         """Give the type a name in a group."""
-        group._node._commit(name, self._stored_type)
+        try:
+            group._node._commit(name, self._stored_type)
+        except NameExistsError as error:
+            raise ArgumentTypeError(str(error)) from None
 
     def lock(self) -> None:
         """Do nothing: types are not shared."""
@@ -223,8 +226,10 @@ class TypeEnumID(TypeID):
 
     def enum_insert(self, name: bytes, value: int) -> None:
         """Add a member."""
-        self.dtype = np.dtype(self.dtype, metadata={"enum": {**self._members(), text_of(name): value}})
-        self._stored = None
+        members = {**self._members(), text_of(name): value}
+        # NumPy keeps old metadata if a type has some.
+        self.dtype = np.dtype(self.dtype.str, metadata={"enum": members})
+        self._stored = StoredType.enumeration(self.dtype)
 
     def get_nmembers(self) -> int:
         """Return the number of members."""

@@ -65,6 +65,14 @@ impl StoredType {
         .into())
     }
 
+    /// The type of an enumeration whose members keep their order. (`new` sorts them by name, as h5py.)
+    #[staticmethod]
+    fn enumeration(dtype: &Bound<'_, PyArrayDescr>) -> PyResult<Self> {
+        let py = dtype.py();
+        let members = note(dtype, "enum")?.ok_or_else(|| refused(py, format!("{dtype} has no members")))?;
+        Ok(enumeration(plain(dtype)?, members.cast::<PyDict>()?, false)?.into())
+    }
+
     /// Bits in a number of bytes.
     #[staticmethod]
     fn bitfield(py: Python<'_>, size: u32, big_endian: bool) -> PyResult<Self> {
@@ -202,7 +210,7 @@ fn stored(dtype: &Bound<'_, PyArrayDescr>, aligned: bool, depth: usize) -> PyRes
         b'i' | b'u' => {
             let base = plain(dtype)?;
             match note("enum")? {
-                Some(members) => enumeration(base, members.cast::<PyDict>()?)?.into(),
+                Some(members) => enumeration(base, members.cast::<PyDict>()?, true)?.into(),
                 None => base.into(),
             }
         }
@@ -276,8 +284,8 @@ fn extended(dtype: &Bound<'_, PyArrayDescr>, complex: bool) -> PyResult<Datatype
     Datatype::of_memory(&element).map_err(|why| refused(dtype.py(), why))
 }
 
-/// An enumeration: its members sorted by name, as h5py stores them.
-fn enumeration(base: Datatype, members: &Bound<'_, PyDict>) -> PyResult<Datatype> {
+/// An enumeration. `sorted`: its members are sorted by name, as h5py stores them.
+fn enumeration(base: Datatype, members: &Bound<'_, PyDict>, sorted: bool) -> PyResult<Datatype> {
     let py = members.py();
     let signed = matches!(base.class, Class::Integer { signed: true, .. });
     let is_big = matches!(base.class, Class::Integer { order: Order::Big, .. });
@@ -303,7 +311,9 @@ fn enumeration(base: Datatype, members: &Bound<'_, PyDict>) -> PyResult<Datatype
         }
         found.push((name, bytes));
     }
-    found.sort();
+    if sorted {
+        found.sort();
+    }
     Ok(Datatype { size: base.size, class: Class::Enum { base: Arc::new(base), members: found } })
 }
 
