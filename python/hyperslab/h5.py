@@ -10,12 +10,14 @@ from hyperslab._hdf5.array import FileArray as Dataset
 from hyperslab._hdf5.attrs import FileAttributes as AttributeManager
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.dtypes import (
+    check_complex_dtype,
     check_dtype,
     check_enum_dtype,
     check_opaque_dtype,
     check_ref_dtype,
     check_string_dtype,
     check_vlen_dtype,
+    complex_compat_dtype,
     enum_dtype,
     opaque_dtype,
     ref_dtype,
@@ -28,8 +30,26 @@ from hyperslab._hdf5.file import File, is_hdf5
 from hyperslab._hdf5.group import Datatype
 from hyperslab._hdf5.group import FileGroup as Group
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
-from hyperslab._hdf5.low import h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5r, h5s, h5t, h5z, version
+from hyperslab._hdf5.low import (
+    filters,
+    h5,
+    h5a,
+    h5d,
+    h5ds,
+    h5f,
+    h5g,
+    h5i,
+    h5o,
+    h5p,
+    h5py_warnings,
+    h5r,
+    h5s,
+    h5t,
+    h5z,
+    version,
+)
 from hyperslab._hdf5.new_filters import FilterRefBase, Gzip
+from hyperslab._hdf5.node import FileNode as HLObject
 from hyperslab._hdf5.register import register
 from hyperslab._hdf5.selections import MultiBlockSlice
 from hyperslab._hdf5.virtual import VirtualLayout, VirtualSource
@@ -49,6 +69,7 @@ __all__ = [
     "FilterRefBase",
     "Group",
     "Gzip",
+    "HLObject",
     "HardLink",
     "MultiBlockSlice",
     "Reference",
@@ -56,13 +77,16 @@ __all__ = [
     "SoftLink",
     "VirtualLayout",
     "VirtualSource",
+    "check_complex_dtype",
     "check_dtype",
     "check_enum_dtype",
     "check_opaque_dtype",
     "check_ref_dtype",
     "check_string_dtype",
     "check_vlen_dtype",
+    "complex_compat_dtype",
     "enum_dtype",
+    "filters",
     "get_config",
     "h5",
     "h5a",
@@ -73,6 +97,7 @@ __all__ = [
     "h5i",
     "h5o",
     "h5p",
+    "h5py_warnings",
     "h5r",
     "h5s",
     "h5t",

@@ -96,9 +96,70 @@ def stored_chunks(m: Any, file: Any) -> None:
     a.id.set_extent((4, 4))
 
 
+def bits_and_complex_numbers(m: Any, file: Any) -> None:
+    space = m.h5s.create_simple((3,))
+    for name, tid in (
+        (b"bits", m.h5t.STD_B16LE),
+        (b"big bits", m.h5t.STD_B32BE),
+        (b"complex", m.h5t.COMPLEX_IEEE_F32LE),
+        (b"big complex", m.h5t.COMPLEX_IEEE_F64BE),
+    ):
+        made = m.Dataset(m.h5d.create(file.id, name, tid, space))
+        made[:] = np.array([1, 2, 300], made.dtype)
+        assert made[:].tolist() == [1, 2, 300]
+        made.attrs.create("a", np.array(7, made.dtype), dtype=m.Datatype(tid))
+        assert made.attrs["a"] == 7
+        assert made.id.get_type().get_class() == made.attrs.get_id("a").get_type().get_class()
+    assert file["bits"].id.get_type().get_class() == m.h5t.BITFIELD
+    assert file["complex"].id.get_type().get_class() == m.h5t.COMPLEX
+
+
+def virtual(m: Any, file: Any) -> None:
+    source = file.create_dataset("source", data=np.arange(12, dtype="i4").reshape(3, 4))
+    dcpl = m.h5p.create(m.h5p.DATASET_CREATE)
+    dcpl.set_fill_value(np.array([-1]))
+    part, whole = m.h5s.create_simple((3, 4)), m.h5s.create_simple((4, 4))
+    for row in (0, 2):
+        part.select_hyperslab((row, 0), (1, 1), block=(1, 4))
+        whole.select_hyperslab((row + 1, 0), (1, 1), block=(1, 4))
+        dcpl.set_virtual(whole, b".", b"/source", part)
+    made = m.Dataset(m.h5d.create(file.id, b"virtual", m.h5t.STD_I32LE, whole, dcpl))
+    assert made[:, 1].tolist() == [-1, source[0, 1], -1, source[2, 1]]
+
+
+def members(m: Any, file: Any) -> None:
+    inner = m.vlen_dtype("f4")
+    kind = np.dtype([("a", "<i2"), ("b", ">f8", (2, 3)), ("c", inner), ("d", m.enum_dtype({"x": 3}, "u1"))])
+    tid = file.create_dataset("a", (1,), kind).id.get_type()
+    assert tid.get_nmembers() == 4 and tid.get_member_name(1) == b"b" and tid.get_member_index(b"c") == 2
+    assert [tid.get_member_class(n) for n in range(4)] == [
+        m.h5t.INTEGER,
+        m.h5t.ARRAY,
+        m.h5t.VLEN,
+        m.h5t.ENUM,
+    ]
+    assert tid.get_member_type(1).get_array_dims() == (2, 3)
+    assert tid.get_member_type(1).get_super().get_order() == m.h5t.ORDER_BE
+    assert tid.get_member_type(0).get_order() == m.h5t.ORDER_LE and tid.get_member_type(0).get_sign() == 1
+    assert tid.get_member_type(2).get_super().get_size() == 4
+    assert tid.get_member_type(3).enum_nameof(3) == b"x" and tid.get_member_type(3).enum_valueof(b"x") == 3
+    assert tid.detect_class(m.h5t.FLOAT) and not tid.detect_class(m.h5t.REFERENCE)
+
+
 @pytest.mark.parametrize(
     "calls",
-    [classic_text, filters, attributes, types, groups, scales, stored_chunks],
+    [
+        classic_text,
+        filters,
+        attributes,
+        types,
+        groups,
+        scales,
+        stored_chunks,
+        bits_and_complex_numbers,
+        virtual,
+        members,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_low_level(tmp_path: Path, calls: Callable[[Any, Any], None]) -> None:

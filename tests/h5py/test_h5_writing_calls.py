@@ -132,7 +132,28 @@ ASSIGNMENTS: dict[str, Callable[[Any, Any], Any]] = {
     "copied": lambda m, f: f.copy("a", "c"),
     "copied dataset": lambda m, f: f.copy("zip", f["a"], name="z"),
     "virtual": lambda m, f: _virtual(m, f),
+    "class of NumPy": lambda m, f: f.create_dataset("new", data=[1, 2], dtype=np.float32) and None,
+    "attribute of a class of NumPy": lambda m, f: f.attrs.create("new", [1, 2**63], dtype=np.uint64),
+    "objects as fixed text": put("fixed", ..., np.array(["é", "ab", "x"], object)),
+    "NumPy's strings as fixed text": put("fixed", ..., np.array(["é", "ab", "x"], np.dtypes.StringDType())),
+    "sequences of texts": lambda m, f: _texts(m, f),
+    "fill of NumPy's strings": lambda m, f: f.create_dataset("new", (2,), "T", fillvalue="é") and None,
+    "region of one element": lambda m, f: f.__setitem__("new", _region(m, f)),
 }
+
+
+def _texts(m: Any, file: Any) -> None:
+    kind = m.vlen_dtype(m.string_dtype())
+    new = file.create_dataset("new", (3,), kind)
+    new[0] = np.array(["a", "é", "c"], kind)
+    new[1] = ["x"]
+    assert new[0].tolist() == [b"a", "é".encode(), b"c"]
+
+
+def _region(m: Any, file: Any) -> Any:
+    made = m.h5r.create(file["scalar"].id, b".", m.h5r.DATASET_REGION, m.h5s.create(m.h5s.SCALAR))
+    assert file["scalar"][made] == 5
+    return made
 
 
 def _virtual(m: Any, file: Any) -> None:
@@ -197,6 +218,8 @@ ERRORS: dict[str, Callable[[Any, Any], Any]] = {
     "NUL in text": put("text", 0, "a\0b"),
     "number as text": put("text", 0, 5),
     "letters in ASCII": put("ascii", 0, "é"),
+    "region as reference": put("refs", 0, lambda m, f: f["line"].regionref[1:]),
+    "text of NumPy as fixed text": put("fixed", ..., np.array(["a"])),
     "number as reference": put("refs", 0, 5),
     "chunks too large": lambda m, f: f.create_dataset("n", (4,), "i4", chunks=(5,)),
     "chunks of nothing": lambda m, f: f.create_dataset("n", (4,), "i4", chunks=(0,)),
@@ -225,6 +248,11 @@ ERRORS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "fill time": lambda m, f: f.create_dataset("n", (3,), "i4", fill_time="x"),
     "fill value": lambda m, f: f.create_dataset("n", (3,), "f4", fillvalue="xyz"),
+    "fill value of structures": lambda m, f: f.create_dataset("n", (3,), pair, fillvalue=4),
+    "negative filter": lambda m, f: f.create_dataset("n", (3,), "i4", compression=-3),
+    "group as dataset": lambda m, f: m.Dataset(f["a"].id),
+    "dataset as group": lambda m, f: m.Group(f["x"].id),
+    "object without a name": lambda m, f: f.create_group(None).parent,
     "track_times": lambda m, f: f.create_dataset("n", data=1, track_times="x"),
     "track_order": lambda m, f: f.create_dataset("n", data=1, track_order="x"),
     "text of NumPy": lambda m, f: f.create_dataset("n", data=np.array(["a"])),

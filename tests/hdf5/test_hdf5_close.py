@@ -123,7 +123,6 @@ def test_with_closes_at_once(path: Path) -> None:
         lambda: len(file),
         lambda: list(file.keys()),
         lambda: file.attrs["title"],
-        lambda: "a" in file,
         lambda: group["b"],
         lambda: file[reference],
         lambda: array[0],

@@ -127,6 +127,11 @@ impl Dataset {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
 
+    /// Whether elements that were never written have no value of their own.
+    pub fn is_unfilled(&self) -> bool {
+        self.facts.unfilled
+    }
+
     /// External raw data files: name, offset, bytes (`None`: to the end of the file).
     pub fn external_files(&self) -> &[(String, u64, Option<u64>)] {
         &self.facts.external

@@ -17,6 +17,35 @@ impl File {
     ///
     /// `None`: no hard link leads to the object.
     pub fn path_of(&self, address: u64) -> Result<Option<String>> {
+        if self.inner.edits.is_none() {
+            return self.search(address);
+        }
+        // Links may have changed since they were searched.
+        if let Some(path) = self.search(address)?
+            && self.leads_to(&path, address)?
+        {
+            return Ok(Some(path));
+        }
+        let old = std::mem::take(&mut *self.inner.paths.lock());
+        drop(old);
+        self.search(address)
+    }
+
+    /// Whether the hard links of a path lead to an object.
+    fn leads_to(&self, path: &str, address: u64) -> Result<bool> {
+        let mut at = self.inner.superblock.root;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            if !self.header(at)?.is_group() {
+                return Ok(false);
+            }
+            let link = Group::new(self.clone(), String::new(), at).link(name)?;
+            let Some(LinkTarget::Hard(next)) = link.map(|link| link.target) else { return Ok(false) };
+            at = next;
+        }
+        Ok(at == address)
+    }
+
+    fn search(&self, address: u64) -> Result<Option<String>> {
         let root = self.inner.superblock.root;
         loop {
             // Each step leaves the state complete, so that a forked child can continue.

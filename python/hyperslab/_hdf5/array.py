@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._base.once import Once
 from hyperslab._core.array import Array
-from hyperslab._core.array_common import AnyArray
+from hyperslab._core.array_common import NO_CONFIG, AnyArray
 from hyperslab._core.array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
@@ -26,7 +26,7 @@ from hyperslab._hdf5.array_writing import ArrayWriting
 from hyperslab._hdf5.convert import converted
 from hyperslab._hdf5.dims import Dimensions
 from hyperslab._hdf5.filters import filters_by_name, library_name, shown_name
-from hyperslab._hdf5.ids import DatasetID
+from hyperslab._hdf5.ids import DatasetID, node_of
 from hyperslab._hdf5.node import FileNode
 from hyperslab._hdf5.regions import read_region
 from hyperslab._hdf5.selections import Regions, chunks_of, has_blocks, without_blocks
@@ -103,6 +103,22 @@ class FileArray(ArrayWriting, FileNode, _Base):  # type: ignore[misc]
     """
 
     _settles = False
+
+    def __new__(
+        cls,
+        handle: Any,
+        store: Any = None,
+        config: ArrayConfig | None = None,
+        cache: Cache | None = None,
+        before: ArrayConfig = NO_CONFIG,
+        **_: Any,
+    ) -> Self:
+        # As in h5py, `Dataset(id)` is the dataset of a low-level object.
+        if store is None:
+            found: Self = node_of(handle, DatasetID)
+            return found
+        return super().__new__(cls, handle, store, config, cache, before)
+
     if TYPE_CHECKING:
         _stored_shape: tuple[int, ...]
     else:

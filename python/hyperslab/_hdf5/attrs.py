@@ -45,11 +45,20 @@ class FileAttributes(MutableMapping[str, Any]):
     writing, attributes are set (`create`, `modify`), renamed and deleted as in h5py.
     """
 
-    def __init__(self, node: _Node, file: _native.StoreHandle, kept: dict[str, Any]) -> None:
+    def __init__(self, node: Any, file: _native.StoreHandle | None = None, kept: Any = None) -> None:
+        # As in h5py, `AttributeManager(node)` are the attributes of an object.
+        file = node._store._native if file is None else file
+        kept = vars(node) if kept is None else kept
         # The node keeps the attributes read so far in `kept`, its own dictionary. It does not keep
         # this object, which refers to the node: a cycle would keep the file open until the garbage
         # collector runs.
-        self._node, self._file, self._kept = node, file, kept
+        self._node: _Node = node
+        self._file, self._kept = file, kept
+
+    @property
+    def _id(self) -> Any:
+        """h5py's low-level object, which h5netcdf uses."""
+        return self._node.id  # type: ignore[attr-defined]
 
     @property
     def _editor(self) -> _native.Editor:

@@ -11,7 +11,7 @@ from hyperslab import _native
 from hyperslab._elements.hdf5_types import Empty, is_text
 from hyperslab._hdf5.create import resolved_type
 from hyperslab._hdf5.encode import encoded
-from hyperslab._hdf5.new_arrays import array_of, is_empty
+from hyperslab._hdf5.new_arrays import array_of, is_empty, numpy_type
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def create_attribute(
 ) -> None:
     """Set an attribute. Its type and shape come from the value unless they are given."""
     editor, address = attributes._editor, attributes._node._address
-    wanted = None if dtype is None else getattr(dtype, "dtype", dtype)
+    wanted = None if dtype is None else numpy_type(dtype)
     if is_empty(data):
         data = Empty(data.dtype if wanted is None else wanted)
         _, stored = resolved_type(data.dtype if dtype is None else dtype)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._elements.hdf5_types import is_text
+from hyperslab._hdf5.dtypes import check_string_dtype
 from hyperslab.errors import ConversionError
 
 __all__ = ["converted"]
@@ -53,7 +54,13 @@ def converted(values: Any, wanted: np.dtype[Any], source: np.dtype[Any] | None =
             return made
     pair = base.kind + wanted.kind
     made_by_numpy: np.ndarray[Any, Any]
-    if pair in ("OS", "OU", "OT") and is_text(given):
+    if pair == "TS" or (pair == "OS" and is_text(given)):
+        # NumPy encodes only ASCII.
+        text = check_string_dtype(wanted)
+        encoding = "ascii" if text is None else text.encoding
+        texts = [one.encode(encoding) if isinstance(one, str) else one for one in values.flat]
+        return np.array(texts, wanted).reshape(values.shape)
+    if pair in ("OU", "OT") and is_text(given):
         made_by_numpy = values.astype(wanted)
         return made_by_numpy
     if pair not in _BY_NUMPY:

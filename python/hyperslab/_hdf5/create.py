@@ -10,9 +10,10 @@ import numpy as np
 
 from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.defaults import get_config
-from hyperslab._hdf5.dtypes import check_string_dtype, string_dtype
+from hyperslab._hdf5.dtypes import StringInfo, check_string_dtype, string_dtype
 from hyperslab._hdf5.encode import encoded
-from hyperslab._hdf5.new_arrays import array_of, is_empty
+from hyperslab._hdf5.low.h5py_warnings import H5pyDeprecationWarning
+from hyperslab._hdf5.new_arrays import array_of, is_empty, numpy_type
 from hyperslab._hdf5.new_filters import Options, filters_of
 from hyperslab._native import NewValues, StoredType
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedError
@@ -77,7 +78,7 @@ def _maxshape_of(maxshape: Any, shape: tuple[int, ...]) -> tuple[int | None, ...
 
 def fill_bytes(fillvalue: Any, dtype: np.dtype[Any], element: Any, values: NewValues) -> np.ndarray[Any, Any]:
     """Return the stored bytes of a fill value."""
-    text = check_string_dtype(dtype)
+    text = StringInfo("utf-8", None) if dtype.kind == "T" else check_string_dtype(dtype)
     if text is not None:
         # Text may be longer than the elements: it is cut, as in h5py.
         made = np.array(fillvalue, string_dtype(text.encoding))
@@ -85,6 +86,14 @@ def fill_bytes(fillvalue: Any, dtype: np.dtype[Any], element: Any, values: NewVa
             raw = made.reshape(-1)[0]
             raw = raw.encode() if isinstance(raw, str) else bytes(raw)
             made = np.array(raw[: text.length], dtype)
+    elif (
+        dtype.names is not None
+        and np.asarray(fillvalue).dtype.names is None
+        and not isinstance(fillvalue, (tuple, list))
+    ):
+        raise InvalidArgumentError(
+            f"fillvalue: expected a structure or a tuple for elements of type {dtype}, found {fillvalue!r}"
+        )
     elif dtype.kind == "O" or (dtype.names is not None and not isinstance(fillvalue, np.ndarray)):
         made = np.empty((), dtype)
         made[()] = fillvalue
@@ -129,21 +138,21 @@ def new_dataset(
         if key not in _FOR_ACCESS:
             raise TypeError(f"create_dataset() got an unexpected keyword argument {key!r}")
     if data is not None and not is_empty(data):
-        data = array_of(data, getattr(dtype, "dtype", dtype))
+        data = array_of(data, numpy_type(dtype))
     if shape is None:
         if data is None:
             if dtype is None:
                 raise ArgumentTypeError("One of data, shape or dtype must be specified")
-            data = Empty(getattr(dtype, "dtype", dtype))
+            data = Empty(numpy_type(dtype))
         extent = data.shape
-        inner = np.dtype(getattr(dtype, "dtype", dtype)).shape if dtype is not None and extent else ()
+        inner = np.dtype(numpy_type(dtype)).shape if dtype is not None and extent else ()
         if inner and not is_empty(data) and extent[-len(inner) :] == inner:
             # The last axes of the values are those of the elements.
             extent = extent[: -len(inner)]
     else:
         extent = _shape_of(shape)
         if data is not None and not is_empty(data):
-            inner = np.dtype(getattr(dtype, "dtype", dtype)).shape if dtype is not None else ()
+            inner = np.dtype(numpy_type(dtype)).shape if dtype is not None else ()
             if math.prod(extent) * math.prod(inner) != math.prod(data.shape):
                 raise InvalidArgumentError("Shape tuple is incompatible with data")
     if isinstance(maxshape, (int, np.integer)) and not isinstance(maxshape, bool):
@@ -161,7 +170,7 @@ def new_dataset(
         warnings.warn(
             "Creating a dataset without passing data or dtype is deprecated. Pass an explicit dtype. Using "
             "dtype='f4' will keep the current default behaviour.",
-            DeprecationWarning,
+            H5pyDeprecationWarning,
             stacklevel=4,
         )
         dtype = "=f4"

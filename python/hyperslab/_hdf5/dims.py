@@ -65,11 +65,22 @@ class Dimension:
 
     def __getitem__(self, item: int | str) -> Any:
         if isinstance(item, int):
-            return self.values()[item]
+            found = self.values()
+            if not found:
+                raise RuntimeError(f"axis {self._axis} of array '{self._array.name}' has no scales")
+            return found[item]
         for name, scale in self.items():
             if name == item:
                 return scale
         raise KeyError(item)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dimension):
+            return NotImplemented
+        return (self._array, self._axis) == (other._array, other._axis)
+
+    def __hash__(self) -> int:
+        return hash((self._array, self._axis))
 
     def __repr__(self) -> str:
         return f'<"{self.label}" dimension {self._axis} of {self._array.name}>'

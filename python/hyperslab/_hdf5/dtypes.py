@@ -18,12 +18,14 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
     "StringInfo",
+    "check_complex_dtype",
     "check_dtype",
     "check_enum_dtype",
     "check_opaque_dtype",
     "check_ref_dtype",
     "check_string_dtype",
     "check_vlen_dtype",
+    "complex_compat_dtype",
     "enum_dtype",
     "opaque_dtype",
     "ref_dtype",
@@ -43,6 +45,11 @@ class StringInfo(NamedTuple):
     """``"utf-8"`` or ``"ascii"``."""
     length: int | None
     """Bytes of each text; ``None``: variable length."""
+
+
+def _note(dtype: Any, name: str) -> Any:
+    # As in h5py, what is no type of NumPy (`str`) has no notes.
+    return metadata_entry(dtype, name) if isinstance(dtype, np.dtype) else None
 
 
 def _noting(kind: npt.DTypeLike, **metadata: Any) -> _Dtype:
@@ -89,38 +96,58 @@ def opaque_dtype(np_dtype: npt.DTypeLike) -> _Dtype:
     return _noting(kind, h5py_opaque=True)
 
 
+def complex_compat_dtype(dt: npt.DTypeLike) -> _Dtype:
+    """Return the structure of ``r`` and ``i`` that stores complex numbers."""
+    kind = np.dtype(dt)
+    if kind.kind != "c":
+        raise ArgumentTypeError(f"expected a complex type, found {kind}")
+    part = np.dtype(f"f{kind.itemsize // 2}").newbyteorder(kind.byteorder)
+    return np.dtype([("r", part), ("i", part)])
+
+
+def check_complex_dtype(dt: _Dtype) -> _Dtype | None:
+    """Return the complex type of a complex type or its structure; ``None`` for other types."""
+    if dt.kind == "c":
+        return dt
+    if dt.names != ("r", "i") or dt["r"] != dt["i"] or dt["r"].kind != "f":
+        return None
+    part = dt["r"]
+    whole = np.dtype(f"c{2 * part.itemsize}") if part.itemsize in (4, 8, np.dtype("g").itemsize) else None
+    return None if whole is None or dt.itemsize != whole.itemsize else whole.newbyteorder(part.byteorder)
+
+
 def check_string_dtype(dt: _Dtype) -> StringInfo | None:
     """Return encoding and length of text; ``None`` if the type is not text."""
-    kind = metadata_entry(dt, "vlen")
+    kind = _note(dt, "vlen")
     if kind is str:
         return StringInfo("utf-8", None)
     if kind is bytes:
         return StringInfo("ascii", None)
-    if dt.kind == "S":
-        return StringInfo(metadata_entry(dt, "h5py_encoding") or "ascii", dt.itemsize)
+    if isinstance(dt, np.dtype) and dt.kind == "S":
+        return StringInfo(_note(dt, "h5py_encoding") or "ascii", dt.itemsize)
     return None
 
 
 def check_vlen_dtype(dt: _Dtype) -> Any:
     """Return the item type of sequences of variable length; ``None`` for other types."""
-    return metadata_entry(dt, "vlen")
+    return _note(dt, "vlen")
 
 
 def check_enum_dtype(dt: _Dtype) -> dict[str, int] | None:
     """Return names and values of an enumeration; ``None`` for other types."""
-    found: dict[str, int] | None = metadata_entry(dt, "enum")
+    found: dict[str, int] | None = _note(dt, "enum")
     return found
 
 
 def check_ref_dtype(dt: _Dtype) -> type | None:
     """Return `Reference` or `RegionReference`; ``None`` for other types."""
-    found: type | None = metadata_entry(dt, "ref")
+    found: type | None = _note(dt, "ref")
     return found
 
 
 def check_opaque_dtype(dt: _Dtype) -> bool:
     """Return True if elements are stored as opaque bytes."""
-    return bool(metadata_entry(dt, "h5py_opaque"))
+    return bool(_note(dt, "h5py_opaque"))
 
 
 def special_dtype(**kwds: Any) -> _Dtype:
@@ -152,4 +179,4 @@ def check_dtype(**kwds: Any) -> Any:
     name, dt = kwds.popitem()
     if name not in ("vlen", "enum", "ref"):
         return None
-    return metadata_entry(dt, name)
+    return _note(dt, name)

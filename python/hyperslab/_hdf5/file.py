@@ -16,6 +16,7 @@ from hyperslab._base.regular_file import open_regular
 from hyperslab._core.cache import CacheLike, resolve_cache
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.group import FileGroup
+from hyperslab._hdf5.ids import CHUNK_CACHE, FileID, GroupID
 from hyperslab._stores.edited_file import EditedFile
 from hyperslab._stores.file_objects import is_file_object, store_of_object
 from hyperslab._stores.store import FileStore, Store, location_of
@@ -36,7 +37,7 @@ _numbers = itertools.count()
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
 # h5py's versions of HDF5, oldest first.
-_VERSIONS = ("earliest", "v108", "v110", "v112", "v114", "v200", "latest")
+_VERSIONS = ("earliest", "v108", "v110", "v112", "v114", "v200")
 _STRATEGIES = ("fsm", "page", "aggregate", "none")
 # Drivers for a single file on the disk, or in memory.
 _WRITABLE = (None, "sec2", "stdio", "core", "direct", "windows", "fileobj")
@@ -154,6 +155,10 @@ class File(FileGroup):
         storage_options: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Self:
+        if isinstance(name, GroupID):
+            # As in h5py, `File(id)` is the file of a low-level object.
+            opened: Self = name._node.file  # type: ignore[assignment]
+            return opened
         if mode not in _MODES:
             raise InvalidArgumentError("Invalid mode; must be one of r, r+, w, w-, x, a")
         if userblock_size is not None and mode in ("r", "r+"):
@@ -162,7 +167,7 @@ class File(FileGroup):
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
         if fs_strategy is not None and fs_strategy not in _STRATEGIES:
             raise InvalidArgumentError("Invalid file space strategy type")
-        low, high = ("earliest", "latest") if libver is None else _versions(libver)
+        low, high = _versions(libver)
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
         if not isinstance(name, (str, Path)) and is_file_object(name):
             if driver not in (None, "fileobj"):
@@ -182,6 +187,7 @@ class File(FileGroup):
                 "driver": driver or "sec2",
                 "libver": (low, high),
                 "swmr": False,
+                "chunk_cache": _chunk_cache(keywords),
             }
             return cls._of(edited, cache)
         try:
@@ -200,6 +206,7 @@ class File(FileGroup):
             "driver": driver or ("ros3" if store._native.is_far() else "sec2"),
             "libver": (low, high),
             "swmr": bool(swmr),
+            "chunk_cache": _chunk_cache(keywords),
         }
         return cls._of(store, cache)
 
@@ -278,13 +285,18 @@ class File(FileGroup):
     @property
     def libver(self) -> tuple[str, str]:
         """The requested HDF5 versions, of new objects. All versions are read."""
-        found: tuple[str, str] = self._as_opened("libver", ("earliest", "latest"))
+        found: tuple[str, str] = self._as_opened("libver", ("earliest", _VERSIONS[-1]))
         return found
 
     @property
     def userblock_size(self) -> int:
         """Bytes of the user block, in front of the HDF5 data."""
         return self._user_block()
+
+    @property
+    def id(self) -> FileID:
+        """h5py's low-level object."""
+        return FileID(self)
 
     @property
     def meta_block_size(self) -> int:
@@ -389,6 +401,15 @@ class _New(NamedTuple):
         return found
 
 
+def _chunk_cache(keywords: Mapping[str, Any]) -> tuple[int, int, float]:
+    """Return the settings of HDF5's cache of chunks, as they were asked for."""
+    given = (keywords.get(name) for name in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
+    slots, size, weight = (
+        one if one is not None else usual for one, usual in zip(given, CHUNK_CACHE, strict=True)
+    )
+    return slots, size, weight
+
+
 def _versions(libver: Any) -> tuple[str, str]:
     """Return the versions of HDF5 of a ``libver`` argument."""
     low, high = (
@@ -398,10 +419,12 @@ def _versions(libver: Any) -> tuple[str, str]:
         if isinstance(libver, tuple)
         else (libver, "latest")
     )
+    low, high = (_VERSIONS[-1] if version == "latest" else version for version in (low, high))
     for version in (low, high):
         if version not in _VERSIONS:
             raise InvalidArgumentError(
-                f"libver: expected one of {', '.join(_VERSIONS)}, or a pair of these, found {libver!r}"
+                f"libver: expected one of {', '.join(_VERSIONS)}, latest, or a pair of these, "
+                f"found {libver!r}"
             )
     if _VERSIONS.index(low) > _VERSIONS.index(high):
         raise InvalidArgumentError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -20,15 +20,17 @@ from hyperslab._core.metadata import Metadata
 from hyperslab._hdf5.array import FileArray
 from hyperslab._hdf5.attrs import FileAttributes
 from hyperslab._hdf5.group_writing import GroupWriting
-from hyperslab._hdf5.ids import GroupID, TypeID, type_id
+from hyperslab._hdf5.ids import GroupID, node_of
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5.mapping_views import Items, Keys, Values
 from hyperslab._hdf5.names import text_of
 from hyperslab._hdf5.node import FileNode
+from hyperslab._hdf5.type_ids import TypeID, type_id
 from hyperslab._native import Reference
 from hyperslab._stores.store import FileStore, Store
 from hyperslab.errors import (
     ExternalFileError,
+    InvalidArgumentError,
     MetadataValidationError,
     NodeNotFoundError,
     UnclosedFileError,
@@ -49,15 +51,25 @@ NOWHERE = (KeyError, ExternalFileError, UnsupportedError, MetadataValidationErro
 
 
 class Datatype(Kin):
-    """A committed datatype: a named element type with its own attributes in an HDF5 file."""
+    """A committed datatype: a named element type with its own attributes in an HDF5 file.
 
-    def __init__(self, handle: _native.DatatypeHandle, store: Store | None = None) -> None:
-        self._handle = handle
-        self._store = FileStore._of(handle.file) if store is None else store
+    ``Datatype(id)`` of a low-level type is a type without a name, for new datasets and attributes.
+    """
+
+    _free: TypeID | None = None
+
+    def __init__(self, handle: Any, store: Store | None = None) -> None:
+        if isinstance(handle, _native.DatatypeHandle):
+            self._handle = handle
+            self._store = FileStore._of(handle.file) if store is None else store
+        elif isinstance(handle, TypeID):
+            self._free = handle
+        else:
+            raise InvalidArgumentError(f"expected a low-level type (h5t), found {handle!r}")
 
     @property
     def _stored_type(self) -> _native.StoredType:
-        return self._handle.stored_type
+        return self._handle.stored_type if self._free is None else self._free._stored_type
 
     @property
     def _address(self) -> int:
@@ -66,12 +78,12 @@ class Datatype(Kin):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type."""
-        return self._handle.element.dtype
+        return self._handle.element.dtype if self._free is None else self._free.dtype
 
     @property
-    def name(self) -> str:
-        """``/`` and the path in the file."""
-        return f"/{self._handle.path}"
+    def name(self) -> str | None:
+        """``/`` and the path in the file; ``None`` for a type without a name."""
+        return f"/{self._handle.path}" if self._free is None else None
 
     @property
     def attrs(self) -> FileAttributes:
@@ -97,12 +109,16 @@ class Datatype(Kin):
     @property
     def parent(self) -> Any:
         """The group that contains the datatype."""
-        return self.file[self.name.rpartition("/")[0] or "/"]
+        return self.file[(self.name or "").rpartition("/")[0] or "/"]
 
     @property
     def id(self) -> TypeID:
         """h5py's low-level object for the element type."""
-        return type_id(self.dtype, self._stored_type)  # type: ignore[no-any-return]
+        if self._free is not None:
+            return self._free
+        found: TypeID = type_id(self.dtype, self._stored_type)
+        found._is_committed = True
+        return found
 
     @property
     def ref(self) -> Reference:
@@ -112,19 +128,23 @@ class Datatype(Kin):
 
     def __bool__(self) -> bool:
         """Return True if the file is open."""
-        return self._handle.file.is_open
+        return self._free is None and self._handle.file.is_open
 
     def _place(self) -> tuple[str, int]:
         return self._handle.file.url, self._handle.address
 
     def __eq__(self, other: object) -> bool:
-        return self._place() == other._place() if isinstance(other, Datatype) else NotImplemented
+        if not isinstance(other, Datatype):
+            return NotImplemented
+        if self._free is not None or other._free is not None:
+            return self._free is other._free
+        return self._place() == other._place()
 
     def __hash__(self) -> int:
-        return hash(self._place())
+        return hash(self._place() if self._free is None else self._free)
 
     def __repr__(self) -> str:
-        return f"<Datatype {self.name} {self.dtype}>"
+        return f"<Datatype {self.name or '(no name)'} {self.dtype}>"
 
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
@@ -154,6 +174,13 @@ class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
     >>> file.get("same", getlink=True)
     <SoftLink to "/ocean/sst">
     """
+
+    def __new__(cls, handle: Any, store: Any = None, cache: Cache | None = None) -> Self:
+        # As in h5py, `Group(id)` is the group of a low-level object.
+        if store is None:
+            found: Self = node_of(handle, GroupID)
+            return found
+        return super().__new__(cls, handle, store, cache)
 
     def _node(self, handle: Any) -> Any:
         store = self._store
@@ -214,7 +241,11 @@ class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
 
     def __getitem__(self, path: str | bytes | Reference) -> Any:
         if isinstance(path, Reference):
-            return self._node(path._open())
+            found = self._node(path._open())
+            if isinstance(found, FileNode) and not found.path and found._address != self.file._address:
+                # No link leads to the object.
+                vars(found)["_is_anonymous"] = True
+            return found
         if not isinstance(path, str):
             path = _named(path)
         if not path:
@@ -299,7 +330,7 @@ class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
             return bool(path)
         if isinstance(path, bytes):
             path = path.decode("utf-8", "surrogateescape")
-        if not isinstance(path, str) or not path:
+        if not isinstance(path, str) or not path or not self:
             return False
         # As in h5py, a soft or external link counts even if it is broken. Only the groups on the
         # way to it must exist.

@@ -5,16 +5,17 @@ They give chunk positions, spaces, types and creation properties, under h5py's n
 
 from __future__ import annotations
 
-import copy
 import math
+import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hyperslab._elements.hdf5_types import metadata_entry
-from hyperslab._hdf5.dtypes import check_string_dtype, string_dtype
+from hyperslab._hdf5.filters import library_name
 from hyperslab._hdf5.names import text_of
+from hyperslab._hdf5.type_ids import TypeID, type_id
 from hyperslab._native import StoredType
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -24,28 +25,22 @@ if TYPE_CHECKING:
     from hyperslab._hdf5.node import FileNode
 
 __all__ = [
+    "CHUNK_CACHE",
     "AttrID",
     "DatasetID",
+    "FileID",
     "GroupID",
     "NodeID",
     "PropDCID",
     "SpaceID",
     "StoreInfo",
-    "TypeCompoundID",
-    "TypeEnumID",
-    "TypeFloatID",
-    "TypeID",
-    "TypeIntegerID",
-    "TypeOpaqueID",
-    "TypeReferenceID",
-    "TypeStringID",
-    "TypeVlenID",
-    "type_id",
+    "node_of",
 ]
 
-_INTEGER, _FLOAT, _STRING, _OPAQUE, _COMPOUND, _REFERENCE, _ENUM, _VLEN, _ARRAY = 0, 1, 3, 5, 6, 7, 8, 9, 10
 _LAYOUTS = {"compact": 0, "contiguous": 1, "chunked": 2, "virtual": 3}
 _UNLIMITED = 2**64 - 1
+CHUNK_CACHE = (8191, 8 << 20, 0.75)
+"""HDF5's settings for its cache of chunks: slots, bytes, and how soon read chunks are dropped."""
 
 
 class StoreInfo(NamedTuple):
@@ -59,204 +54,6 @@ class StoreInfo(NamedTuple):
     """Offset of the chunk's bytes in the file; ``None`` if it is not stored."""
     size: int
     """Stored bytes of the chunk."""
-
-
-class TypeID:
-    """An element type."""
-
-    def __init__(self, dtype: np.dtype[Any], stored: StoredType | None = None) -> None:
-        self.dtype = dtype
-        self._stored = stored
-
-    @property
-    def _stored_type(self) -> StoredType:
-        """The type in files."""
-        return StoredType(self.dtype) if self._stored is None else self._stored
-
-    def py_dtype(self) -> np.dtype[Any]:
-        """Return the NumPy type."""
-        return self.dtype
-
-    def get_class(self) -> int:
-        """Return the type class.
-
-        0 integer, 1 float, 3 string, 5 opaque, 6 compound, 7 reference, 8 enumeration, 9
-        variable-length sequence, 10 array.
-        """
-        dtype = self.dtype
-        if dtype.subdtype is not None:
-            return _ARRAY
-        if metadata_entry(dtype, "enum") is not None or dtype.kind == "b":
-            return _ENUM
-        if metadata_entry(dtype, "ref") is not None:
-            return _REFERENCE
-        if check_string_dtype(dtype) is not None:
-            return _STRING
-        if metadata_entry(dtype, "vlen") is not None:
-            return _VLEN
-        if dtype.names is not None or dtype.kind == "c":
-            return _COMPOUND
-        return {"i": _INTEGER, "u": _INTEGER, "f": _FLOAT}.get(dtype.kind, _OPAQUE)
-
-    def get_size(self) -> int:
-        """Return bytes per element; for references and sequences, as in h5py's memory."""
-        return self.dtype.itemsize
-
-    def is_variable_str(self) -> bool:
-        """Return True if elements are text of variable length."""
-        found = check_string_dtype(self.dtype)
-        return found is not None and found.length is None
-
-    def get_cset(self) -> int:
-        """Return the character set of text: 0 ASCII, 1 UTF-8."""
-        found = check_string_dtype(self.dtype)
-        if found is None:
-            raise ArgumentTypeError(f"elements of type {self.dtype} are not text")
-        return int(found.encoding == "utf-8")
-
-    def copy(self) -> Self:
-        """Return a copy."""
-        made = copy.copy(self)
-        return made
-
-    def committed(self) -> bool:
-        """Return False: this is not the type of a committed datatype."""
-        return False
-
-    def commit(self, group: Any, name: bytes, lcpl: Any = None) -> None:
-        """Give the type a name in a group."""
-        group._node._commit(name, self._stored_type)
-
-    def equal(self, other: TypeID) -> bool:
-        """Return True if both types are stored in the same way."""
-        return self._stored_type == other._stored_type
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TypeID):
-            return NotImplemented
-        return self.dtype == other.dtype and self.dtype.metadata == other.dtype.metadata
-
-    def __hash__(self) -> int:
-        return hash(self.dtype)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.dtype}>"
-
-
-class TypeIntegerID(TypeID):
-    """Integers."""
-
-
-class TypeFloatID(TypeID):
-    """Floats."""
-
-
-class TypeOpaqueID(TypeID):
-    """Opaque bytes."""
-
-
-class TypeReferenceID(TypeID):
-    """References."""
-
-
-class TypeVlenID(TypeID):
-    """Sequences of variable length."""
-
-
-class TypeArrayID(TypeID):
-    """Small arrays."""
-
-
-class TypeEnumID(TypeID):
-    """Enumerations."""
-
-    def enum_insert(self, name: bytes, value: int) -> None:
-        """Add a member."""
-        members = {**(metadata_entry(self.dtype, "enum") or {}), text_of(name): value}
-        self.dtype = np.dtype(self.dtype, metadata={"enum": members})
-        self._stored = None
-
-
-class TypeCompoundID(TypeID):
-    """Structures."""
-
-    def insert(self, name: bytes, offset: int, field: TypeID) -> None:
-        """Add a member."""
-        dtype = self.dtype
-        fields = {} if dtype.fields is None else dict(dtype.fields)
-        names = [*(dtype.names or ()), text_of(name)]
-        self.dtype = np.dtype(
-            {
-                "names": names,
-                "formats": [*(fields[one][0] for one in names[:-1]), field.dtype],
-                "offsets": [*(fields[one][1] for one in names[:-1]), offset],
-                "itemsize": dtype.itemsize,
-            }
-        )
-        self._stored = None
-
-    def get_nmembers(self) -> int:
-        """Return the number of members."""
-        return len(self.dtype.names or ())
-
-
-class TypeStringID(TypeID):
-    """Text of fixed or variable length."""
-
-    def __init__(self, dtype: np.dtype[Any], padding: int | None = None, stored: Any = None) -> None:
-        super().__init__(dtype, stored)
-        self._padding = padding
-
-    @property
-    def _stored_type(self) -> StoredType:
-        if self._stored is not None:
-            return self._stored
-        if self._padding is None:
-            return StoredType(self.dtype)
-        found = check_string_dtype(self.dtype)
-        length = None if found is None else found.length
-        return StoredType.text(length, self._padding, self.get_cset() == 1)
-
-    def set_size(self, size: int) -> None:
-        """Set the bytes of each text; ``VARIABLE``: variable length."""
-        encoding = "utf-8" if self.get_cset() else "ascii"
-        self.dtype = string_dtype(encoding, None if size >= _UNLIMITED else int(size))
-        self._stored = None
-
-    def set_cset(self, cset: int) -> None:
-        """Set the character set: 0 ASCII, 1 UTF-8."""
-        found = check_string_dtype(self.dtype)
-        self.dtype = string_dtype("utf-8" if cset else "ascii", None if found is None else found.length)
-        self._stored = None
-
-    def set_strpad(self, pad: int) -> None:
-        """Set the end of text: 0 a NUL, 1 padded with NULs, 2 padded with spaces."""
-        self._padding, self._stored = int(pad), None
-
-    def get_strpad(self) -> int:
-        """Return the end of text."""
-        if self._padding is None:
-            return 0 if self.is_variable_str() else 1
-        return self._padding
-
-
-_CLASSES: dict[int, type[TypeID]] = {
-    _INTEGER: TypeIntegerID,
-    _FLOAT: TypeFloatID,
-    _STRING: TypeStringID,
-    _OPAQUE: TypeOpaqueID,
-    _COMPOUND: TypeCompoundID,
-    _REFERENCE: TypeReferenceID,
-    _ENUM: TypeEnumID,
-    _VLEN: TypeVlenID,
-    _ARRAY: TypeArrayID,
-}
-
-
-def type_id(dtype: np.dtype[Any], stored: StoredType | None = None) -> Any:
-    """Return the low-level object of a type."""
-    kind = _CLASSES[TypeID(dtype).get_class()]
-    return TypeStringID(dtype, None, stored) if kind is TypeStringID else kind(dtype, stored)
 
 
 class SpaceID:
@@ -290,7 +87,9 @@ class SpaceID:
         stride, block = stride or [1] * len(start), block or [1] * len(start)
         parts = zip(start, stride, count, block, strict=True)
         self._selection = tuple(
-            slice(at, at + n * step, step) if size == 1 else MultiBlockSlice(at, max(step, size), n, size)
+            slice(at, _UNLIMITED if n >= _UNLIMITED else at + n * step, step)
+            if size == 1
+            else MultiBlockSlice(at, max(step, size), n, size)
             for at, step, n, size in parts
         )
 
@@ -389,6 +188,13 @@ class NodeID:
         return f"<{type(self).__name__} of {self._node!r}>"
 
 
+def node_of(found: Any, kind: type[NodeID]) -> Any:
+    """Return the object of a low-level object, which must be of a kind."""
+    if not isinstance(found, kind):
+        raise InvalidArgumentError(f"expected a {kind.__name__}, found {found!r}")
+    return found._node
+
+
 class GroupID(NodeID):
     """A group."""
 
@@ -420,6 +226,46 @@ class GroupID(NodeID):
 
     def close(self) -> None:
         """Do nothing: the file closes with its last object."""
+
+    _close = close
+
+
+class FileID(GroupID):
+    """A file."""
+
+    @property
+    def name(self) -> bytes:
+        """The path or URL used to open the file."""
+        return os.fsencode(self._file.filename)
+
+    @property
+    def _file(self) -> Any:
+        return self._node
+
+    def get_filesize(self) -> int:
+        """Return the bytes of the file."""
+        if self._file.driver in ("core", "fileobj"):
+            return len(self.get_file_image())
+        return Path(self._file.filename).stat().st_size
+
+    def get_file_image(self) -> bytes:
+        """Return the bytes of the file, after a flush."""
+        if self._file.mode != "r":
+            found: bytes = self._file.image()
+            return found
+        return Path(self._file.filename).read_bytes()
+
+    def get_intent(self) -> int:
+        """Return 1 if the file can be changed, otherwise 0."""
+        return int(self._file.mode != "r")
+
+    def get_access_plist(self) -> Any:
+        """Return how the file was opened."""
+        from hyperslab._hdf5.low import h5p
+
+        found = h5p.create(h5p.FILE_ACCESS)
+        found.set_cache(0, *self._file._as_opened("chunk_cache", CHUNK_CACHE))
+        return found
 
 
 class DatasetID(NodeID):
@@ -521,6 +367,16 @@ class DatasetID(NodeID):
             )
         place = [at // chunk for at, chunk in zip(offsets, chunks, strict=True)]
         self._node._write_chunk(place, bytes(memoryview(data).cast("B")), int(filter_mask))
+
+    def get_access_plist(self) -> Any:
+        """Return how the dataset was opened: as every dataset."""
+        from hyperslab._hdf5.low import h5p
+
+        found = h5p.create(h5p.DATASET_ACCESS)
+        found.set_chunk_cache(*CHUNK_CACHE)
+        found.set_efile_prefix(b"")
+        found.set_virtual_prefix(b"")
+        return found
 
     def get_create_plist(self) -> PropDCID:
         """Return the creation properties."""
@@ -627,7 +483,12 @@ class DatasetID(NodeID):
         mask, data = self._stored_chunk(offsets)
         if out is None:
             return mask, data
-        memory = memoryview(out).cast("B")
+        view = memoryview(out)
+        if view.readonly:
+            raise BufferError("out: expected a buffer that can be written, found one that is read-only")
+        if not view.c_contiguous:
+            raise InvalidArgumentError("out: expected a buffer of consecutive bytes, found one with gaps")
+        memory = view.cast("B")
         if len(memory) < len(data):
             raise InvalidArgumentError(f"out: {len(memory)} bytes are too few for a chunk of {len(data)}")
         memory[: len(data)] = data
@@ -655,9 +516,25 @@ class PropDCID:
         return len(self._node.filter_ids)
 
     def get_filter(self, index: int) -> tuple[int, int, tuple[int, ...], bytes]:
-        """Return number, flags (always 0), parameters and name of a filter."""
+        """Return number, flags (1: chunks may be stored without it), parameters and name of a filter."""
         number, name, parameters = self._node._facts["filters"][index]
-        return number, 0, tuple(parameters), name.encode()
+        flags = int(self._node._facts["optional"][index])
+        return number, flags, tuple(parameters), (name or library_name(number)).encode()
+
+    def get_filter_by_id(self, filter_code: int) -> tuple[int, tuple[int, ...], bytes] | None:
+        """Return flags, parameters and name of a filter; ``None`` if the dataset does not have it."""
+        for index, number in enumerate(self._node.filter_ids):
+            if number == filter_code:
+                return self.get_filter(index)[1:]
+        return None
+
+    def get_fill_time(self) -> int:
+        """Return 1 if elements that were never written have no value, otherwise 2."""
+        return 1 if self._node._facts["unfilled"] else 2
+
+    def fill_value_defined(self) -> int:
+        """Return 2 if the dataset has a fill value of its own, otherwise 1."""
+        return 1 if self._node._stored_fill is None else 2
 
     def get_fill_value(self, value: np.ndarray[Any, Any]) -> None:
         """Put the fill value into an array."""

@@ -11,7 +11,13 @@ from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.dtypes import ref_dtype, regionref_dtype, string_dtype
 from hyperslab._native import Reference, RegionReference
 
-__all__ = ["array_of", "is_empty", "item_type"]
+__all__ = ["array_of", "is_empty", "item_type", "numpy_type"]
+
+
+def numpy_type(dtype: Any) -> Any:
+    """Return the NumPy type of a committed or low-level type. Other types stay as they are."""
+    # The classes of NumPy's scalars have a `dtype` too, which is no type.
+    return dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
 
 
 def is_empty(data: Any) -> bool:

@@ -15,6 +15,8 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnknownCod
 __all__ = ["Filter", "FilterRefBase", "Gzip", "Options", "completed", "filters_of", "guessed_chunk"]
 
 _GZIP, _SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _LZF = 1, 2, 3, 4, 6, 32000
+# The largest number of a filter.
+_LAST = 65535
 _NAMED = {"gzip": _GZIP, "lzf": _LZF, "szip": _SZIP}
 _DEFAULT_GZIP = 4
 _DEFAULT_SZIP = ("nn", 8)
@@ -152,6 +154,8 @@ def _compression(options: Options) -> tuple[int, tuple[int, ...]] | None:
         return _LZF, ()
     if kind == "szip":
         return _SZIP, _szip(_DEFAULT_SZIP if given is None else given)
+    if not 0 <= kind <= _LAST:
+        raise InvalidArgumentError(f"Invalid filter number {kind}: expected 1 to {_LAST}")
     try:
         return int(kind), tuple(int(number) & 0xFFFFFFFF for number in given or ())
     except TypeError:

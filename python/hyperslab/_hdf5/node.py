@@ -11,7 +11,7 @@ from hyperslab._core.node import Node
 from hyperslab._hdf5.attrs import FileAttributes
 from hyperslab._hdf5.ids import NodeID
 from hyperslab._native import Reference
-from hyperslab.errors import ReadOnlyError
+from hyperslab.errors import InvalidArgumentError, ReadOnlyError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -73,6 +73,10 @@ class FileNode(Kin, Node):
         return NodeID(self)
 
     @property
+    def _id(self) -> Any:
+        return self.id
+
+    @property
     def ref(self) -> Reference:
         """A reference to the node."""
         found: Reference = self._reference()
@@ -128,4 +132,7 @@ class FileNode(Kin, Node):
     @property
     def parent(self) -> Any:
         """The group that contains the node."""
-        return self.file[self.name.rpartition("/")[0] or "/"]
+        name: str | None = self.name
+        if name is None:
+            raise InvalidArgumentError("Parent of an anonymous object is undefined")
+        return self.file[name.rpartition("/")[0] or "/"]

@@ -16,8 +16,9 @@ from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
     from hyperslab._hdf5.group import FileGroup
+    from hyperslab._hdf5.ids import SpaceID
 
-__all__ = ["VirtualLayout", "VirtualSource"]
+__all__ = ["VirtualLayout", "VirtualSource", "selection_of"]
 
 _UNLIMITED = 2**64 - 1
 
@@ -71,6 +72,14 @@ def _selected(shape: tuple[int, ...], key: Any) -> tuple[_Selection, tuple[int, 
         corners += [low for low, _ in corner]
         corners += [high for _, high in corner]
     return ("blocks", [], rank, corners), tuple(lengths), False
+
+
+def selection_of(space: SpaceID) -> _Selection:
+    """Return the elements that a low-level extent selects."""
+    shape = space.shape or ()
+    if space._selection is None:
+        return ("all", [], len(shape), [])
+    return _selected(shape, space._selection)[0]
 
 
 class VirtualSource:
@@ -167,8 +176,8 @@ class VirtualLayout:
         target, shape, is_free = _selected(self.shape, key)
         if not (is_free or source._is_free) and math.prod(shape) != math.prod(source.shape):
             raise InvalidArgumentError(
-                f"the numbers of elements differ: {shape} in the virtual dataset, {source.shape} in the "
-                "source"
+                f"the selections have a different number of elements: {shape} in the virtual dataset, "
+                f"{source.shape} in the source"
             )
         path = os.fsdecode(source.path)
         self._sources.append((target, path, str(source.name), source._selection))

@@ -43,6 +43,8 @@ class EditedFile(FileStore):
         """
         _finish(self._native, self._sink, os.getpid())
         self._finisher.detach()
+        # A temporary file is removed when nobody refers to it.
+        self._sink = None
 
     def with_read_only(self, read_only: bool = True) -> Store:
         """Return the store itself: its file is being changed."""

@@ -101,19 +101,14 @@ fn integer_of(memory: DataType) -> Integer {
     stored_integer(memory.size(), memory.order(), memory.kind() == Kind::Int)
 }
 
-/// Stores a text that ends at its first NUL.
+/// Stores a text that ends at its first NUL. A text that fills all bytes has no NUL at its end, as PyTables
+/// and netCDF store it, also where the type says that there is one: other elements of a chunk pass through
+/// here when one element is written, and must stay as they are.
 fn put_text(src: &[u8], padding: Padding, dst: &mut [u8]) {
     let len = src.iter().position(|byte| *byte == 0).unwrap_or(src.len());
     let (text, rest) = dst.split_at_mut(len.min(dst.len()));
     text.copy_from_slice(src.get(..text.len()).unwrap_or_default());
     rest.fill(if padding == Padding::SpacePadded { b' ' } else { 0 });
-    // The characters of netCDF are texts of one byte without a NUL.
-    if padding == Padding::NullTerminated
-        && dst.len() > 1
-        && let Some(last) = dst.last_mut()
-    {
-        *last = 0;
-    }
 }
 
 #[cfg(test)]
@@ -161,7 +156,7 @@ mod tests {
     #[test]
     fn texts_are_padded() {
         let memory = b"ab\0\0\0abcdea\0x\0\0";
-        assert_eq!(encode("1300000005000000", memory), b"ab\0\0\0abcd\0a\0\0\0\0");
+        assert_eq!(encode("1300000005000000", memory), b"ab\0\0\0abcdea\0\0\0\0");
         assert_eq!(encode("1302000005000000", memory), b"ab   abcdea    ");
     }
 

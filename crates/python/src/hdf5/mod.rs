@@ -610,6 +610,8 @@ pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, 
     let filters = dataset.filters().iter();
     let filters = filters.map(|filter| (filter.id, filter.name.clone(), filter.client_data.clone()));
     facts.set_item("filters", filters.collect::<Vec<_>>())?;
+    let optional = dataset.filters().iter().map(|filter| filter.optional);
+    facts.set_item("optional", optional.collect::<Vec<_>>())?;
     facts.set_item("external", dataset.external_files().to_vec())?;
     facts.set_item("virtual", matches!(dataset.data_layout(), DataLayout::Virtual { .. }))?;
     facts.set_item("address", dataset.address())?;
@@ -620,6 +622,7 @@ pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, 
         DataLayout::Virtual { .. } => "virtual",
     };
     facts.set_item("layout", layout)?;
+    facts.set_item("unfilled", dataset.is_unfilled())?;
     let address = match dataset.data_layout() {
         DataLayout::Contiguous { address, .. } if dataset.external_files().is_empty() => *address,
         _ => None,

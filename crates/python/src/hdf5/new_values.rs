@@ -146,7 +146,8 @@ impl NewValues {
             PyTypeError::new_err(message)
         };
         let reference = value.cast::<Reference>().map_err(|_| wrong())?;
-        if is_region && !value.is_instance_of::<RegionReference>() {
+        // A region reference is a reference, too. The elements that it names would be lost.
+        if is_region != value.is_instance_of::<RegionReference>() {
             return Err(wrong());
         }
         let Some(target) = reference.get().target.clone() else { return Ok(None) };

@@ -169,5 +169,6 @@ pub(crate) fn region_of(
         let corners = blocks.into_iter().flat_map(|(first, last)| first.into_iter().chain(last)).collect();
         return Selection::Blocks { rank, corners };
     }
-    Selection::None
+    // A dataset without axes has one element.
+    if rank == 0 { Selection::All } else { Selection::None }
 }

@@ -7,7 +7,7 @@
 use crate::errors;
 use crate::gil::once::interned;
 use crate::hdf5::references::{Reference, RegionReference};
-use hyperslab::hdf5::datatype::{Charset, Class, Datatype, MAX_DEPTH, Member, Padding, ReferenceKind};
+use hyperslab::hdf5::datatype::{Charset, Class, Datatype, MAX_DEPTH, Member, Order, Padding, ReferenceKind};
 use hyperslab::hdf5::element::{Element, ElementKind};
 use hyperslab::hdf5::{Libver, Sizes};
 use hyperslab::{ByteOrder, DataType};
@@ -63,6 +63,60 @@ impl StoredType {
             Some(size) => Datatype { size, class: Class::String { padding, charset } },
         }
         .into())
+    }
+
+    /// The type of an enumeration whose members keep their order. (`new` sorts them by name, as h5py.)
+    #[staticmethod]
+    fn enumeration(dtype: &Bound<'_, PyArrayDescr>) -> PyResult<Self> {
+        let py = dtype.py();
+        let members = note(dtype, "enum")?.ok_or_else(|| refused(py, format!("{dtype} has no members")))?;
+        Ok(enumeration(plain(dtype)?, members.cast::<PyDict>()?, false)?.into())
+    }
+
+    /// Bits in a number of bytes.
+    #[staticmethod]
+    fn bitfield(py: Python<'_>, size: u32, big_endian: bool) -> PyResult<Self> {
+        let precision = match size {
+            1 | 2 | 4 | 8 => (size * 8) as u16,
+            _ => {
+                return Err(errors::invalid(
+                    py,
+                    format!("bitfield: expected 1, 2, 4 or 8 bytes, found {size}"),
+                ));
+            }
+        };
+        let order = if big_endian { Order::Big } else { Order::Little };
+        Ok(Datatype { size, class: Class::Bitfield { order, offset: 0, precision } }.into())
+    }
+
+    /// Complex numbers of two floats of a type: HDF5's own, which HDF5 2.0 and later read.
+    #[staticmethod]
+    fn complex(py: Python<'_>, part: &StoredType) -> PyResult<Self> {
+        if !matches!(part.datatype.class, Class::Float(_)) {
+            return Err(errors::invalid(py, "complex: expected the type of a float".to_owned()));
+        }
+        let size = part.datatype.size * 2;
+        Ok(Datatype { size, class: Class::Complex(Arc::clone(&part.datatype)) }.into())
+    }
+
+    /// The number of the class in HDF5: 0 integers, 1 floats, 4 bits, 11 complex numbers, …
+    #[getter]
+    fn class_number(&self) -> u8 {
+        match self.datatype.class {
+            Class::Integer { .. } => 0,
+            Class::Float(_) => 1,
+            Class::Time { .. } => 2,
+            // For HDF5's functions, text of variable length is text.
+            Class::String { .. } | Class::VlenString { .. } => 3,
+            Class::Bitfield { .. } => 4,
+            Class::Opaque { .. } => 5,
+            Class::Compound(_) => 6,
+            Class::Reference(_) => 7,
+            Class::Enum { .. } => 8,
+            Class::Vlen(_) => 9,
+            Class::Array { .. } => 10,
+            Class::Complex(_) => 11,
+        }
     }
 
     /// Bytes of an element in a file.
@@ -156,7 +210,7 @@ fn stored(dtype: &Bound<'_, PyArrayDescr>, aligned: bool, depth: usize) -> PyRes
         b'i' | b'u' => {
             let base = plain(dtype)?;
             match note("enum")? {
-                Some(members) => enumeration(base, members.cast::<PyDict>()?)?.into(),
+                Some(members) => enumeration(base, members.cast::<PyDict>()?, true)?.into(),
                 None => base.into(),
             }
         }
@@ -230,11 +284,11 @@ fn extended(dtype: &Bound<'_, PyArrayDescr>, complex: bool) -> PyResult<Datatype
     Datatype::of_memory(&element).map_err(|why| refused(dtype.py(), why))
 }
 
-/// An enumeration: its members sorted by name, as h5py stores them.
-fn enumeration(base: Datatype, members: &Bound<'_, PyDict>) -> PyResult<Datatype> {
+/// An enumeration. `sorted`: its members are sorted by name, as h5py stores them.
+fn enumeration(base: Datatype, members: &Bound<'_, PyDict>, sorted: bool) -> PyResult<Datatype> {
     let py = members.py();
     let signed = matches!(base.class, Class::Integer { signed: true, .. });
-    let is_big = matches!(base.class, Class::Integer { order: hyperslab::hdf5::datatype::Order::Big, .. });
+    let is_big = matches!(base.class, Class::Integer { order: Order::Big, .. });
     let mut found: Vec<(String, Vec<u8>)> = Vec::with_capacity(members.len());
     for (name, value) in members {
         let name = match name.cast::<PyBytes>() {
@@ -257,7 +311,9 @@ fn enumeration(base: Datatype, members: &Bound<'_, PyDict>) -> PyResult<Datatype
         }
         found.push((name, bytes));
     }
-    found.sort();
+    if sorted {
+        found.sort();
+    }
     Ok(Datatype { size: base.size, class: Class::Enum { base: Arc::new(base), members: found } })
 }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hyperslab._hdf5.defaults import get_config
+from hyperslab._hdf5.defaults import H5PYConfig, get_config
 
-__all__ = ["get_config", "get_libversion"]
+__all__ = ["H5PYConfig", "get_config", "get_libversion"]
 
 INDEX_NAME, INDEX_CRT_ORDER = range(2)
 ITER_INC, ITER_DEC, ITER_NATIVE = range(3)

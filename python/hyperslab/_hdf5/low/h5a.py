@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from hyperslab._elements.hdf5_types import Empty
-from hyperslab._hdf5.ids import AttrID, SpaceID, TypeID
+from hyperslab._hdf5.ids import AttrID, SpaceID
 from hyperslab._hdf5.names import text_of
+from hyperslab._hdf5.type_ids import TypeID
 
 __all__ = ["AttrID", "create", "delete", "exists", "get_num_attrs", "open", "rename"]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hyperslab._hdf5.ids import DatasetID, SpaceID, StoreInfo, TypeID
+from hyperslab._hdf5.ids import DatasetID, SpaceID, StoreInfo
 from hyperslab._hdf5.names import text_of
+from hyperslab._hdf5.type_ids import TypeID
+from hyperslab._hdf5.virtual import VirtualLayout
 
 __all__ = ["DatasetID", "StoreInfo", "create", "open"]
 
@@ -31,6 +33,10 @@ def create(
     path = None if name is None else text_of(name)
     if space.shape is None:
         return group.create_dataset(path, data=Empty(tid.dtype), dtype=tid, dcpl=dcpl).id  # type: ignore[no-any-return]
+    if dcpl is not None and dcpl._sources:
+        layout = VirtualLayout(space.shape, tid, space._maxshape)
+        layout._sources = dcpl._sources
+        return group.create_virtual_dataset(path, layout, dcpl._values.get("fill_value")).id  # type: ignore[no-any-return]
     most = space._maxshape if space._maxshape != space.shape else None
     made = group.create_dataset(path, space.shape, tid, maxshape=most, dcpl=dcpl)
     return made.id  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hyperslab._hdf5 import scales
@@ -14,6 +15,7 @@ __all__ = [
     "get_scale_name",
     "is_attached",
     "is_scale",
+    "iterate",
     "set_label",
     "set_scale",
 ]
@@ -58,6 +60,15 @@ def get_label(dset: Any, idx: int) -> bytes:
     """Return the label of an axis."""
     label: str = dset._node.dims[idx].label
     return label.encode("utf-8", "surrogateescape")
+
+
+def iterate(dset: Any, dim: int, func: Callable[[Any], Any], startidx: int = 0) -> Any:
+    """Call a function with each scale of an axis, until it returns something other than ``None``."""
+    for scale in dset._node.dims[dim].values()[startidx:]:
+        found = func(scale.id)
+        if found is not None:
+            return found
+    return None
 
 
 def get_scale_name(dscale: Any) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hyperslab._hdf5.ids import AttrID, DatasetID, GroupID, NodeID, SpaceID, TypeID
+from hyperslab._hdf5.ids import AttrID, DatasetID, GroupID, NodeID, SpaceID
+from hyperslab._hdf5.type_ids import TypeID
 
 __all__ = ["get_name", "get_type"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
+from hyperslab._hdf5.names import text_of
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["PropDCID", "PropID", "create"]
@@ -82,11 +84,14 @@ class PropDCID(PropID):
         super().__init__(kind)
         # Number, whether a chunk may be stored without it, and parameters (`None`: by the dataset).
         self._filters: list[tuple[int, bool, tuple[int, ...] | None]] = []
+        # The parts of a virtual dataset.
+        self._sources: list[Any] = []
 
     def copy(self) -> PropDCID:
         """Return a copy."""
         made = PropDCID(self.kind)
         made._values, made._filters = dict(self._values), list(self._filters)
+        made._sources = list(self._sources)
         return made
 
     def set_chunk(self, chunksize: Any) -> None:
@@ -143,9 +148,12 @@ class PropDCID(PropID):
         """Fail: elements in other files are not written."""
         raise UnsupportedError("set_external: elements in other files are read, but not written")
 
-    def set_virtual(self, *_: Any) -> None:
-        """Fail: use `VirtualLayout`."""
-        raise UnsupportedError("set_virtual: use VirtualLayout and create_virtual_dataset")
+    def set_virtual(self, vspace: Any, src_file: bytes, src_dset: bytes, src_space: Any) -> None:
+        """Add a part of another dataset. `h5d.create` then makes a virtual dataset."""
+        from hyperslab._hdf5.virtual import selection_of
+
+        files = os.fsdecode(src_file), text_of(src_dset)
+        self._sources.append((selection_of(vspace), *files, selection_of(src_space)))
 
     def _over(self, chunks: Any, fillvalue: Any, fill_time: Any) -> tuple[Any, Any, Any, str]:
         """Return chunks, fill value, fill time and layout. Arguments of h5py come first."""
