@@ -25,6 +25,7 @@ mod bytes;
 mod cache_image;
 mod cast;
 mod checksum;
+pub mod compact;
 mod convert;
 mod cursor;
 mod dataset;
