@@ -136,21 +136,21 @@ impl File {
         let (mut attempt, mut errors) = (0, 0);
         loop {
             let before = self.flushes()?;
-            if self.inner.live.state.lock().replace(before) != Some(before) {
+            if self.inner.live.state.lock().replace(before) != Some(before) || errors > 0 {
+                // The length, too: the last writer cuts the file off.
+                self.source().forget()?;
                 self.source().grow(before.end);
                 self.forget_metadata();
             }
             let result = read();
             if self.flushes()? == before {
+                // Pages may be older than the count, and the file may just have been cut off.
                 match result {
-                    Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. }) if errors == 0 => {
-                        // Pages may be older than the count.
-                        errors += 1;
-                        self.forget_metadata();
-                        continue;
-                    }
+                    Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. } | Hdf5Error::Store(_))
+                        if errors == 0 => {}
                     result => return result,
                 }
+                errors += 1;
             }
             attempt += 1;
             if attempt > WITHOUT_PAUSE {
