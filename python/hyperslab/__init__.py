@@ -72,6 +72,7 @@ if _TYPE_CHECKING:
     from hyperslab._create.new_like import empty_like, full_like, ones_like, open_like, zeros_like
     from hyperslab._hdf5.array import FileArray
     from hyperslab._hdf5.attrs import FileAttributes
+    from hyperslab._hdf5.compact import CompactReport, compact
     from hyperslab._hdf5.file import File
     from hyperslab._hdf5.group import Datatype, FileGroup
     from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
@@ -107,6 +108,7 @@ _LAZY = {
     "_create.new_like": ("empty_like", "full_like", "ones_like", "open_like", "zeros_like"),
     "_hdf5.array": ("FileArray",),
     "_hdf5.attrs": ("FileAttributes",),
+    "_hdf5.compact": ("CompactReport", "compact"),
     "_hdf5.file": ("File",),
     "_hdf5.group": ("Datatype", "FileGroup"),
     "_hdf5.links": ("ExternalLink", "HardLink", "SoftLink"),
@@ -144,6 +146,7 @@ __all__ = [
     "BlockInfo",
     "Cache",
     "CacheLike",
+    "CompactReport",
     "Config",
     "CopyPlan",
     "CopyPrices",
@@ -180,6 +183,7 @@ __all__ = [
     "advise",
     "array",
     "codecs",
+    "compact",
     "config",
     "consolidate_metadata",
     "copy",

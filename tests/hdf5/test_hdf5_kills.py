@@ -129,6 +129,6 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
             with pytest.raises(BlockingIOError):
                 h5py.File(path, "r+")
             with pytest.raises(BlockingIOError):
-                hs.File(path, "r+")
+                hs.File(path, "w")
         finally:
             child.kill()

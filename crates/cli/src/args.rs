@@ -32,7 +32,7 @@ Examples:
   hyperslab advise ocean.zarr/sst --access map  which chunks would suit
   hyperslab copy ocean.nc new.zarr              Zarr v3 of it
   hyperslab index ocean.nc                      where its chunks are, for other readers
-  hyperslab compact ocean.zarr                  give back what rewrites left in shards
+  hyperslab compact ocean.h5                    give back what deleted data left in it
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
 130 interrupted (143 by SIGTERM).

@@ -10,8 +10,7 @@
 //!
 //! Steps 3 and 4 accept files whose writer lets others read (SWMR).
 //!
-//! A structure may change while it is read from a file that is being written. Its checksum shows
-//! this. The pages are dropped and the structure is read again, a few times.
+//! A structure may change while it is read from a file that is being written: see [`live`](crate::live).
 
 use crate::attribute::{self, Attribute};
 use crate::cache_image;
@@ -21,6 +20,7 @@ use crate::foresight::Levels;
 use crate::group::Group;
 use crate::heaps::{Collection, FractalHeap, SMALLEST};
 use crate::index::ChunkIndex;
+use crate::live::Live;
 use crate::members;
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
@@ -28,14 +28,13 @@ use crate::other_files::{FileOptions, Purpose};
 use crate::parsed_cache::ByAddress;
 use crate::paths::Paths;
 use crate::superblock::{self, DriverInfo, Superblock};
-use crate::{Cursor, Hdf5Error, Result, Sizes, Source, datatype::Datatype, rehearsal};
+use crate::{Cursor, Hdf5Error, Result, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use hyperslab_store::fork::{Lazy, Mutex};
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Limits in bytes for cached object headers, heap collections and chunk indexes of a file.
 const HEADERS: u64 = 16 << 20;
@@ -44,10 +43,6 @@ const INDEXES: u64 = 256 << 20;
 
 /// Number of cached fractal heaps.
 const HEAPS: u64 = 1024;
-
-/// Attempts to read a structure that changes while it is read, and the pause between attempts.
-const ATTEMPTS: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// An open file. It is cheap to clone, and many threads may use it at once.
 #[derive(Clone)]
@@ -76,6 +71,7 @@ pub(crate) struct Inner {
     pub(crate) paths: Mutex<Paths>,
     /// Gated. Only used if the store is far away.
     pub(crate) levels: Mutex<Levels>,
+    pub(crate) live: Live,
 }
 
 impl Debug for File {
@@ -120,7 +116,11 @@ impl File {
             switches if switches.is_empty() => source,
             switches => source.with_instead(redo::instead(switches)),
         };
-        Ok(File::assemble(source, superblock, options, None))
+        let file = File::assemble(source, superblock, options, None);
+        if file.source().end() > end {
+            file.find_writers()?;
+        }
+        Ok(file)
     }
 
     /// Joins the parts of an open file.
@@ -145,6 +145,7 @@ impl File {
                 others: Mutex::default(),
                 paths: Mutex::default(),
                 levels: Mutex::default(),
+                live: Live::default(),
             }),
         }
     }
@@ -164,9 +165,8 @@ impl File {
     /// again.
     pub fn refresh(&self) -> Result<bool> {
         let inner = &*self.inner;
-        // Nobody else changes a file that this process changes.
-        if inner.edits.is_some() {
-            return Ok(true);
+        if let Some(editing) = self.editing() {
+            return editing.refresh().map(|()| true);
         }
         inner.source.forget()?;
         let old = &inner.superblock;
@@ -180,6 +180,18 @@ impl File {
         if !same || new.writing && !new.swmr {
             return Ok(false);
         }
+        self.forget_parsed();
+        Ok(true)
+    }
+
+    /// Drops all pages and cached metadata of a file that this process and others change.
+    pub(crate) fn forget_metadata(&self) {
+        self.source().forget_pages();
+        self.forget_parsed();
+    }
+
+    fn forget_parsed(&self) {
+        let inner = &*self.inner;
         inner.headers.clear();
         inner.collections.clear();
         inner.heaps.clear();
@@ -188,7 +200,6 @@ impl File {
         let others = std::mem::take(&mut *inner.others.lock());
         let levels = std::mem::take(&mut *inner.levels.lock());
         drop((paths, others, levels));
-        Ok(true)
     }
 
     /// Closes the file and the files behind its links. Later reads fail with
@@ -410,24 +421,6 @@ impl File {
     /// Returns `true` if the superblock says that a writer has opened the file.
     pub(crate) fn is_being_written(&self) -> bool {
         self.inner.superblock.writing || self.inner.superblock.swmr
-    }
-
-    /// Runs `read`. If a SWMR writer has the file open and the result is corrupt, retries after a
-    /// pause.
-    pub(crate) fn retry_if_written<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut attempt = 1;
-        loop {
-            match read() {
-                Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. })
-                    if self.inner.superblock.swmr && attempt < ATTEMPTS && !rehearsal::is_on() =>
-                {
-                    std::thread::sleep(PAUSE * attempt);
-                    self.source().forget()?;
-                    attempt += 1;
-                }
-                result => return result,
-            }
-        }
     }
 }
 

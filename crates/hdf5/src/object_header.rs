@@ -195,17 +195,53 @@ pub(crate) fn build(messages: &[NewMessage], links: u32, is_new: bool, tracks: b
     }
     let mut out = Output::new();
     if is_new {
-        // The length of the block has one byte to eight.
-        let width = output::width(block.len() as u64);
-        let width: u8 = if width > 2 { if width > 4 { 8 } else { 4 } } else { width };
-        let bits = u8::try_from(width.trailing_zeros()).unwrap_or_default();
+        let (width, bits) = length_of_block(block.len() as u64);
         out.bytes(b"OHDR").u8(2).u8(bits | if tracks { 4 } else { 0 });
-        out.uint(block.len() as u64, width.into()).bytes(&block.take()).checksum();
+        out.uint(block.len() as u64, width).bytes(&block.take()).checksum();
         return Ok(out.take());
     }
     out.u8(1).u8(0).u16(fit(messages.len() as u64, "messages of an object")?).u32(links);
     out.u32(fit(block.len() as u64, "bytes of all messages of an object")?).u32(0);
     Ok(out.bytes(&block.take()).take())
+}
+
+/// Builds a header in one block from messages as they were parsed. Version, flags, times and creation
+/// orders stay.
+pub(crate) fn rebuild(prefix: &Prefix, messages: &[Message]) -> Built<Vec<u8>> {
+    let is_new = prefix.version == 2;
+    let mut block = Output::new();
+    for message in messages {
+        let len = message.data.len();
+        let padded = if is_new { len } else { len.next_multiple_of(8) };
+        let what = messages::name(message.kind).unwrap_or("message");
+        let stored: u16 = fit(padded as u64, &format!("bytes of the {what}"))?;
+        if is_new {
+            block.u8(fit(u64::from(message.kind), "message types")?).u16(stored).u8(message.flags);
+            if prefix.tracks_attributes() {
+                block.u16(message.creation.unwrap_or_default());
+            }
+        } else {
+            block.u16(message.kind).u16(stored).u8(message.flags).zeros(3);
+        }
+        block.bytes(&message.data).zeros(padded - len);
+    }
+    let mut out = Output::new();
+    if is_new {
+        let (width, bits) = length_of_block(block.len() as u64);
+        out.bytes(b"OHDR").u8(2).u8(prefix.flags & !3 | bits).bytes(&prefix.extra);
+        out.uint(block.len() as u64, width).bytes(&block.take()).checksum();
+        return Ok(out.take());
+    }
+    out.u8(1).u8(0).u16(fit(messages.len() as u64, "messages of an object")?).u32(prefix.links);
+    out.u32(fit(block.len() as u64, "bytes of all messages of an object")?).u32(0);
+    Ok(out.bytes(&block.take()).take())
+}
+
+/// The bytes of the length of a block, one to eight, and the flags that say so.
+fn length_of_block(len: u64) -> (usize, u8) {
+    let width = output::width(len);
+    let width: u8 = if width > 2 { if width > 4 { 8 } else { 4 } } else { width };
+    (width.into(), u8::try_from(width.trailing_zeros()).unwrap_or_default())
 }
 
 impl Prefix {

@@ -16,28 +16,34 @@ pub struct ByAddress<T> {
 struct Values<T> {
     values: HashMap<u64, Arc<T>>,
     weight: u64,
+    /// Counts calls of [`ByAddress::clear`].
+    clears: u64,
 }
 
 impl<T> ByAddress<T> {
     /// Makes an empty cache. `most` is its largest total weight.
     pub fn new(most: u64) -> Self {
-        ByAddress { most, inner: Mutex::new(Values { values: HashMap::new(), weight: 0 }) }
+        ByAddress { most, inner: Mutex::new(Values { values: HashMap::new(), weight: 0, clears: 0 }) }
     }
 
     /// Returns the cached value, or calls `make` and caches the result. Threads may do this
-    /// concurrently.
+    /// concurrently. A value that is made while the cache is cleared is not cached.
     pub fn get<E>(
         &self,
         address: u64,
         make: impl FnOnce() -> Result<Arc<T>, E>,
         weigh: impl FnOnce(&T) -> u64,
     ) -> Result<Arc<T>, E> {
-        if let Some(value) = self.find(address) {
-            return Ok(value);
-        }
+        let clears = {
+            let found = self.lock();
+            if let Some(value) = found.values.get(&address) {
+                return Ok(value.clone());
+            }
+            found.clears
+        };
         let value = make()?;
         let weight = weigh(&value);
-        self.keep(address, value.clone(), weight);
+        self.keep_since(clears, address, value.clone(), weight);
         Ok(value)
     }
 
@@ -53,10 +59,18 @@ impl<T> ByAddress<T> {
 
     /// Caches a value, unless it is heavier than the limit.
     pub fn keep(&self, address: u64, value: Arc<T>, weight: u64) {
+        let clears = self.lock().clears;
+        self.keep_since(clears, address, value, weight);
+    }
+
+    fn keep_since(&self, clears: u64, address: u64, value: Arc<T>, weight: u64) {
         if weight > self.most {
             return;
         }
         let mut found = self.lock();
+        if found.clears != clears {
+            return;
+        }
         let full = found.weight.saturating_add(weight) > self.most;
         let dropped = full.then(|| std::mem::take(&mut found.values));
         found.weight = if full { weight } else { found.weight + weight };
@@ -75,6 +89,7 @@ impl<T> ByAddress<T> {
         let mut found = self.lock();
         let dropped = std::mem::take(&mut found.values);
         found.weight = 0;
+        found.clears += 1;
         drop((found, dropped));
     }
 
@@ -104,5 +119,11 @@ mod tests {
         assert_eq!(kept.find(1), None);
         kept.clear();
         assert_eq!((kept.find(1), get(1, 8), get(2, 2)), (None, 8, 2));
+        // A value that was made before the cache was cleared may be out of date.
+        let stale = || {
+            kept.clear();
+            Ok::<_, ()>(Arc::new(3))
+        };
+        assert_eq!((kept.get(7, stale, |weight| *weight).as_deref(), kept.find(7)), (Ok(&3), None));
     }
 }

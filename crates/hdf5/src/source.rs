@@ -182,12 +182,24 @@ impl Source {
 
     /// Drops all pages, so that later reads see the file's current contents.
     pub fn forget(&self) -> Result<()> {
-        let dropped = std::mem::take(&mut self.lock().found);
-        drop(dropped);
+        self.forget_pages();
         if let Some(size) = self.store.size(Key::new(&self.key)?)? {
             self.size.store(size, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Returns `true` if the file is longer now.
+    pub(crate) fn has_grown(&self) -> Result<bool> {
+        Ok(self.store.size(Key::new(&self.key)?)?.is_some_and(|size| size > self.size()))
+    }
+
+    /// Drops all pages. Pages that other threads are reading are not kept, either.
+    pub(crate) fn forget_pages(&self) {
+        let mut pages = self.lock();
+        pages.changes += 1;
+        let dropped = std::mem::take(&mut pages.found);
+        drop((pages, dropped));
     }
 
     /// Notes that the file has grown: its addresses end at `end` now, or later.

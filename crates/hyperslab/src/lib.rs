@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod compact;
 pub mod copy;
 mod error;
 mod formats;

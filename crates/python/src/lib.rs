@@ -47,6 +47,8 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::advise::{advise_array, advise_shape};
     #[pymodule_export]
+    use crate::jobs::compact::compact_file;
+    #[pymodule_export]
     use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
     use crate::jobs::copy_parts::{

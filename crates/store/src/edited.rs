@@ -49,6 +49,13 @@ struct Recorded {
     fails_from: AtomicUsize,
 }
 
+/// Excludes other writers from a file, until it is dropped.
+#[derive(Debug)]
+#[must_use = "the lock is released at once"]
+pub struct ChangeLock<'f> {
+    _lock: Option<crate::local::ChangeLock<'f>>,
+}
+
 /// A change of the bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -244,6 +251,75 @@ impl EditedFile {
         }
     }
 
+    /// Waits until no other writer changes the state of the file, and excludes them.
+    ///
+    /// The threads of this process share the lock. A file in memory, or without a name, has no other
+    /// writers.
+    pub fn lock_changes(&self) -> Result<ChangeLock<'_>> {
+        self.check_open()?;
+        let lock = match &self.place {
+            Place::Disk(disk) => {
+                let stopped = |error: io::Error| match error.kind() {
+                    io::ErrorKind::Interrupted => {
+                        StoreError::refused(crate::turns::Refused::Stopped, self, &self.key)
+                    }
+                    _ => self.error(Operation::Lock, error),
+                };
+                Some(disk.lock_changes().map_err(stopped)?)
+            }
+            Place::Memory(..) => None,
+        };
+        Ok(ChangeLock { _lock: lock })
+    }
+
+    /// Lets other writers change the file, which was locked for that when it was opened.
+    pub fn end_opening(&self) {
+        if let Place::Disk(disk) = &self.place {
+            disk.end_opening();
+        }
+    }
+
+    /// Tells other writers that this one does not change the file any more.
+    pub fn leave(&self) {
+        if let Place::Disk(disk) = &self.place {
+            disk.leave();
+        }
+    }
+
+    /// Tells other writers whether this one has appended something that the file does not have yet.
+    pub fn mark_appended(&self, has_appended: bool) -> Result<()> {
+        match &self.place {
+            Place::Disk(disk) => {
+                disk.mark_appended(has_appended).map_err(|error| self.error(Operation::Lock, error))
+            }
+            Place::Memory(..) => Ok(()),
+        }
+    }
+
+    /// Returns `true` if another writer has appended something that the file does not have yet.
+    pub fn others_appended(&self) -> bool {
+        match &self.place {
+            Place::Disk(disk) => disk.others_appended(),
+            Place::Memory(..) => false,
+        }
+    }
+
+    /// Returns `true` if other writers can change the file, too.
+    pub fn is_shared(&self) -> bool {
+        match &self.place {
+            Place::Disk(disk) => disk.is_locked(),
+            Place::Memory(..) => false,
+        }
+    }
+
+    /// Returns `true` if another writer of this kind has the file open.
+    pub fn has_others(&self) -> bool {
+        match &self.place {
+            Place::Disk(disk) => disk.has_others(),
+            Place::Memory(..) => false,
+        }
+    }
+
     /// Returns `true` if other programs may have the file open.
     pub fn is_published(&self) -> bool {
         match &self.place {
@@ -435,21 +511,64 @@ mod tests {
     }
 
     #[test]
-    fn one_writer_at_a_time() {
+    fn writers_know_of_each_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.h5");
         std::fs::write(&path, b"abc").unwrap();
-        let open = |options| EditedFile::open(&path, options);
-        let first = open(EditedOptions::default()).unwrap().unwrap();
-        let refused = open(EditedOptions::default()).unwrap_err();
+        let open = || {
+            let file = EditedFile::open(&path, EditedOptions::default()).unwrap().unwrap();
+            file.end_opening();
+            file
+        };
+        let first = open();
+        assert!(first.was_alone() && !first.has_others());
+        let second = open();
+        assert!(!second.was_alone() && first.has_others() && second.has_others());
+        // A new file must not replace it.
+        let refused = EditedFile::create(&path, true, EditedOptions::default()).unwrap_err();
         assert!(
             matches!(&refused, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
         );
-        assert!(open(EditedOptions { locks: false, fsync: true }).unwrap().is_some());
+        drop(second);
+        assert!(!first.has_others());
         drop(first);
-        assert!(open(EditedOptions::default()).unwrap().is_some());
+        let replacing = EditedFile::create(&path, true, EditedOptions::default()).unwrap();
+        let refused = EditedFile::open(&path, EditedOptions::default()).unwrap_err();
+        assert!(refused.to_string().contains("another program replaces it"), "{refused}");
+        drop(replacing);
+        assert!(open().was_alone());
+        let unlocked = EditedOptions { locks: false, fsync: true };
+        assert!(!EditedFile::open(&path, unlocked).unwrap().unwrap().has_others());
         std::fs::remove_file(&path).unwrap();
-        assert!(open(EditedOptions::default()).unwrap().is_none());
+        assert!(EditedFile::open(&path, EditedOptions::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn one_writer_changes_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        std::fs::write(&path, [0; 8]).unwrap();
+        let add = |file: &EditedFile| {
+            for _ in 0..200 {
+                let _lock = file.lock_changes().unwrap();
+                // The threads of one file share the lock.
+                let _again = file.lock_changes().unwrap();
+                let mut bytes = [0; 8];
+                file.read_at(0, &mut bytes).unwrap();
+                std::thread::yield_now();
+                file.write_at(0, &(u64::from_le_bytes(bytes) + 1).to_le_bytes()).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let file = EditedFile::open(&path, EditedOptions::default()).unwrap().unwrap();
+                    file.end_opening();
+                    add(&file);
+                });
+            }
+        });
+        assert_eq!(std::fs::read(&path).unwrap(), 600_u64.to_le_bytes());
     }
 
     #[test]

@@ -53,7 +53,7 @@ mod zip;
 
 pub use checks::turn;
 pub use cost::Cost;
-pub use edited::{Change, EditedFile, EditedOptions};
+pub use edited::{Change, ChangeLock, EditedFile, EditedOptions};
 pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread};
 pub use facts::Facts;
 pub use holds::{HeldObject, Holds};

@@ -63,7 +63,7 @@ mod through;
 mod write;
 mod write_out;
 
-pub(crate) use edited::EditedDisk;
+pub(crate) use edited::{ChangeLock, EditedDisk};
 pub use exchange::replace_directory;
 pub use file::FileStore;
 

@@ -5,7 +5,7 @@ use super::object::{Object, attribute_name};
 use crate::error::BuildError;
 use crate::messages::attribute;
 use crate::new_file::NewAttribute;
-use crate::{Hdf5Error, Result};
+use crate::{File, Hdf5Error, Result};
 
 impl Editing {
     /// Makes an attribute, or replaces the one of its name, which keeps its place in the order.
@@ -61,18 +61,18 @@ impl Editing {
     pub(super) fn unstorable(&self, object: u64, why: BuildError) -> Hdf5Error {
         Hdf5Error::Unstorable { object: format!("address {object}"), why: why.0 }
     }
+}
 
-    /// Takes the attributes of an object from wherever they are to messages of its header.
-    pub(super) fn load_attributes(&self, object: &mut Object) -> Result<()> {
-        let found = crate::attribute::read_messages(self.file(), &object.shown)?;
-        object.messages.retain(|message| !matches!(message.kind, attribute::KIND | attribute::INFO_KIND));
-        if let Some(last) = found.iter().filter_map(|message| message.creation).max() {
-            object.next_attribute = object.next_attribute.max(last.saturating_add(1));
-        }
-        for message in &found {
-            attribute_name(message).map_err(|why| self.file().source().invalid(why.0))?;
-        }
-        object.messages.extend(found);
-        Ok(())
+/// Takes the attributes of an object from wherever they are to messages of its header.
+pub(super) fn load(file: &File, object: &mut Object) -> Result<()> {
+    let found = crate::attribute::read_messages(file, &object.shown)?;
+    object.messages.retain(|message| !matches!(message.kind, attribute::KIND | attribute::INFO_KIND));
+    if let Some(last) = found.iter().filter_map(|message| message.creation).max() {
+        object.next_attribute = object.next_attribute.max(last.saturating_add(1));
     }
+    for message in &found {
+        attribute_name(message).map_err(|why| file.source().invalid(why.0))?;
+    }
+    object.messages.extend(found);
+    Ok(())
 }

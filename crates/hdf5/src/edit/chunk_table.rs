@@ -1,5 +1,6 @@
 //! The stored chunks of a dataset that is being changed.
 
+use super::merge::ChunkConflict;
 use crate::index::{ChunkRecord, place};
 use hyperslab_array::Dims;
 use hyperslab_store::fork::{Mutex, RwLock};
@@ -19,15 +20,44 @@ pub struct ChunkPlace {
     pub is_flushed: bool,
 }
 
+/// The chunks that were changed since the last flush, as they were then. `None`: not stored.
+pub(super) type Bases = BTreeMap<Dims, Option<ChunkPlace>>;
+
 /// The stored chunks of a dataset, by place in the grid.
 #[derive(Debug)]
 pub struct ChunkTable {
     /// Gated.
-    places: RwLock<BTreeMap<Dims, ChunkPlace>>,
+    chunks: RwLock<Chunks>,
     /// Counts changes.
     changes: AtomicU64,
     /// Gated. The stored index, and replaced and removed chunks, which the file on disk may refer to.
     dropped: Mutex<Vec<(u64, u64)>>,
+}
+
+#[derive(Debug, Default)]
+struct Chunks {
+    places: BTreeMap<Dims, ChunkPlace>,
+    bases: Bases,
+}
+
+impl ChunkPlace {
+    /// Returns `true` if both are the same stored bytes.
+    pub fn is_same(one: Option<ChunkPlace>, other: Option<ChunkPlace>) -> bool {
+        let place = |chunk: ChunkPlace| (chunk.address, chunk.size);
+        one.map(place) == other.map(place)
+    }
+}
+
+impl Chunks {
+    fn set(&mut self, place: &[u64], new: Option<ChunkPlace>) -> Option<ChunkPlace> {
+        let key = Dims::from_slice(place);
+        let old = match new {
+            Some(new) => self.places.insert(key.clone(), new),
+            None => self.places.remove(place),
+        };
+        self.bases.entry(key).or_insert(old);
+        old
+    }
 }
 
 impl ChunkTable {
@@ -38,35 +68,55 @@ impl ChunkTable {
             let ChunkRecord { number, address, size, skipped } = *record;
             (place(number, counts).into(), ChunkPlace { address, size, skipped, is_flushed: true })
         };
-        let places = RwLock::new(records.iter().map(place_of).collect());
-        ChunkTable { places, changes: AtomicU64::new(0), dropped: Mutex::new(index) }
+        let places = records.iter().map(place_of).collect();
+        let chunks = RwLock::new(Chunks { places, bases: Bases::new() });
+        ChunkTable { chunks, changes: AtomicU64::new(0), dropped: Mutex::new(index) }
     }
 
     /// Returns a chunk. `None`: it is not stored.
     pub fn get(&self, place: &[u64]) -> Option<ChunkPlace> {
-        self.places.read().get(place).copied()
+        self.chunks.read().places.get(place).copied()
     }
 
     /// Returns several chunks, as they are at one moment.
     pub fn get_all<'p>(&self, wanted: impl Iterator<Item = &'p [u64]>) -> Vec<Option<ChunkPlace>> {
         let mut found = Vec::with_capacity(wanted.size_hint().0);
-        let places = self.places.read();
-        found.extend(wanted.map(|place| places.get(place).copied()));
+        let chunks = self.chunks.read();
+        found.extend(wanted.map(|place| chunks.places.get(place).copied()));
         found
     }
 
     /// Stores a chunk. Returns the one that it replaces.
     pub fn put(&self, place: &[u64], new: ChunkPlace) -> Option<ChunkPlace> {
-        let place = Dims::from_slice(place);
-        let old = self.places.write().insert(place, new);
+        let old = self.chunks.write().set(place, Some(new));
         self.note_dropped(old.as_slice());
         self.changes.fetch_add(1, Ordering::Release);
         old
     }
 
+    /// Stores a chunk if the table has `expected` at its place. Otherwise returns the chunk that it has.
+    pub fn exchange(
+        &self,
+        place: &[u64],
+        expected: Option<ChunkPlace>,
+        new: ChunkPlace,
+    ) -> Result<Option<ChunkPlace>, Option<ChunkPlace>> {
+        let old = {
+            let mut chunks = self.chunks.write();
+            let found = chunks.places.get(place).copied();
+            if !ChunkPlace::is_same(found, expected) {
+                return Err(found);
+            }
+            chunks.set(place, Some(new))
+        };
+        self.note_dropped(old.as_slice());
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(old)
+    }
+
     /// Removes a chunk, and returns it.
     pub fn remove(&self, place: &[u64]) -> Option<ChunkPlace> {
-        let old = self.places.write().remove(place);
+        let old = self.chunks.write().set(place, None);
         self.note_dropped(old.as_slice());
         self.changes.fetch_add(1, Ordering::Release);
         old
@@ -74,19 +124,57 @@ impl ChunkTable {
 
     /// Removes the chunks that begin behind the end of some axis, and returns them.
     pub(super) fn crop(&self, counts: &[u64]) -> Vec<ChunkPlace> {
-        let mut removed = Vec::new();
-        let mut places = self.places.write();
-        places.retain(|place, stored| {
-            let is_inside = place.iter().zip(counts).all(|(at, count)| at < count);
-            if !is_inside {
-                removed.push(*stored);
-            }
-            is_inside
-        });
-        drop(places);
-        self.note_dropped(&removed);
-        self.changes.fetch_add(1, Ordering::Release);
+        let mut chunks = self.chunks.write();
+        let is_outside = |place: &&Dims| place.iter().zip(counts).any(|(at, count)| at >= count);
+        let outside: Vec<Dims> = chunks.places.keys().filter(is_outside).cloned().collect();
+        let removed: Vec<_> = outside.iter().filter_map(|place| chunks.set(place, None)).collect();
+        drop(chunks);
+        if !removed.is_empty() {
+            self.note_dropped(&removed);
+            self.changes.fetch_add(1, Ordering::Release);
+        }
         removed
+    }
+
+    /// Takes the chunks of another writer's flush, where this one has changed none. Returns the chunks
+    /// that both have changed: this writer's stay in the table.
+    pub(super) fn rebase(&self, theirs: &ChunkTable) -> Vec<(Dims, ChunkConflict)> {
+        let mut conflicts = Vec::new();
+        let mut chunks = self.chunks.write();
+        let mut places = theirs.chunks.read().places.clone();
+        let Chunks { places: ours, bases } = &mut *chunks;
+        let mut replaced = Vec::new();
+        for (place, base) in bases {
+            let other = match ours.get(place) {
+                Some(mine) => places.insert(place.clone(), *mine),
+                None => places.remove(place),
+            };
+            if !ChunkPlace::is_same(other, *base) {
+                conflicts.push((place.clone(), ChunkConflict { base: *base, theirs: other }));
+                replaced.extend(other);
+                *base = other;
+            }
+        }
+        *ours = places;
+        drop(chunks);
+        self.note_dropped(&replaced);
+        conflicts
+    }
+
+    /// Returns the chunks that were changed since the last flush, as they were, and begins anew.
+    pub(super) fn take_bases(&self) -> Bases {
+        std::mem::take(&mut self.chunks.write().bases)
+    }
+
+    /// Gives back what a failed flush has taken.
+    pub(super) fn give_back(&self, bases: Bases, dropped: Vec<(u64, u64)>) {
+        let mut chunks = self.chunks.write();
+        let newer = std::mem::replace(&mut chunks.bases, bases);
+        for (place, base) in newer {
+            chunks.bases.entry(place).or_insert(base);
+        }
+        drop(chunks);
+        self.dropped.lock().extend(dropped);
     }
 
     fn note_dropped(&self, places: &[ChunkPlace]) {
@@ -101,7 +189,7 @@ impl ChunkTable {
 
     /// Number of stored chunks.
     pub fn len(&self) -> usize {
-        self.places.read().len()
+        self.chunks.read().places.len()
     }
 
     /// Returns `true` if no chunk is stored.
@@ -111,7 +199,7 @@ impl ChunkTable {
 
     /// Returns all stored chunks in C order.
     pub fn places(&self) -> Vec<(Dims, ChunkPlace)> {
-        self.places.read().iter().map(|(place, stored)| (place.clone(), *stored)).collect()
+        self.chunks.read().places.iter().map(|(place, stored)| (place.clone(), *stored)).collect()
     }
 
     /// Counts changes since the table was made.
@@ -126,7 +214,7 @@ impl ChunkTable {
             let axes = place.iter().zip(counts);
             axes.fold(0_u64, |number, (at, count)| number.saturating_mul(*count).saturating_add(*at))
         };
-        let places = self.places.read();
+        let chunks = self.chunks.read();
         let is_inside =
             |(place, _): &(&Dims, &ChunkPlace)| place.iter().zip(counts).all(|(at, count)| at < count);
         let record = |(place, stored): (&Dims, &ChunkPlace)| ChunkRecord {
@@ -135,12 +223,12 @@ impl ChunkTable {
             size: stored.size,
             skipped: stored.skipped,
         };
-        places.iter().filter(is_inside).map(record).collect()
+        chunks.places.iter().filter(is_inside).map(record).collect()
     }
 
     /// Notes that the file on disk may refer to all chunks from now on.
     pub(super) fn mark_flushed(&self) {
-        self.places.write().values_mut().for_each(|place| place.is_flushed = true);
+        self.chunks.write().places.values_mut().for_each(|place| place.is_flushed = true);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::links::message_of;
 use super::object::{self, Object};
-use super::space::Space;
 use super::{Attached, ChunkTable, Editing};
 use crate::data_layout::{self, ChunkIndexKind, DataLayout};
 use crate::dataspace::{self, Dataspace};
@@ -10,7 +9,7 @@ use crate::error::{BuildError, Built};
 use crate::index::version1_places;
 use crate::messages::Message;
 use crate::object_header::NewMessage;
-use crate::{Bytes, Result};
+use crate::{Bytes, File, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -18,16 +17,7 @@ impl Editing {
     /// Reserves `len` bytes that no one else uses. Unwritten bytes read as zeros in a new part of
     /// the file only.
     pub fn allocate(&self, len: u64) -> Result<u64> {
-        self.take(|space| space.take(len, 8))
-    }
-
-    pub(super) fn take(&self, take: impl FnOnce(&mut Space) -> Option<u64>) -> Result<u64> {
-        let (at, used) = {
-            let mut space = self.edits.space.lock();
-            (take(&mut space), space.used())
-        };
-        self.file.source().grow(used);
-        at.ok_or_else(|| self.file.source().invalid("it has no more addresses: expected less than 2⁶³ bytes"))
+        self.take(len, |space| space.take(len, 8))
     }
 
     /// Gives back bytes that were reserved since the last flush, and that nothing refers to.
@@ -67,7 +57,7 @@ impl Editing {
     pub fn allocate_zeros(&self, len: u64) -> Result<u64> {
         const PIECE: u64 = 1 << 20;
         let mut used_before = 0;
-        let address = self.take(|space| {
+        let address = self.take(len, |space| {
             let (at, used) = space.take_clean(len, 8)?;
             used_before = used;
             Some(at)
@@ -101,47 +91,17 @@ impl Editing {
         if let Some(table) = self.edits.chunks(dataset) {
             return Ok(table);
         }
-        let table = self.read_table(dataset)?;
-        self.with(dataset, |object| object.chunks.get_or_insert(table).clone())
-    }
-
-    fn read_table(&self, dataset: u64) -> Result<Arc<ChunkTable>> {
-        let crate::Node::Dataset(found) = self.file.object_at(dataset, "")? else {
-            return Err(self
-                .file
-                .source()
-                .invalid(format!("the object at address {dataset} is not a dataset")));
-        };
-        let DataLayout::Chunked(layout) = found.data_layout() else {
-            return Err(self
-                .file
-                .source()
-                .invalid(format!("the dataset at address {dataset} has no chunks")));
-        };
-        let axes = found.dataspace().shape().iter().zip(&layout.chunk);
-        let counts: Vec<u64> = axes.map(|(n, chunk)| n.div_ceil((*chunk).max(1))).collect();
-        let index = found.stored_index()?;
-        let mut records = index.map_or_else(Vec::new, |index| index.records.clone());
-        if layout.edges_unfiltered {
-            // The new layout does not say so any more: each of these chunks does.
-            let all = u32::MAX
-                .checked_shr(32_u32.saturating_sub(u32::try_from(found.filters().len()).unwrap_or(32)))
-                .unwrap_or(0);
-            for record in &mut records {
-                let place = crate::index::place(record.number, &counts);
-                let axes = place.iter().zip(&layout.chunk).zip(found.dataspace().shape());
-                if axes.into_iter().any(|((at, len), n)| at.saturating_add(1).saturating_mul(*len) > *n) {
-                    record.skipped |= all;
-                }
+        loop {
+            let epoch = self.epoch();
+            let table = Arc::new(table_of(&self.file, dataset)?);
+            let made = self.with(dataset, |object| {
+                // Otherwise another writer has flushed meanwhile.
+                (self.epoch() == epoch).then(|| object.chunks.get_or_insert(table).clone())
+            })?;
+            if let Some(table) = made {
+                return Ok(table);
             }
         }
-        let places = match (&layout.index, layout.address) {
-            (ChunkIndexKind::BTree1, Some(root)) => {
-                version1_places(self.file.source(), layout.chunk.len(), root)?
-            }
-            _ => Vec::new(),
-        };
-        Ok(Arc::new(ChunkTable::of(&records, &counts, places)))
     }
 
     /// Sets the place of the elements of a contiguous dataset.
@@ -280,6 +240,38 @@ impl Editing {
         self.edits.attached.lock().get(&dataset).cloned()
     }
 }
+/// Reads the chunks of a dataset from the index in the file.
+pub(super) fn table_of(file: &File, dataset: u64) -> Result<ChunkTable> {
+    let crate::Node::Dataset(found) = file.object_at(dataset, "")? else {
+        return Err(file.source().invalid(format!("the object at address {dataset} is not a dataset")));
+    };
+    let DataLayout::Chunked(layout) = found.data_layout() else {
+        return Err(file.source().invalid(format!("the dataset at address {dataset} has no chunks")));
+    };
+    let axes = found.dataspace().shape().iter().zip(&layout.chunk);
+    let counts: Vec<u64> = axes.map(|(n, chunk)| n.div_ceil((*chunk).max(1))).collect();
+    let index = found.stored_index()?;
+    let mut records = index.map_or_else(Vec::new, |index| index.records.clone());
+    if layout.edges_unfiltered {
+        // The new layout does not say so any more: each of these chunks does.
+        let all = u32::MAX
+            .checked_shr(32_u32.saturating_sub(u32::try_from(found.filters().len()).unwrap_or(32)))
+            .unwrap_or(0);
+        for record in &mut records {
+            let place = crate::index::place(record.number, &counts);
+            let axes = place.iter().zip(&layout.chunk).zip(found.dataspace().shape());
+            if axes.into_iter().any(|((at, len), n)| at.saturating_add(1).saturating_mul(*len) > *n) {
+                record.skipped |= all;
+            }
+        }
+    }
+    let places = match (&layout.index, layout.address) {
+        (ChunkIndexKind::BTree1, Some(root)) => version1_places(file.source(), layout.chunk.len(), root)?,
+        _ => Vec::new(),
+    };
+    Ok(ChunkTable::of(&records, &counts, places))
+}
+
 impl Object {
     /// Bytes of all elements of a dataset.
     fn elements_len(&self) -> Built<u64> {

@@ -1,10 +1,11 @@
 //! The flush: changed objects go to the file.
 //!
 //! 1. Elements that the layer above still holds, and values, are written ([`Attached::settle`]).
-//! 2. All changed objects are taken as they are at one moment.
-//! 3. Their structures are built and written where nobody reads. A full disk shows here, while the
+//! 2. Other writers are excluded. If they have changed the file, the changes of this one are merged
+//!    with theirs ([`merge`](super::merge)).
+//! 3. All changed objects are taken as they are at one moment.
+//! 4. Their structures are built and written where nobody reads. A full disk shows here, while the
 //!    file on disk is as it was.
-//! 4. The end of the file moves behind them.
 //! 5. Each object is switched by one write of a few bytes inside a line of 64: a stub, which leads
 //!    to a new block of messages. The order keeps every state valid: counts of links go up first;
 //!    then datasets and types, then groups that gain links, then groups that lose links; counts go
@@ -14,16 +15,14 @@
 //! reader reads the size first and the superblock next. It always finds a whole file.
 
 use super::Editing;
+use super::chunk_table::Bases;
 use super::object::{Object, Stored};
-use super::redo::{self, RecordPlace, SLOT, Slot, Switch};
+use super::redo::{self, RecordPlace, Slot, Switch};
+use super::shared::State;
 use crate::Result;
 use crate::index::ChunkRecord;
 use hyperslab_store::turns;
 use std::sync::atomic::Ordering;
-
-/// The end of the file runs ahead by a share of its length, and at least by this.
-const SHARE: u64 = 16;
-const AHEAD: u64 = 1 << 20;
 
 /// Structures up to this many bytes are written with one call.
 const GATHERED: usize = 1 << 20;
@@ -38,6 +37,8 @@ struct Switched {
     /// Its new structures, and chunks that it does not have any more.
     blocks: Vec<(u64, u64)>,
     dropped: Vec<(u64, u64)>,
+    /// The chunks that it changes, as the file on disk has them.
+    bases: Bases,
 }
 
 impl Editing {
@@ -49,6 +50,13 @@ impl Editing {
         self.flush_up_to(false)
     }
 
+    /// Like [`Editing::flush`], without elements that are in memory. The caller excludes other
+    /// writers.
+    pub(super) fn flush_names(&self) -> Result<()> {
+        self.end_collection()?;
+        self.write_now(false)
+    }
+
     /// Flushes, and gives back the room at the end of the file.
     pub fn close(&self) -> Result<()> {
         self.flush_up_to(true)
@@ -58,9 +66,16 @@ impl Editing {
         self.settle()?;
         let _turn = turns::take(self.edits.flushing, None).ok();
         self.end_collection()?;
-        if is_last {
+        let _lock = self.lock_changes()?;
+        self.catch_up()?;
+        if is_last && !self.edits.bytes.has_others() {
+            // Another writer may give a deleted object a new name.
             self.release_deleted()?;
         }
+        self.write_now(is_last)
+    }
+
+    fn write_now(&self, is_last: bool) -> Result<()> {
         self.edits.space.lock().is_flushing = true;
         let done = self.write_changes(is_last);
         self.edits.space.lock().is_flushing = false;
@@ -68,56 +83,69 @@ impl Editing {
     }
 
     fn write_changes(&self, is_last: bool) -> Result<()> {
-        let is_new = self.edits.is_blank.load(Ordering::Acquire);
         let mut switched = self.snapshot();
-        let is_whole_at_once = is_last && is_new;
-        if !switched.is_empty() && !is_whole_at_once {
-            self.lengthen()?;
-        }
-        self.write_structures(&mut switched)?;
-        if is_new {
-            // Nobody else has the file open, so any order is right.
-            self.write_stubs(&switched)?;
-            if is_last {
-                let used = self.edits.space.lock().used();
-                self.write_superblock(used)?;
-            } else {
-                self.raise_end()?;
-            }
-            self.edits.bytes.publish()?;
-            self.edits.is_blank.store(false, Ordering::Release);
-        } else if !switched.is_empty() {
-            let bytes = &self.edits.bytes;
-            bytes.sync()?;
-            self.raise_end()?;
-            switched.sort_by_key(|one| order_of(&one.object));
-            let (new, old): (Vec<_>, Vec<_>) =
-                switched.into_iter().partition(|one| one.object.stored == Stored::New);
-            self.write_stubs(&new)?;
-            let record = self.write_record(&old)?;
-            bytes.sync()?;
-            self.write_stubs(&old)?;
-            bytes.sync()?;
-            self.end_record(record)?;
-            switched = [new, old].into_iter().flatten().collect();
+        let done = match self.edits.is_blank.load(Ordering::Acquire) {
+            true => self.write_new(&mut switched, is_last),
+            false if switched.is_empty() => Ok(()),
+            false => self.switch(&mut switched),
+        };
+        if let Err(error) = done {
+            self.keep_bases(switched);
+            return Err(error);
         }
         self.note_flushed(&switched);
-        if is_last { self.cut_off() } else { Ok(()) }
+        self.end_appended()?;
+        if is_last { self.leave() } else { Ok(()) }
     }
 
-    /// Gives back the room at the end of the file. Writes nothing if there is none.
-    fn cut_off(&self) -> Result<()> {
-        let end = self.write_free_space()?;
-        let len = self.file.source().base().saturating_add(end);
-        if self.edits.superblock.lock().1 == end && self.edits.bytes.len()? == len {
-            return Ok(());
+    /// Writes a new file. Nobody else has it open, so any order is right.
+    fn write_new(&self, switched: &mut [Switched], is_last: bool) -> Result<()> {
+        self.write_structures(switched)?;
+        self.write_stubs(switched.iter())?;
+        let used = self.edits.space.lock().end_part();
+        if is_last {
+            self.write_superblock(used)?;
+            let len = self.base().saturating_add(used);
+            if self.edits.bytes.len()? != len {
+                self.edits.bytes.set_len(len)?;
+            }
+            // Then the list of free space is written.
+            self.edits.has_part.store(self.has_free_space(), Ordering::Release);
+        } else {
+            self.edits.has_part.store(true, Ordering::Release);
+            let slot = Slot { generation: 1, used: used.next_multiple_of(64), ..Slot::default() };
+            self.write_state(State { end: used, slot: None }, slot)?;
+            self.edits.generation.store(slot.generation, Ordering::Release);
         }
-        self.edits.bytes.sync()?;
-        self.write_superblock(end)?;
-        // The file must not be shorter than its superblock says, also after a power failure.
-        self.edits.bytes.sync()?;
-        self.edits.bytes.set_len(len)?;
-        Ok(self.edits.bytes.sync()?)
+        self.edits.bytes.publish()?;
+        self.edits.is_blank.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes structures where nobody reads, and then switches objects to them.
+    fn switch(&self, switched: &mut [Switched]) -> Result<()> {
+        let bytes = &self.edits.bytes;
+        self.write_structures(switched)?;
+        bytes.sync()?;
+        switched.sort_by_key(|one| (one.object.stored != Stored::New, order_of(&one.object)));
+        let first_old = switched.partition_point(|one| one.object.stored == Stored::New);
+        let (new, old) = switched.split_at(first_old);
+        self.write_stubs(new.iter())?;
+        let pending = self.write_record(old)?;
+        bytes.sync()?;
+        // Before the first switch: others must not miss it if this writer is killed.
+        let before = self.edits.generation.load(Ordering::Acquire);
+        let generation = before.wrapping_add(1);
+        self.update_slot(|slot| (slot.generation, slot.pending) = (generation, pending))?;
+        self.edits.generation.store(generation, Ordering::Release);
+        self.file.note_own_flush(before, generation);
+        bytes.sync()?;
+        self.write_stubs(old.iter())?;
+        bytes.sync()?;
+        if pending.is_some() {
+            self.update_slot(|slot| slot.pending = None)?;
+        }
+        Ok(())
     }
 
     /// Takes the changed objects as they are at this moment.
@@ -137,9 +165,10 @@ impl Editing {
                 chunks.mark_flushed();
                 records
             });
+            let bases = chunks.as_ref().map_or_else(Bases::default, |chunks| chunks.take_bases());
             let dropped = chunks.map_or_else(Vec::new, |chunks| chunks.take_dropped());
             let (stub, blocks) = (Vec::new(), Vec::new());
-            Switched { object: object.clone(), records, chunk_changes, stub, blocks, dropped }
+            Switched { object: object.clone(), records, chunk_changes, stub, blocks, dropped, bases }
         };
         objects.values_mut().filter(|object| is_written(object)).map(take).collect()
     }
@@ -184,12 +213,11 @@ impl Editing {
         if together.is_empty() { Ok(()) } else { self.write(start, &[&together]) }
     }
 
-    fn write_stubs(&self, all: &[Switched]) -> Result<()> {
-        all.iter().try_for_each(|one| self.write(one.object.address, &[&one.stub]))
+    fn write_stubs<'s>(&self, mut all: impl Iterator<Item = &'s Switched>) -> Result<()> {
+        all.try_for_each(|one| self.write(one.object.address, &[&one.stub]))
     }
 
-    /// Writes the switches to a record and says that it counts, if one write would not switch all.
-    /// Returns its place.
+    /// Writes the switches to a record, if one write would not switch all. Returns its place.
     fn write_record(&self, all: &[Switched]) -> Result<Option<RecordPlace>> {
         let base = self.file.source().base();
         let switch = |one: &Switched| -> Result<Switch> {
@@ -202,34 +230,23 @@ impl Editing {
             return Ok(None);
         }
         let record = redo::build_record(&switches);
-        let (len, checksum) = (record.len() as u64, redo::checksum(&record));
-        let address = self.allocate(len)?;
+        let checksum = redo::checksum(&record);
+        let too_many =
+            |_| self.file.source().invalid("too many objects change in one flush: flush more often");
+        let len = u32::try_from(record.len()).map_err(too_many)?;
+        let address = self.allocate(len.into())?;
         self.write(address, &[&record])?;
-        self.raise_end()?;
-        self.edits.bytes.sync()?;
-        let place = RecordPlace { address, len, checksum };
-        self.write_slot(Slot::Pending(place))?;
-        Ok(Some(place))
-    }
-
-    /// Says that nothing has to be completed.
-    fn end_record(&self, record: Option<RecordPlace>) -> Result<()> {
-        if record.is_some() { self.write_slot(Slot::Clean) } else { Ok(()) }
-    }
-
-    fn write_slot(&self, slot: Slot) -> Result<()> {
-        let end = self.edits.superblock.lock().1;
-        self.write(end.saturating_sub(SLOT), &[&redo::build_slot(slot)])
+        // Its space is used again: once the switches are done, nobody reads it.
+        self.edits.freed.lock().push((address, len.into()));
+        Ok(Some(RecordPlace { address, len, checksum }))
     }
 
     /// Writes the whole superblock, with this end of the file.
-    fn write_superblock(&self, end: u64) -> Result<()> {
+    pub(super) fn write_superblock(&self, end: u64) -> Result<()> {
         let base = self.file.source().base();
         let (at, bytes) = {
-            let mut superblock = self.edits.superblock.lock();
-            let (place, written) = &mut *superblock;
+            let mut place = self.edits.superblock.lock();
             let (at, bytes) = place.set_end(end);
-            *written = end;
             match self.edits.is_blank.load(Ordering::Acquire) {
                 true => (0, place.bytes().to_vec()),
                 false => (at, bytes),
@@ -244,42 +261,13 @@ impl Editing {
         Ok(())
     }
 
-    /// Makes the file longer than its used part, before its end in the superblock moves there.
-    ///
-    /// A reader that opens the file reads its length first and the superblock next. It must not find
-    /// an end behind the length.
-    fn lengthen(&self) -> Result<()> {
-        let used = self.edits.space.lock().used();
-        let base = self.file.source().base();
-        let ahead = ahead_of(used);
-        if self.edits.bytes.len()? < base.saturating_add(used).saturating_add(ahead) {
-            let len = base.saturating_add(used).saturating_add(ahead.saturating_mul(2));
-            self.edits.bytes.set_len(len)?;
-        }
-        Ok(())
-    }
-
-    /// Moves the end of the file behind everything that is used, and behind the slot.
-    fn raise_end(&self) -> Result<()> {
-        let written = self.edits.superblock.lock().1;
-        let base = self.file.source().base();
-        loop {
-            let len = self.edits.bytes.len()?.saturating_sub(base);
-            let end = {
-                let mut space = self.edits.space.lock();
-                if space.has_slot(written) {
-                    return Ok(());
-                }
-                space.raise_end(len)
-            };
-            let Some(end) = end else {
-                // More structures than the file has room for.
-                self.lengthen()?;
-                continue;
-            };
-            self.file.source().grow(end);
-            self.edits.bytes.sync()?;
-            return self.write_superblock(end);
+    /// Keeps what a failed flush has taken, for the next one.
+    fn keep_bases(&self, all: Vec<Switched>) {
+        let objects = self.edits.objects.lock();
+        for Switched { object, bases, dropped, .. } in all {
+            if let Some(chunks) = objects.get(&object.address).and_then(|object| object.chunks.as_ref()) {
+                chunks.give_back(bases, dropped);
+            }
         }
     }
 
@@ -292,6 +280,7 @@ impl Editing {
             freed.append(&mut std::mem::replace(&mut object.blocks, blocks.clone()));
             freed.extend(dropped);
             object.stored = Stored::Stub;
+            object.base = written.as_base(blocks.last().map_or(&[], std::slice::from_ref));
             object.flushed = written.changes;
             object.flushed_chunks = *chunk_changes;
             object.flushed_links_to = written.links_to;
@@ -302,11 +291,6 @@ impl Editing {
         drop(objects);
         self.edits.freed.lock().append(&mut freed);
     }
-}
-
-/// The bytes by which the end of a file runs ahead.
-fn ahead_of(used: u64) -> u64 {
-    (used / SHARE).max(AHEAD)
 }
 
 /// The place of an object in the order of switches.

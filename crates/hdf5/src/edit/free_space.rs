@@ -2,8 +2,9 @@
 //!
 //! Structures and chunks that a flush replaces are not used again at once: readers may have the
 //! file open as it was before. When the file is closed, a list of them is written, and the slot
-//! before the end of the file leads there. The next writer uses them if nobody else has the file
-//! open. It removes the list first: a writer that is killed loses the space, and nothing else.
+//! before the end of the file leads there. A writer uses them if nobody else had the file open when
+//! it was opened. It removes the list first: a writer that is killed loses the space, and nothing
+//! else.
 //!
 //! Another program that changes the file does not know the list, and adds behind the end of the
 //! file. Then the slot is not before the end any more, and the space stays unused until the file is
@@ -14,8 +15,8 @@ use super::{Editing, object};
 use crate::data_layout::{self, DataLayout};
 use crate::output::{NEW_SIZES, Output};
 use crate::{Cursor, LinkTarget, Parsed, Result, Source};
-use hyperslab_store::EditedFile;
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 /// Ranges shorter than this are not worth an entry.
 const SHORTEST: u64 = 32;
@@ -68,17 +69,11 @@ fn parse(bytes: &[u8], end: u64) -> Parsed<Vec<(u64, u64)>> {
     Ok(ranges)
 }
 
-/// Takes the list of free space of a closed file, which nobody else has open. The list is gone
-/// then.
-pub(super) fn take(bytes: &EditedFile, source: &Source, end: u64) -> Result<Vec<(u64, u64)>> {
-    let Some(Slot::Free(place)) = redo::read_slot(source, end)? else { return Ok(Vec::new()) };
-    let ranges = redo::read_record(source, place)?.and_then(|list| parse(&list, end - SLOT).ok());
-    let slot = source.base().saturating_add(end).saturating_sub(SLOT);
-    bytes.write_at(slot, &redo::build_slot(Slot::Clean))?;
-    bytes.sync()?;
+/// Reads a list of free space, and the place of the list itself. All of it lies before `end`.
+pub(super) fn read(source: &Source, place: RecordPlace, end: u64) -> Result<Vec<(u64, u64)>> {
+    let ranges = redo::read_record(source, place)?.and_then(|list| parse(&list, end).ok());
     let mut ranges = ranges.unwrap_or_default();
-    // The list and the slot are not needed any more.
-    ranges.extend([(place.address, place.len), (end - SLOT, SLOT)]);
+    ranges.push((place.address, place.len.into()));
     Ok(joined(ranges))
 }
 
@@ -137,24 +132,101 @@ impl Editing {
         Ok(())
     }
 
-    /// Writes the list of free space behind everything else. Returns the end of the file.
-    pub(super) fn write_free_space(&self) -> Result<u64> {
-        let freed = std::mem::take(&mut *self.edits.freed.lock());
-        let unused = self.edits.space.lock().free_ranges();
-        let ranges = joined([freed, unused].concat());
-        let end = self.edits.space.lock().used();
-        if ranges.iter().map(|(_, len)| len).sum::<u64>() < LEAST {
-            return Ok(end);
+    /// Gives the part of this writer back, and leaves the file to others. The last writer cuts the
+    /// file off behind its contents. The caller excludes other writers.
+    ///
+    /// Writes nothing if the file ends there already.
+    pub(super) fn leave(&self) -> Result<()> {
+        let bytes = &self.edits.bytes;
+        let is_last = !bytes.has_others();
+        let has_part = self.edits.has_part.load(Ordering::Acquire);
+        // The writers that left before have not cut it off.
+        let is_open = || -> Result<bool> {
+            let state = self.state()?;
+            Ok(state.slot.is_some_and(|slot| slot.used < state.end))
+        };
+        if has_part || is_last && is_open()? {
+            self.give_back(is_last)?;
+            self.edits.has_part.store(false, Ordering::Release);
         }
-        let list = build(&ranges);
-        let address = end.next_multiple_of(8);
-        let len = list.len() as u64;
-        let end = address.saturating_add(len).next_multiple_of(SLOT).saturating_add(SLOT);
-        self.file().source().grow(end);
-        self.write(address, &[&list])?;
-        let place = RecordPlace { address, len, checksum: redo::checksum(&list) };
-        self.write(end - SLOT, &[&redo::build_slot(Slot::Free(place))])?;
-        Ok(end)
+        bytes.leave();
+        Ok(())
+    }
+
+    /// Returns `true` if there is enough free space for a list.
+    pub(super) fn has_free_space(&self) -> bool {
+        let ranges = self.edits.space.lock().free_ranges();
+        let freed = self.edits.freed.lock().iter().map(|(_, len)| len).sum::<u64>();
+        ranges.iter().map(|(_, len)| len).sum::<u64>().saturating_add(freed) >= LEAST
+    }
+
+    fn give_back(&self, is_last: bool) -> Result<()> {
+        let bytes = &self.edits.bytes;
+        let state = self.state()?;
+        let old = state.slot.unwrap_or(Slot { used: state.used(), ..Slot::default() });
+        let mut ranges = std::mem::take(&mut *self.edits.freed.lock());
+        let (used, clean_from, limit) = {
+            let mut space = self.edits.space.lock();
+            ranges.extend(space.free_ranges());
+            let (clean_from, limit) = (space.clean_from(), space.limit());
+            (space.end_part(), clean_from, limit)
+        };
+        let mut end = old.used;
+        if limit == old.used {
+            // Bytes that others take next must be zero, unless the file is cut off before.
+            end = if is_last { used } else { clean_from };
+            ranges.push((used, end.saturating_sub(used)));
+        } else {
+            ranges.push((used, limit.saturating_sub(used)));
+        }
+        if let Some(list) = old.free {
+            ranges.extend(read(self.file().source(), list, state.end)?);
+        }
+        let mut ranges = joined(ranges);
+        while let Some((start, _)) = ranges.pop_if(|(start, len)| is_last && *start + *len == end) {
+            end = start;
+        }
+        let list = match ranges {
+            ranges if ranges.iter().map(|(_, len)| len).sum::<u64>() >= LEAST => build(&ranges),
+            _ => Vec::new(),
+        };
+        let (mut slot, mut state) = (Slot { free: None, ..old }, state);
+        if !list.is_empty() {
+            let address = end.next_multiple_of(8);
+            let len = u32::try_from(list.len()).unwrap_or_default();
+            end = address.saturating_add(len.into()).next_multiple_of(SLOT);
+            if is_last {
+                end = end.saturating_add(SLOT);
+            }
+            // Taken before it is written: others may find the file if this writer is killed.
+            slot.used = end.max(old.used);
+            self.write_state(state, Slot { free: old.free, ..slot })?;
+            state = self.state()?;
+            self.file().source().grow(end);
+            self.write(address, &[&list])?;
+            bytes.sync()?;
+            slot.free = Some(RecordPlace { address, len, checksum: redo::checksum(&list) });
+        }
+        slot.used = end;
+        if !is_last {
+            return self.write_state(state, slot);
+        }
+        if slot.free.is_some() && state.end != end {
+            let line = redo::build_slot(slot);
+            bytes.write_at(self.base().saturating_add(end - SLOT), &line)?;
+        }
+        self.cut_off(end)
+    }
+
+    /// Ends the file at an address.
+    fn cut_off(&self, end: u64) -> Result<()> {
+        let bytes = &self.edits.bytes;
+        bytes.sync()?;
+        self.write_superblock(end)?;
+        // The file must not be shorter than its superblock says, also after a power failure.
+        bytes.sync()?;
+        bytes.set_len(self.base().saturating_add(end))?;
+        Ok(bytes.sync()?)
     }
 }
 

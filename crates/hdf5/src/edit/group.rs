@@ -13,7 +13,20 @@ impl Editing {
     ///
     /// Fails with [`Hdf5Error::Exists`] if the name is taken, and with [`Hdf5Error::Unstorable`] if
     /// no link can have it.
+    ///
+    /// If another writer has the file open, the name is in the file at once: two writers must not
+    /// give the same name.
     pub fn link(&self, group: u64, name: &str, target: LinkTarget) -> Result<()> {
+        if !self.has_others() {
+            return self.add_link(group, name, target);
+        }
+        self.exclusively(|| {
+            self.add_link(group, name, target)?;
+            self.flush_names()
+        })
+    }
+
+    fn add_link(&self, group: u64, name: &str, target: LinkTarget) -> Result<()> {
         check_name(name).map_err(|why| self.unstorable(group, why))?;
         self.load_links(group)?;
         if let LinkTarget::UserDefined(kind) = target {
@@ -79,9 +92,21 @@ impl Editing {
 
     /// Loads the links of a group for changes.
     pub(super) fn load_links(&self, group: u64) -> Result<()> {
-        if self.edits.links(group).is_some() {
-            return Ok(());
+        while self.edits.links(group).is_none() {
+            let epoch = self.epoch();
+            let links = self.read_links(group)?;
+            self.with(group, |object| {
+                // Otherwise another writer has flushed meanwhile.
+                if self.epoch() == epoch && object.links.is_none() {
+                    object.base.links = Some(links.clone());
+                    object.links = Some(links);
+                }
+            })?;
         }
+        Ok(())
+    }
+
+    fn read_links(&self, group: u64) -> Result<Arc<Links>> {
         let source = self.file().source();
         let Node::Group(found) = self.file().object_at(group, "")? else {
             return Err(source.invalid(format!("the object at address {group} is not a group")));
@@ -93,10 +118,8 @@ impl Editing {
                 source.unsupported(format!("changing a group with the user-defined link '{}'", link.name))
             );
         }
-        self.with(group, |object| {
-            let is_old = object.message(link::SYMBOL_TABLE_KIND).is_some();
-            object.links.get_or_insert_with(|| Arc::new(Links::new(links, tracked, is_old)));
-        })
+        let is_old = self.with(group, |object| object.message(link::SYMBOL_TABLE_KIND).is_some())?;
+        Ok(Arc::new(Links::new(links, tracked, is_old)))
     }
 
     /// Changes the number of links to an object.

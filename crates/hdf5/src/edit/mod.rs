@@ -18,9 +18,13 @@ mod heap;
 #[cfg(test)]
 mod kills;
 mod links;
+mod merge;
 mod object;
 mod open;
 pub(crate) mod redo;
+mod shared;
+#[cfg(test)]
+mod shared_tests;
 mod space;
 mod superblock;
 #[cfg(test)]
@@ -29,6 +33,7 @@ mod values;
 
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
+pub use merge::{COPIED, ChunkConflict, merge_elements};
 
 use crate::error::{BuildError, Built};
 use crate::new_file::{NewKind, NewObject};
@@ -39,12 +44,13 @@ use hyperslab_store::fork::Mutex;
 use hyperslab_store::{EditedFile, turns};
 use links::message_of;
 use object::Object;
+use redo::RecordPlace;
 use space::Space;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 /// Options of a new file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +68,12 @@ pub trait Attached: Any + Debug + Send + Sync {
     /// Writes these elements to the file. Called before each flush, and before readers of the layer
     /// below look for them.
     fn settle(&self, editing: &Editing) -> Result<()>;
+
+    /// Lets go of elements in memory that another writer has changed in the file.
+    fn reload(&self, editing: &Editing);
+
+    /// Merges a chunk that another writer has changed, too. The chunk in the table is this writer's.
+    fn merge(&self, editing: &Editing, place: &[u64], conflict: ChunkConflict) -> Result<()>;
 }
 
 /// The changes of an open file.
@@ -71,8 +83,8 @@ pub(crate) struct Edits {
     libver: Libver,
     /// Gated.
     space: Mutex<Space>,
-    /// Gated. The superblock, and the end of the file in it.
-    superblock: Mutex<(superblock::Place, u64)>,
+    /// Gated.
+    superblock: Mutex<superblock::Place>,
     /// Gated. The collection that has room, and whether there was one before.
     heap: Mutex<(Option<OpenCollection>, bool)>,
     /// Gated. The changed objects by address.
@@ -87,9 +99,20 @@ pub(crate) struct Edits {
     readers: Arc<AtomicUsize>,
     /// Gated. Space that such reads may still look at.
     leaving: Mutex<Vec<(u64, u64)>>,
-    /// The turn of the thread that flushes, or that adds values.
+    /// The turn of the thread that flushes, that adds values, or that takes a part of the file.
     flushing: u64,
     adding: u64,
+    extending: u64,
+    /// The number of flushes of all writers, as this one knows it.
+    generation: AtomicU32,
+    /// Counts the times that changes of others were read.
+    epoch: AtomicU64,
+    /// `true` if this writer has taken a part of the file.
+    has_part: AtomicBool,
+    /// `true` if steps were appended since the last flush.
+    has_appended: AtomicBool,
+    /// Gated. The list of free space that this writer may use.
+    list: Mutex<Option<RecordPlace>>,
     /// The file is new, and has no superblock yet.
     is_blank: AtomicBool,
 }
@@ -98,15 +121,15 @@ impl Edits {
     fn new(
         bytes: Arc<EditedFile>,
         libver: Libver,
-        used: u64,
+        space: Space,
         place: superblock::Place,
         is_blank: bool,
     ) -> Edits {
         Edits {
             bytes,
             libver,
-            space: Mutex::new(Space::new(used)),
-            superblock: Mutex::new((place, used)),
+            space: Mutex::new(space),
+            superblock: Mutex::new(place),
             heap: Mutex::default(),
             objects: Mutex::default(),
             freed: Mutex::default(),
@@ -116,8 +139,19 @@ impl Edits {
             leaving: Mutex::default(),
             flushing: turns::number(),
             adding: turns::number(),
+            extending: turns::number(),
+            generation: AtomicU32::new(0),
+            epoch: AtomicU64::new(0),
+            has_part: AtomicBool::new(false),
+            has_appended: AtomicBool::new(false),
+            list: Mutex::default(),
             is_blank: AtomicBool::new(is_blank),
         }
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn bytes(&self) -> &EditedFile {
+        &self.bytes
     }
 
     /// Returns the header of a changed object.
@@ -169,7 +203,7 @@ impl Editing {
     pub fn create_object(&self, object: &NewObject) -> Result<u64> {
         // Built before it gets its place: a refused object takes none.
         let made = self.object_of(object, 0)?;
-        let address = self.take(|space| space.take_header())?;
+        let address = self.take(0, Space::take_header)?;
         let mut made = Object { address, ..made };
         self.place_compact(&mut made)?;
         made.changed();
@@ -231,17 +265,20 @@ impl Editing {
     /// Returns what `read` finds in a changed object. The object is loaded if it was not changed
     /// before.
     fn with<R>(&self, address: u64, read: impl FnOnce(&mut Object) -> R) -> Result<R> {
-        if !self.edits.objects.lock().contains_key(&address) {
+        loop {
+            if let Some(object) = self.edits.objects.lock().get_mut(&address) {
+                return Ok(read(object));
+            }
+            let epoch = self.epoch();
             let header = self.file.header(address)?;
             let mut object = Object::of(&header);
-            self.load_attributes(&mut object)?;
+            attributes::load(&self.file, &mut object)?;
+            object.base = object.as_base(&header.blocks);
             let mut objects = self.edits.objects.lock();
-            objects.entry(address).or_insert(object);
-        }
-        let mut objects = self.edits.objects.lock();
-        match objects.get_mut(&address) {
-            Some(object) => Ok(read(object)),
-            None => Err(self.file.source().invalid(format!("there is no object at address {address}"))),
+            // Otherwise another writer has flushed meanwhile.
+            if self.epoch() == epoch {
+                return Ok(read(objects.entry(address).or_insert(object)));
+            }
         }
     }
 
@@ -285,6 +322,8 @@ impl Editing {
     /// Counts changes of the shape, the layout and the type of an object. Handles that see another
     /// number open the object again.
     pub fn version(&self, object: u64) -> u64 {
-        self.edits.objects.lock().get(&object).map_or(0, |object| object.version)
+        let version = self.edits.objects.lock().get(&object).map_or(0, |object| object.version);
+        // Another writer may have changed any object.
+        self.epoch().wrapping_shl(32).wrapping_add(version)
     }
 }

@@ -27,6 +27,15 @@ pub(super) enum Stored {
     Stub,
 }
 
+/// An object as this writer read or flushed it last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Base {
+    /// The places of its messages: every flush of any writer makes a new one.
+    pub blocks: Vec<(u64, u64)>,
+    pub messages: Vec<Message>,
+    pub links: Option<Arc<Links>>,
+}
+
 /// An object that is being changed.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
@@ -48,6 +57,8 @@ pub(super) struct Object {
     pub flushed_chunks: u64,
     /// The structures of the last flush, which the next one replaces.
     pub blocks: Vec<(u64, u64)>,
+    /// For merges with the changes of other writers.
+    pub base: Base,
     /// The creation order of the next attribute.
     pub next_attribute: u16,
     /// Counts changes; `flushed` of them are in the file.
@@ -85,6 +96,7 @@ impl Object {
             chunks: None,
             flushed_chunks: 0,
             blocks: header.blocks.clone(),
+            base: Base::default(),
             next_attribute,
             changes: 0,
             flushed: 0,
@@ -110,9 +122,19 @@ impl Object {
         object
     }
 
+    /// The object as the file has it once this state is flushed. The last block has the messages.
+    pub fn as_base(&self, blocks: &[(u64, u64)]) -> Base {
+        Base { blocks: blocks.to_vec(), messages: self.messages.clone(), links: self.links.clone() }
+    }
+
     /// Notes a change, and shows it to readers.
     pub fn changed(&mut self) {
         self.changes += 1;
+        self.show();
+    }
+
+    /// Shows the state to readers.
+    pub fn show(&mut self) {
         let (prefix, messages) = (self.prefix.clone(), self.messages.clone());
         self.shown = Arc::new(ObjectHeader::of_messages(self.address, prefix, messages));
     }

@@ -1,28 +1,14 @@
 //! Opens files for changes.
 
+use super::shared::{State, complete};
 use super::space::Space;
-use super::{Editing, Edits, NewFile, free_space, redo, superblock};
+use super::{Editing, Edits, NewFile, superblock};
 use crate::new_file::{NewKind, NewObject};
-use crate::output::NEW_SIZES;
 use crate::{File, FileOptions, Hdf5Error, Libver, Result, Source};
 use hyperslab_store::EditedFile;
-use hyperslab_store::fork::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Completes the changes of a writer that was killed.
-fn complete(bytes: &Arc<EditedFile>, base: u64, end: u64, verify: bool) -> Result<()> {
-    let source = Source::new(bytes.clone(), bytes.key(), base)?.with_format(NEW_SIZES, verify);
-    let switches = redo::pending(&source, end)?;
-    if switches.is_empty() {
-        return Ok(());
-    }
-    for switch in switches {
-        bytes.write_at(base.saturating_add(switch.address), &switch.new)?;
-    }
-    bytes.sync()?;
-    let slot = base.saturating_add(end).saturating_sub(redo::SLOT);
-    Ok(bytes.write_at(slot, &redo::build_slot(redo::Slot::Clean))?)
-}
 impl File {
     /// Makes a new file in `bytes`, which must be empty. It has its name, and is a file for others,
     /// from its first [`Editing::flush`] on.
@@ -37,8 +23,7 @@ impl File {
         let root = space.take_header().ok_or_else(no_space)?;
         source.grow(space.used());
         let place = superblock::Place::new(new.user_block, root, new.libver);
-        let mut edits = Edits::new(bytes, new.libver, 0, place, true);
-        edits.space = Mutex::new(space);
+        let edits = Edits::new(bytes, new.libver, space, place, true);
         let superblock = crate::superblock::Superblock {
             sizes: source.sizes(),
             base: new.user_block,
@@ -97,17 +82,15 @@ impl File {
         let end = superblock.end_from(source.base()).unwrap_or(source.size());
         let end = end.saturating_sub(source.base());
         complete(&bytes, source.base(), end, options.verify)?;
+        let state = State::read(&bytes, source.base(), end)?;
         let new = Source::new(bytes.clone(), bytes.key(), source.base())?;
         let new = new.with_format(superblock.sizes, options.verify);
-        // A file of a killed writer has room behind its end, whose bytes are not zero.
-        let used = end.max(new.end());
-        let free = match bytes.was_alone() {
-            true => free_space::take(&bytes, &new, end)?,
-            false => Vec::new(),
-        };
-        let edits = Edits::new(bytes, libver, used, place, false);
-        edits.space.lock().add_free(free);
-        edits.space.lock().has_bytes_up_to(source.size().saturating_sub(source.base()));
+        let edits = Edits::new(bytes.clone(), libver, Space::shared(state.used()), place, false);
+        edits.generation.store(state.generation(), Ordering::Release);
+        if bytes.was_alone() {
+            *edits.list.lock() = state.slot.and_then(|slot| slot.free);
+        }
+        bytes.end_opening();
         Ok(File::assemble(new, superblock, options, Some(Arc::new(edits))))
     }
 

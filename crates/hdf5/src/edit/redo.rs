@@ -8,7 +8,8 @@
 //! A kill can also cut a single write at the border of a page. A header of another writer may lie
 //! across one, so its switch has a record, too.
 //!
-//! A slot may lead to a list of free space instead ([`free_space`](super::free_space)).
+//! A slot may also lead to a list of free space ([`free_space`](super::free_space)), and it tells the
+//! writers of the file how much of it is taken ([`shared`](super::shared)).
 //!
 //! The slot is the last line of 64 bytes before the end of the file in the superblock. A closed file
 //! is as long as its superblock says, and has no record.
@@ -19,9 +20,9 @@ use crate::output::{NEW_SIZES, Output};
 use crate::{Bytes, Cursor, Parsed, Result};
 
 /// Bytes of the slot.
-pub(super) const SLOT: u64 = 64;
+pub(crate) const SLOT: u64 = 64;
 
-const SLOT_SIGNATURE: &[u8; 8] = b"HSLAB\x01sl";
+const SLOT_SIGNATURE: &[u8; 8] = b"HSLAB\x02sl";
 const RECORD_SIGNATURE: &[u8; 8] = b"HSLAB\x01re";
 
 /// A write inside a page is whole after a kill.
@@ -38,15 +39,17 @@ pub(crate) struct Switch {
     pub new: Vec<u8>,
 }
 
-/// The state of a file in its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    /// Nothing has to be done.
-    Clean,
-    /// Switches may have to be completed.
-    Pending(RecordPlace),
-    /// The file was closed, and has a list of free space.
-    Free(RecordPlace),
+/// The state of a file that writers share, in its slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Counts flushes of objects. A writer that finds another number reads the objects again.
+    pub generation: u32,
+    /// The end of the part of the file that writers have taken, an address.
+    pub used: u64,
+    /// Switches that may have to be completed.
+    pub pending: Option<RecordPlace>,
+    /// A list of free space.
+    pub free: Option<RecordPlace>,
 }
 
 impl Switch {
@@ -80,10 +83,10 @@ impl Switch {
 }
 
 /// The place of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RecordPlace {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecordPlace {
     pub address: u64,
-    pub len: u64,
+    pub len: u32,
     pub checksum: u32,
 }
 
@@ -120,34 +123,32 @@ pub(super) fn checksum(record: &[u8]) -> u32 {
 
 /// Builds the slot.
 pub(super) fn build_slot(slot: Slot) -> Vec<u8> {
-    let (state, place) = match slot {
-        Slot::Clean => (0, RecordPlace { address: 0, len: 0, checksum: 0 }),
-        Slot::Pending(place) => (1, place),
-        Slot::Free(place) => (2, place),
-    };
-    let RecordPlace { address, len, checksum } = place;
     let mut out = Output::new();
-    out.bytes(SLOT_SIGNATURE).u8(state).zeros(7);
-    out.u64(address).u64(len).u32(checksum).fill(60).checksum().take()
+    out.bytes(SLOT_SIGNATURE).u32(slot.generation).u64(slot.used);
+    for place in [slot.pending, slot.free] {
+        let RecordPlace { address, len, checksum } = place.unwrap_or_default();
+        out.u64(address).u32(len).u32(checksum);
+    }
+    out.fill(60).checksum().take()
 }
 
 /// Parses a slot. `None`: there is none.
-fn parse_slot(bytes: &[u8]) -> Option<Slot> {
+pub(crate) fn parse_slot(bytes: &[u8]) -> Option<Slot> {
     let mut cursor = Cursor::whole(bytes, 0, NEW_SIZES);
     let stored = u32::from_le_bytes(bytes.get(60..64)?.try_into().ok()?);
     if cursor.take(8).ok()? != SLOT_SIGNATURE || lookup3(bytes.get(..60)?) != stored {
         return None;
     }
-    let state = cursor.u8().ok()?;
-    cursor.skip(7).ok()?;
-    let (address, len) = (cursor.u64().ok()?, cursor.u64().ok()?);
-    let place = RecordPlace { address, len, checksum: cursor.u32().ok()? };
-    match state {
-        0 => Some(Slot::Clean),
-        1 => Some(Slot::Pending(place)),
-        2 => Some(Slot::Free(place)),
-        _ => None,
-    }
+    let (generation, used) = (cursor.u32().ok()?, cursor.u64().ok()?);
+    let mut place = || {
+        let place = RecordPlace {
+            address: cursor.u64().ok()?,
+            len: cursor.u32().ok()?,
+            checksum: cursor.u32().ok()?,
+        };
+        Some((place.len > 0).then_some(place))
+    };
+    Some(Slot { generation, used, pending: place()?, free: place()? })
 }
 
 /// Reads the slot before the end of the file. `None`: there is none.
@@ -162,11 +163,11 @@ pub(super) fn read_slot(source: &Source, end: u64) -> Result<Option<Slot>> {
 
 /// Reads what a slot leads to. `None`: the bytes are not as they were written.
 pub(super) fn read_record(source: &Source, place: RecordPlace) -> Result<Option<Bytes>> {
-    let ends_inside = place.address.checked_add(place.len).is_some_and(|end| end <= source.end());
+    let ends_inside = place.address.checked_add(place.len.into()).is_some_and(|end| end <= source.end());
     if !ends_inside {
         return Ok(None);
     }
-    let record = source.read("record", place.address, place.len)?;
+    let record = source.read("record", place.address, place.len.into())?;
     Ok((checksum(&record) == place.checksum).then_some(record))
 }
 
@@ -180,7 +181,8 @@ pub(crate) fn pending(source: &Source, end: u64) -> Result<Vec<Switch>> {
     if source.end() <= end {
         return Ok(Vec::new());
     }
-    let Some(Slot::Pending(place)) = read_slot(source, end)? else { return Ok(Vec::new()) };
+    let slot = read_slot(source, end)?;
+    let Some(place) = slot.and_then(|slot| slot.pending) else { return Ok(Vec::new()) };
     let Some(record) = read_record(source, place)? else { return Ok(Vec::new()) };
     let Ok(switches) = parse_record(&mut Cursor::whole(&record, place.address, NEW_SIZES)) else {
         return Ok(Vec::new());
@@ -233,14 +235,28 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_is_one_line() {
+        let place = |n| RecordPlace { address: n, len: 7, checksum: 9 };
+        for slot in [
+            Slot::default(),
+            Slot { generation: 5, used: u64::MAX, pending: Some(place(3)), free: Some(place(4)) },
+            Slot { free: Some(place(4)), ..Slot::default() },
+        ] {
+            let bytes = build_slot(slot);
+            assert_eq!((bytes.len() as u64, parse_slot(&bytes)), (SLOT, Some(slot)));
+        }
+        assert_eq!(parse_slot(&[0; 64]), None);
+    }
+
+    #[test]
     fn a_record_counts_if_its_places_are_as_expected() {
         let switches = vec![
             Switch { address: 3, old: vec![7; 2], new: vec![8; 2] },
             Switch { address: 50, old: vec![1], new: vec![7] },
         ];
         let record = build_record(&switches);
-        let place = RecordPlace { address: 100, len: record.len() as u64, checksum: checksum(&record) };
-        let slot = build_slot(Slot::Pending(place));
+        let place = RecordPlace { address: 100, len: record.len() as u32, checksum: checksum(&record) };
+        let slot = build_slot(Slot { pending: Some(place), ..Slot::default() });
         let found = |bytes: &[u8]| pending(&source(bytes), 256).unwrap();
         let bytes = file(&slot, &record);
         assert_eq!(found(&bytes), switches);
@@ -250,8 +266,11 @@ mod tests {
             assert_eq!(found(&wrong), [], "byte {at}");
         }
         assert_eq!(found(&bytes[..256]), [], "the file was closed");
-        assert_eq!(found(&file(&build_slot(Slot::Clean), &record)), []);
+        assert_eq!(found(&file(&build_slot(Slot::default()), &record)), []);
         let outside = RecordPlace { address: u64::MAX, ..place };
-        assert_eq!(found(&file(&build_slot(Slot::Pending(outside)), &record)), []);
+        assert_eq!(
+            found(&file(&build_slot(Slot { pending: Some(outside), ..Slot::default() }), &record)),
+            []
+        );
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Only space that no flushed structure refers to is handed out again: a reader of the file on
 //! disk never sees it change.
+//!
+//! Several writers may have the file open. Each has a part of its own, up to a limit, and free
+//! ranges. A new part comes from the end of the file ([`shared`](super::shared)).
 
-use super::redo::SLOT;
 use std::collections::BTreeMap;
 
 /// Headers begin at multiples of this number, so that one write inside a cache line changes one.
@@ -21,6 +23,8 @@ const MOST_LOOKS: usize = 64;
 pub(super) struct Space {
     /// The end of the used part.
     used: u64,
+    /// The end of the part that this writer may use.
+    limit: u64,
     /// Bytes from here on were never used: they are zero.
     clean_from: u64,
     /// Free ranges below: start and length.
@@ -31,27 +35,64 @@ pub(super) struct Space {
     next_headers: u64,
     /// `true` during a flush: the flush may refer to space that is freed meanwhile.
     pub is_flushing: bool,
-    /// The place of the slot, which nothing else may take.
-    slot: Option<u64>,
 }
 
+/// No file is longer.
+const LONGEST: u64 = i64::MAX.cast_unsigned();
+
 impl Space {
+    /// Makes the space of a new file, which nobody else writes.
     pub fn new(used: u64) -> Space {
+        Space { limit: LONGEST, ..Space::shared(used) }
+    }
+
+    /// Makes the space of a file that others may write, too. It has no part yet.
+    pub fn shared(used: u64) -> Space {
         let next_headers = if used < HEADERS { FIRST_HEADERS } else { HEADERS };
         Space {
             used,
+            limit: used,
             clean_from: used,
             free: BTreeMap::new(),
             headers: (0, 0),
             next_headers,
             is_flushing: false,
-            slot: None,
         }
     }
 
     /// The end of the used part.
     pub fn used(&self) -> u64 {
         self.used
+    }
+
+    /// The end of the part that this writer may use.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes from here on, up to the limit, were never used.
+    pub fn clean_from(&self) -> u64 {
+        self.clean_from.clamp(self.used, self.limit)
+    }
+
+    /// Ends the part of this writer behind the used one. Returns its end.
+    pub fn end_part(&mut self) -> u64 {
+        self.limit = self.used;
+        self.used
+    }
+
+    /// Adds a part from `start` to `end`, whose bytes are zero.
+    pub fn add_part(&mut self, start: u64, end: u64) {
+        if start != self.limit {
+            let (old, len) = (self.used, self.limit.saturating_sub(self.used));
+            // Not below the used part: there is another writer's part in between.
+            self.used = start;
+            if len > 0 {
+                self.free.insert(old, len);
+            }
+            self.clean_from = start;
+        }
+        self.limit = end;
     }
 
     /// The free ranges.
@@ -64,7 +105,7 @@ impl Space {
         ranges.into_iter().for_each(|(start, len)| self.put_free(start, len));
     }
 
-    /// Takes `len` bytes at a multiple of `align`. `None`: addresses have no more bits.
+    /// Takes `len` bytes at a multiple of `align`. `None`: the part of this writer has no room.
     pub fn take(&mut self, len: u64, align: u64) -> Option<u64> {
         let fits = |(start, size): (&u64, &u64)| {
             let at = start.checked_next_multiple_of(align)?;
@@ -77,39 +118,12 @@ impl Space {
             self.put_free(at + len, (start + size) - (at + len));
             return Some(at);
         }
-        let mut at = self.used.checked_next_multiple_of(align)?;
-        if let Some(slot) = self.slot.filter(|slot| at < slot + SLOT && at.saturating_add(len) > *slot) {
-            at = (slot + SLOT).checked_next_multiple_of(align)?;
-            let before = slot.saturating_sub(self.used);
-            self.put_free(self.used, before);
-            self.used = self.used.max(slot + SLOT);
-            self.slot = None;
-        }
-        let end = at.checked_add(len).filter(|end| *end <= i64::MAX.cast_unsigned())?;
+        let at = self.used.checked_next_multiple_of(align)?;
+        let end = at.checked_add(len).filter(|end| *end <= self.limit)?;
         self.put_free(self.used, at - self.used);
         self.used = end;
         self.clean_from = self.clean_from.max(end);
         Some(at)
-    }
-
-    /// Returns `true` if there is a slot before this end of the file, behind everything.
-    pub fn has_slot(&self, end: u64) -> bool {
-        self.slot.is_some_and(|slot| slot + SLOT == end && self.used <= slot)
-    }
-
-    /// Returns a new end of a file of `len` bytes, with a slot of its own before it. The file is longer:
-    /// a closed file ends at its end. `None`: it is too short for that.
-    pub fn raise_end(&mut self, len: u64) -> Option<u64> {
-        let last = len.saturating_sub(1);
-        let end = last - last % SLOT;
-        let slot = end.checked_sub(SLOT).filter(|slot| *slot >= self.used)?;
-        self.slot = Some(slot);
-        Some(end)
-    }
-
-    /// Notes that the file has bytes up to here, which are not used.
-    pub fn has_bytes_up_to(&mut self, end: u64) {
-        self.clean_from = self.clean_from.max(end);
     }
 
     /// Like [`Space::take`]. Also returns how many of the bytes, from the first, may not be zero.
@@ -119,7 +133,7 @@ impl Space {
         Some((at, clean_from.saturating_sub(at).min(len)))
     }
 
-    /// Takes the place of an object's header.
+    /// Takes the place of an object's header, like [`Space::take`].
     pub fn take_header(&mut self) -> Option<u64> {
         if self.headers.0 == self.headers.1 {
             let start = self.take(self.next_headers, LINE)?;
@@ -200,17 +214,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_the_slot() {
-        let mut space = Space::new(100);
-        assert_eq!(space.raise_end(163), None);
-        let end = space.raise_end(1100).unwrap();
-        assert_eq!((end, space.has_slot(end), space.has_slot(end + SLOT)), (1088, true, false));
-        assert_eq!(space.take(900, 1), Some(100));
-        assert!(space.has_slot(end));
-        assert_eq!(space.take(500, 1), Some(end));
-        assert!(!space.has_slot(end));
-        assert_eq!(space.raise_end(2000), Some(1984));
-        assert_eq!(space.take(20, 1), Some(1000));
+    fn parts_follow_each_other_or_not() {
+        let mut space = Space::shared(100);
+        assert_eq!(space.take(8, 8), None);
+        space.add_part(100, 200);
+        assert_eq!((space.take(50, 8), space.take(60, 8)), (Some(104), None));
+        space.add_part(200, 300);
+        assert_eq!(space.take(60, 8), Some(160));
+        // Another writer has taken a part: the rest is used for something that fits.
+        space.add_part(400, 600);
+        assert_eq!((space.take(90, 8), space.take(70, 8)), (Some(400), Some(224)));
+        assert_eq!(space.take_clean(8, 8), Some((496, 0)));
+        assert_eq!((space.limit(), space.end_part(), space.limit()), (600, 504, 504));
     }
 
     #[test]
@@ -227,9 +242,7 @@ mod tests {
         assert_eq!(space.take_clean(8, 8), Some((16, 0)));
         space.give(16, 8);
         assert_eq!(space.take_clean(24, 8), Some((16, 8)));
-        space.has_bytes_up_to(100);
-        assert_eq!(space.take_clean(80, 8), Some((40, 60)));
-        assert_eq!(space.take_clean(8, 8), Some((120, 0)));
+        assert_eq!(space.take_clean(80, 8), Some((40, 0)));
     }
 
     #[test]

@@ -3,9 +3,18 @@
 use crate::checksum::lookup3;
 use crate::superblock::{GROUP_K, LEAF_K, NEW_LEN, OLD_LEN, build_new, build_old};
 use crate::{Libver, Source};
+use hyperslab_store::EditedFile;
 
 /// Children of a B-tree node of chunks, at most twice as many: the library's number.
 const CHUNK_K: u16 = 32;
+
+/// Reads the end of the file, an address, as it is now.
+pub(super) fn read_end(bytes: &EditedFile, base: u64, place: &Place) -> crate::Result<u64> {
+    let at = place.end_at();
+    let mut end = [0; 8];
+    bytes.read_at(base.saturating_add(at as u64), &mut end)?;
+    Ok(u64::from_le_bytes(end).saturating_sub(place.base()))
+}
 
 /// A superblock in a file.
 #[derive(Clone, Debug)]
@@ -73,14 +82,18 @@ impl Place {
         }
     }
 
+    /// Address 0 in the file, by the superblock.
+    fn base(&self) -> u64 {
+        let at = self.end_at() - 16;
+        let base = self.bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        base.map_or(0, u64::from_le_bytes)
+    }
+
     /// Sets the end of the file, an address. Returns the bytes to write, and where: at most 20 bytes
     /// inside one line of 64.
     pub fn set_end(&mut self, end: u64) -> (u64, Vec<u8>) {
-        let base_at = self.end_at() - 16;
-        let base = self.bytes.get(base_at..base_at + 8).and_then(|bytes| bytes.try_into().ok());
-        let base = base.map_or(0, u64::from_le_bytes);
         let at = self.end_at();
-        self.put(at, &base.saturating_add(end).to_le_bytes());
+        self.put(at, &self.base().saturating_add(end).to_le_bytes());
         let mut last = at + 8;
         if !self.is_old() {
             last = NEW_LEN;

@@ -53,12 +53,12 @@ fn text(name: &str, value: &str) -> NewAttribute {
     }
 }
 
-fn group(tracks: bool) -> NewObject {
+pub(super) fn group(tracks: bool) -> NewObject {
     let kind = NewKind::Group { links: Vec::new(), tracks_links: tracks };
     NewObject { path: "g".into(), kind, attributes: Vec::new(), tracks_attributes: tracks }
 }
 
-fn chunked(shape: &[u64], max_shape: &[Option<u64>], chunk: &[u64], filtered: bool) -> NewObject {
+pub(super) fn chunked(shape: &[u64], max_shape: &[Option<u64>], chunk: &[u64], filtered: bool) -> NewObject {
     let filter = Filter { id: 1, name: None, optional: false, client_data: vec![1] };
     let kind = NewKind::Dataset(NewDataset {
         datatype: Datatype::of_numpy("<i2".parse().unwrap()).unwrap(),
@@ -71,7 +71,7 @@ fn chunked(shape: &[u64], max_shape: &[Option<u64>], chunk: &[u64], filtered: bo
     NewObject { path: "d".into(), kind, attributes: Vec::new(), tracks_attributes: false }
 }
 
-fn put_chunk(editing: &Editing, dataset: u64, place: &[u64], bytes: &[u8]) {
+pub(super) fn put_chunk(editing: &Editing, dataset: u64, place: &[u64], bytes: &[u8]) {
     let table = editing.chunk_table(dataset).unwrap();
     let address = editing.allocate(bytes.len() as u64).unwrap();
     editing.write(address, &[bytes]).unwrap();

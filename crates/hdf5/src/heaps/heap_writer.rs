@@ -79,7 +79,12 @@ impl HeapWriter {
         self.count = 0;
     }
 
-    /// Returns the bytes of all collections.
+    /// Returns the bytes of the collections that are finished since the last call.
+    pub fn take_done(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Returns the bytes of all collections that were not taken.
     pub fn finish(mut self) -> Vec<u8> {
         if self.count > 0 {
             self.finish_collection();

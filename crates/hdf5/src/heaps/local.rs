@@ -30,7 +30,6 @@ fn prefix(cursor: &mut Cursor<'_>) -> Parsed<(u64, u64)> {
 pub(crate) fn build(address: u64, names: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
     /// The offset of the first free block, if no block is free.
     const NONE_FREE: u64 = 1;
-    const PREFIX: u64 = 32;
     let mut data = Output::new();
     data.zeros(8);
     let mut places = Vec::new();
@@ -38,9 +37,17 @@ pub(crate) fn build(address: u64, names: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
         places.push(data.len() as u64);
         data.bytes(name).zeros(1).align(8);
     }
-    let mut out = Output::new();
-    out.bytes(b"HEAP").zeros(4).u64(data.len() as u64).u64(NONE_FREE).u64(address.saturating_add(PREFIX));
+    let mut out = build_prefix(address, data.len() as u64, NONE_FREE);
     (out.bytes(&data.take()).take(), places)
+}
+
+/// Builds the prefix of a heap whose data segment of `len` bytes follows. `free`: the offset of the
+/// first free block.
+fn build_prefix(address: u64, len: u64, free: u64) -> Output {
+    const PREFIX: u64 = 32;
+    let mut out = Output::new();
+    out.bytes(b"HEAP").zeros(4).u64(len).u64(free).u64(address.saturating_add(PREFIX));
+    out
 }
 
 impl LocalHeap {
@@ -51,6 +58,18 @@ impl LocalHeap {
             _ => source.read("data segment of a local heap", address, len)?,
         };
         Ok(LocalHeap { address, data })
+    }
+
+    /// Builds the same heap at another address. Its data segment follows, with the same offsets.
+    pub(crate) fn moved(source: &Source, heap: u64, address: u64) -> Result<Vec<u8>> {
+        let free = source.parse("local heap", heap, 32, |cursor| {
+            prefix(&mut cursor.clone())?;
+            cursor.skip(8)?;
+            cursor.length()?;
+            cursor.length()
+        })?;
+        let data = LocalHeap::read(source, heap)?.data;
+        Ok(build_prefix(address, data.len() as u64, free).bytes(&data).take())
     }
 
     /// Returns the name at an offset in the heap, as text.

@@ -16,6 +16,8 @@ pub const INFO_KIND: u16 = 0x15;
 #[derive(Clone, Debug)]
 pub struct AttributeParts<'a> {
     pub name: String,
+    /// The name as stored.
+    pub stored_name: &'a [u8],
     pub datatype: Cursor<'a>,
     /// `true` if `datatype` only refers to a shared message.
     pub datatype_shared: bool,
@@ -42,8 +44,10 @@ impl<'a> AttributeParts<'a> {
             cursor.skip(padding).map(|()| part)
         };
         let (mut name, datatype, dataspace) = (part(name)?, part(datatype)?, part(dataspace)?);
+        let stored_name = name.take_rest().split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(AttributeParts {
-            name: lossless(name.take_rest().split(|byte| *byte == 0).next().unwrap_or_default()),
+            name: lossless(stored_name),
+            stored_name,
             datatype,
             datatype_shared: flags & 1 != 0,
             dataspace,

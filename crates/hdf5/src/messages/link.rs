@@ -19,9 +19,19 @@ pub const GROUP_INFO_KIND: u16 = 0x0a;
 /// The link type of external links.
 const EXTERNAL: u8 = 64;
 
-impl Link {
-    /// Parses a link message, from an object header or from a group's fractal heap.
-    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Link> {
+/// The part of a link message before the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkHead<'a> {
+    /// The type: 0 hard, 1 soft, 64 external, others user-defined.
+    pub kind: u8,
+    pub creation_order: Option<i64>,
+    /// The name as stored.
+    pub name: &'a [u8],
+}
+
+impl<'a> LinkHead<'a> {
+    /// Parses the head. The cursor is then at the target: of a hard link, an address.
+    pub fn parse(cursor: &mut Cursor<'a>) -> Parsed<LinkHead<'a>> {
         cursor.version("link message", &[1])?;
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
@@ -29,10 +39,19 @@ impl Link {
         // Skip the character set of the name. Writers store wrong ones.
         cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
         let len = cursor.uint(1 << (flags & 3))?;
-        let name = lossless(cursor.take_u64(len)?);
+        let name = cursor.take_u64(len)?;
         if name.is_empty() {
             return Err(cursor.corrupt("expected the name of a link, found an empty name"));
         }
+        Ok(LinkHead { kind, creation_order, name })
+    }
+}
+
+impl Link {
+    /// Parses a link message, from an object header or from a group's fractal heap.
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Link> {
+        let LinkHead { kind, creation_order, name } = LinkHead::parse(cursor)?;
+        let name = lossless(name);
         let target = match kind {
             0 => LinkTarget::Hard(cursor.defined_address("the object that a link leads to")?),
             1 => {

@@ -66,6 +66,20 @@ pub(crate) fn dense(
     next: Option<u16>,
     at: u64,
 ) -> Built<(NewMessage, Vec<u8>)> {
+    let attributes: Vec<(&[u8], u32, &[u8])> =
+        attributes.iter().map(|(name, order, data)| (name.as_bytes(), *order, *data)).collect();
+    let (places, bytes) = dense_structures(&attributes, next.is_some(), at)?;
+    Ok((info(next, places), bytes))
+}
+
+/// Builds the heap and the indexes of attributes at `at`: of each its name as stored, its creation
+/// order, and its message. `orders`: with an index of creation orders. Returns the places of heap
+/// and indexes, and the bytes.
+pub(crate) fn dense_structures(
+    attributes: &[(&[u8], u32, &[u8])],
+    orders: bool,
+    at: u64,
+) -> Built<([Option<u64>; 3], Vec<u8>)> {
     let objects: Vec<Vec<u8>> = attributes.iter().map(|(_, _, data)| data.to_vec()).collect();
     let heap = build_fractal_heap(at, &objects, HeapKind::Attributes)?;
     let (mut bytes, ids) = (heap.bytes, heap.ids);
@@ -78,17 +92,17 @@ pub(crate) fn dense(
     // The id, no flags, and the creation order.
     let all = || attributes.iter().zip(&ids);
     let record = |order: &u32, id: &Vec<u8>| [&id[..], &[0], &order.to_le_bytes()].concat();
-    let mut names: Vec<(u32, &str, Vec<u8>)> =
-        all().map(|((name, order, _), id)| (lookup3(name.as_bytes()), *name, record(order, id))).collect();
+    let mut names: Vec<(u32, &[u8], Vec<u8>)> =
+        all().map(|((name, order, _), id)| (lookup3(name), *name, record(order, id))).collect();
     names.sort_unstable();
     let records = names.iter().map(|(hash, _, record)| [&record[..], &hash.to_le_bytes()].concat());
     let names = tree(NameRecord::KIND, records.collect())?;
-    let mut orders: Vec<(u32, Vec<u8>)> =
+    let mut by_order: Vec<(u32, Vec<u8>)> =
         all().map(|((_, order, _), id)| (*order, record(order, id))).collect();
-    orders.sort_unstable();
-    let orders = orders.into_iter().map(|(_, record)| record).collect();
-    let orders = if next.is_some() { Some(tree(ORDERS, orders)?) } else { None };
-    Ok((info(next, [Some(at), Some(names), orders]), bytes))
+    by_order.sort_unstable();
+    let records = by_order.into_iter().map(|(_, record)| record).collect();
+    let orders = if orders { Some(tree(ORDERS, records)?) } else { None };
+    Ok(([Some(at), Some(names), orders], bytes))
 }
 
 /// Builds the attribute info message. `next`: the next creation order, if the object keeps orders.

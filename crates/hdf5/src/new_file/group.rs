@@ -142,7 +142,33 @@ pub(super) fn dense(
 
 /// Builds the heap and the indexes of sorted links at `at`. `next`: as in [`compact`].
 pub(crate) fn build_dense(links: &[Link], next: Option<u64>, at: u64) -> Built<(Vec<NewMessage>, Vec<u8>)> {
-    let objects = links.iter().map(Link::build).collect::<Built<Vec<Vec<u8>>>>()?;
+    let messages = links.iter().map(Link::build).collect::<Built<Vec<Vec<u8>>>>()?;
+    let links = links.iter().zip(&messages).map(|(link, message)| DenseLink {
+        name: link.name.as_bytes(),
+        order: link.creation_order,
+        message,
+    });
+    let (places, bytes) = dense_structures(&links.collect::<Vec<_>>(), next.is_some(), at)?;
+    Ok((info(next, places), bytes))
+}
+
+/// A link in the heap of its group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DenseLink<'a> {
+    /// The name as stored.
+    pub name: &'a [u8],
+    pub order: Option<i64>,
+    /// The link message.
+    pub message: &'a [u8],
+}
+
+/// Builds the heap and the indexes of links at `at`. `orders`: with an index of creation orders.
+pub(crate) fn dense_structures(
+    links: &[DenseLink<'_>],
+    orders: bool,
+    at: u64,
+) -> Built<(DenseLinks, Vec<u8>)> {
+    let objects: Vec<Vec<u8>> = links.iter().map(|link| link.message.to_vec()).collect();
     let heap = build_fractal_heap(at, &objects, HeapKind::Links)?;
     let (mut bytes, ids) = (heap.bytes, heap.ids);
     let mut tree = |kind: u8, records: Vec<Vec<u8>>| -> Built<u64> {
@@ -152,20 +178,17 @@ pub(crate) fn build_dense(links: &[Link], next: Option<u64>, at: u64) -> Built<(
         bytes.extend(btree2::build(address, kind, NODE, len, &records.concat())?);
         Ok(address)
     };
-    let mut names: Vec<(u32, &str, &Vec<u8>)> = links
-        .iter()
-        .zip(&ids)
-        .map(|(link, id)| (lookup3(link.name.as_bytes()), link.name.as_str(), id))
-        .collect();
+    let mut names: Vec<(u32, &[u8], &Vec<u8>)> =
+        links.iter().zip(&ids).map(|(link, id)| (lookup3(link.name), link.name, id)).collect();
     names.sort_unstable();
     let records = names.iter().map(|(hash, _, id)| [&hash.to_le_bytes()[..], id].concat());
     let names = tree(NAMES, records.collect())?;
-    let mut orders: Vec<(i64, &Vec<u8>)> =
-        links.iter().zip(&ids).filter_map(|(link, id)| Some((link.creation_order?, id))).collect();
-    orders.sort_unstable();
-    let records = orders.iter().map(|(order, id)| [&order.to_le_bytes()[..], id].concat());
-    let orders = if next.is_some() { Some(tree(ORDERS, records.collect())?) } else { None };
-    Ok((info(next, [Some(at), Some(names), orders]), bytes))
+    let mut by_order: Vec<(i64, &Vec<u8>)> =
+        links.iter().zip(&ids).filter_map(|(link, id)| Some((link.order?, id))).collect();
+    by_order.sort_unstable();
+    let records = by_order.iter().map(|(order, id)| [&order.to_le_bytes()[..], id].concat());
+    let orders = if orders { Some(tree(ORDERS, records.collect())?) } else { None };
+    Ok(([Some(at), Some(names), orders], bytes))
 }
 
 /// Builds the structures of a symbol table at `at`.

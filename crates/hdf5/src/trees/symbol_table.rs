@@ -25,27 +25,49 @@ fn tree(sizes: Sizes) -> Tree {
     Tree { kind: 0, key: usize::from(sizes.length) }
 }
 
+/// An entry of a symbol table, with the bytes as they are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub name: Vec<u8>,
+    pub target: EntryTarget,
+}
+
+/// The target of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EntryTarget {
+    /// The object header at this address.
+    Hard(u64),
+    /// A path in the same file.
+    Soft(Vec<u8>),
+}
+
 /// Returns all links in the order of their names.
 pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
+    let found = stored_entries(source, btree, heap)?;
+    Ok(found.into_iter().map(Entry::into_link).collect())
+}
+
+/// Returns all entries in the order of their names.
+pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Entry>> {
     // The heap and the B-tree do not depend on each other. Fetch both together.
     source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
     let (heap, nodes) = (LocalHeap::read(source, heap)?, nodes(source, btree)?);
     let mut visited = Visited::new(source);
-    let mut links = Vec::new();
+    let mut entries = Vec::new();
     for (address, guess) in nodes {
         let found = source.parse(STRUCTURE, address, to_usize(guess), |cursor| {
             let mut found = Vec::new();
             node(cursor, &heap, |name, entry| {
-                found.push(link(name, entry, &heap)?);
+                found.push(Entry::parse(name, entry, &heap)?);
                 Ok(true)
             })?;
             Ok((found, cursor.position() as u64))
         });
         let (found, len) = found?;
         visited.meet(address, len).map_err(|why| source.structure_error(STRUCTURE, address, why))?;
-        links.extend(found);
+        entries.extend(found);
     }
-    Ok(links)
+    Ok(entries)
 }
 
 /// Fetches all nodes. Returns their addresses and sizes.
@@ -78,7 +100,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
             node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
                     below = group_below(&mut entry.clone()).unwrap_or_default();
-                    found = Some(link(stored, entry, &names)?);
+                    found = Some(Entry::parse(stored, entry, &names)?.into_link());
                 }
                 Ok(found.is_none())
             })?;
@@ -120,13 +142,26 @@ const SOFT: u32 = 2;
 /// Builds the heap, the nodes and the B-tree of an old group at `address`. `links` are sorted by the
 /// bytes of their names, and are hard or soft.
 pub(crate) fn build(address: u64, links: &[Link]) -> Built<(SymbolTable, Vec<u8>)> {
-    let text = |link: &Link| match &link.target {
-        LinkTarget::Soft(path) => Some(path.clone()),
-        _ => None,
+    let entry = |link: &Link| Entry {
+        name: link.name.clone().into_bytes(),
+        target: match &link.target {
+            LinkTarget::Hard(header) => EntryTarget::Hard(*header),
+            LinkTarget::Soft(path) => EntryTarget::Soft(path.clone().into_bytes()),
+            // The callers store no others in symbol tables.
+            _ => EntryTarget::Soft(Vec::new()),
+        },
     };
-    let paths: Vec<Option<String>> = links.iter().map(text).collect();
-    let names = links.iter().map(|link| link.name.as_bytes());
-    let all: Vec<&[u8]> = names.chain(paths.iter().flatten().map(String::as_bytes)).collect();
+    build_entries(address, &links.iter().map(entry).collect::<Vec<_>>())
+}
+
+/// Builds the heap, the nodes and the B-tree of an old group at `address`. Entries are sorted by
+/// their names.
+pub(crate) fn build_entries(address: u64, links: &[Entry]) -> Built<(SymbolTable, Vec<u8>)> {
+    let paths = links.iter().filter_map(|link| match &link.target {
+        EntryTarget::Soft(path) => Some(path.as_slice()),
+        EntryTarget::Hard(_) => None,
+    });
+    let all: Vec<&[u8]> = links.iter().map(|link| link.name.as_slice()).chain(paths).collect();
     let (heap, places) = build_local_heap(address, &all);
     let (name_places, mut path_places) = match places.split_at_checked(links.len()) {
         Some((names, paths)) => (names, paths.iter()),
@@ -138,7 +173,7 @@ pub(crate) fn build(address: u64, links: &[Link]) -> Built<(SymbolTable, Vec<u8>
     // The first key is the empty name. Each other key is the last name of the child before it.
     keys.u64(0);
     let most = 2 * usize::from(LEAF_K);
-    let entries: Vec<(&Link, &u64)> = links.iter().zip(name_places).collect();
+    let entries: Vec<(&Entry, &u64)> = links.iter().zip(name_places).collect();
     for node in entries.chunks(most) {
         let start = out.len();
         children.push(address.saturating_add(start as u64));
@@ -146,8 +181,8 @@ pub(crate) fn build(address: u64, links: &[Link]) -> Built<(SymbolTable, Vec<u8>
         for (link, name) in node {
             out.u64(**name);
             match link.target {
-                LinkTarget::Hard(header) => drop(out.u64(header).zeros(24)),
-                _ => {
+                EntryTarget::Hard(header) => drop(out.u64(header).zeros(24)),
+                EntryTarget::Soft(_) => {
                     let path: u32 =
                         fit(path_places.next().copied().unwrap_or(0), "bytes of all names of a group")?;
                     out.address(None).u32(SOFT).u32(0).u32(path).zeros(12);
@@ -186,18 +221,31 @@ fn node<'h>(
     Ok(())
 }
 
-/// Parses the rest of an entry after its name.
-fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
-    let name = lossless(name);
-    let header = entry.offset()?;
-    let cache = entry.u32()?;
-    entry.skip(4)?;
-    let target = match (cache, header) {
-        (SOFT, _) => LinkTarget::Soft(heap.name(entry.u32()?.into())?),
-        (_, Some(address)) => LinkTarget::Hard(address),
-        _ => return Err(entry.corrupt(format!("the object header address of link '{name}' is undefined"))),
-    };
-    Ok(Link { name, target, creation_order: None })
+impl Entry {
+    /// Parses the rest of an entry after its name.
+    fn parse(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Entry> {
+        let header = entry.offset()?;
+        let cache = entry.u32()?;
+        entry.skip(4)?;
+        let target = match (cache, header) {
+            (SOFT, _) => EntryTarget::Soft(heap.bytes(entry.u32()?.into())?.to_vec()),
+            (_, Some(address)) => EntryTarget::Hard(address),
+            _ => {
+                let name = lossless(name);
+                let why = format!("the object header address of link '{name}' is undefined");
+                return Err(entry.corrupt(why));
+            }
+        };
+        Ok(Entry { name: name.to_vec(), target })
+    }
+
+    fn into_link(self) -> Link {
+        let target = match self.target {
+            EntryTarget::Hard(address) => LinkTarget::Hard(address),
+            EntryTarget::Soft(path) => LinkTarget::Soft(lossless(&path)),
+        };
+        Link { name: lossless(&self.name), target, creation_order: None }
+    }
 }
 
 /// Returns addresses of a group's header, B-tree and heap, if the entry is a group and has them.

@@ -112,7 +112,7 @@ impl Hdf5Array {
     }
 
     /// Returns the file for changes. Fails if it was opened for reading.
-    fn editing(&self) -> Result<&Editing> {
+    pub(crate) fn editing(&self) -> Result<&Editing> {
         let read_only = || Hdf5Error::ReadOnly { file: self.dataset.file().source().name() };
         match (&self.current, &self.problem) {
             (Some(current), _) => Ok(current.editing()),

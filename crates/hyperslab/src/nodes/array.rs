@@ -14,7 +14,7 @@ use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5::{self as hdf5, dataspace::Dataspace};
 use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Structure, ZarrError};
+use hyperslab_zarr::{self as zarr, ArraySpec, Structure};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -417,6 +417,11 @@ impl Array {
         Ok(true)
     }
 
+    /// The changes of an HDF5 file. Fails for arrays that can only be read.
+    pub(crate) fn editing(&self) -> Result<&hdf5::edit::Editing> {
+        self.as_hdf5_array()?.editing()
+    }
+
     /// Stores the encoded bytes of an HDF5 chunk, by its place in the grid. Bit `i` of `skipped`
     /// means that filter `i` was left out.
     ///
@@ -435,56 +440,6 @@ impl Array {
 
     fn as_hdf5_array(&self) -> Result<&Hdf5Array> {
         self.hdf5().ok_or_else(|| Error::OnlyRead { format: self.format() })
-    }
-
-    /// Appends `elements`, given in C order, along an axis.
-    /// Concurrent appends by other handles, threads and processes each get their own steps. If
-    /// writing fails or is killed, the axis keeps its old length.
-    pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<()> {
-        self.check_element::<T>()?;
-        let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
-        let others = self.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n);
-        let step = others.fold(1u64, u64::saturating_mul);
-        let len = elements.len() as u64;
-        if axis < self.shape().len() && len.checked_rem(step) != Some(0) {
-            return Err(refuse(format!(
-                "append: {len} elements are no multiple of the {step} that one step of axis {axis} has"
-            )));
-        }
-        let like = self.shape().to_vec();
-        let more = len.checked_div(step).unwrap_or(0);
-        self.append_with(axis, more, &like, None, |array, rows| array.write_slice(rows, elements))
-    }
-
-    /// Makes an axis longer by `more` steps, which `write` fills.
-    /// `write` gets the longer array and the indices of the new elements. Nobody sees the new steps
-    /// before all are written. `like` is the shape that the caller expects; axes other than `axis`
-    /// must still match it. `ask` is called while waiting for others; `true` gives up.
-    pub fn append_with<E: From<Error>>(
-        &mut self,
-        axis: usize,
-        more: u64,
-        like: &[u64],
-        ask: Option<Ask<'_>>,
-        write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        // An error of the caller's type is passed around the format's error type.
-        let mut failed = None;
-        let appended = self.as_zarr_mut()?.append_with(axis, more, like, ask, |longer, first| {
-            let mut indices = vec![Index::ALL; longer.layout().shape().len()];
-            if let Some(index) = indices.get_mut(axis) {
-                let stop = first.saturating_add(more);
-                *index = Index::Slice { start: Some(first as i64), stop: Some(stop as i64), step: 1 };
-            }
-            write(&longer.clone().into(), &indices).map_err(|error| {
-                failed = Some(error);
-                ZarrError::Interrupted
-            })
-        });
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(appended.map_err(Error::from)?),
-        }
     }
 
     /// Refuses arrays that can only be read and written as [`Ragged`].
@@ -508,7 +463,7 @@ impl Array {
         }
     }
 
-    fn check_element<T: Element>(&self) -> Result<()> {
+    pub(super) fn check_element<T: Element>(&self) -> Result<()> {
         self.check_fixed()?;
         if T::is_element_of(self.dtype()) {
             return Ok(());

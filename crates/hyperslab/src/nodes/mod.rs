@@ -1,5 +1,6 @@
 //! Arrays and groups of any format: the public types, and the interface that formats implement.
 
+mod append;
 pub(crate) mod array;
 pub(crate) mod element;
 pub(crate) mod group;

@@ -206,6 +206,18 @@ fn run<'py>(
     options: CopyOptions<'static>,
     work: impl FnOnce(&CopyOptions<'_>) -> Result<CopyReport, Error> + Send,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let report = watched(py, progress, |progress| {
+        work(&CopyOptions { progress: Some(progress), ..options })
+    })?;
+    facts(py, &report)
+}
+
+/// Runs work without the GIL, reports its progress, and stops for signals.
+pub(crate) fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&dyn Progress) -> Result<T, Error> + Send,
+) -> PyResult<T> {
     let (result, raised) = py.detach(move || {
         let teller = Teller {
             callback: progress,
@@ -215,12 +227,11 @@ fn run<'py>(
             done: Cell::new(0),
             total: Cell::new(0),
         };
-        let options = CopyOptions { progress: Some(&teller), ..options };
-        let result = work(&options);
+        let result = work(&teller);
         (result, teller.raised.into_inner().or(teller.signals.into_exception()))
     });
     match (result, raised) {
-        (Ok(report), _) => facts(py, &report),
+        (Ok(done), _) => Ok(done),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
         (Err(error), _) => Err(errors::to_exception(py, &error)),
     }

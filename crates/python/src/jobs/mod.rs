@@ -1,6 +1,7 @@
 //! Work on whole arrays: copies, statistics, streams, writers.
 
 pub(crate) mod advise;
+pub(crate) mod compact;
 pub(crate) mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod statistics;

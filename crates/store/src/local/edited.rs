@@ -3,19 +3,21 @@
 //! A new file has no name until it is published: another program finds the old file, or none,
 //! until the new one is whole.
 //!
-//! An open file is locked in two ways, both on a descriptor of its own, which a forked child does
+//! An open file is locked in three ways, all on a descriptor of its own, which a forked child does
 //! not keep:
 //!
 //! * a shared flock(2), as the HDF5 library takes for reading. It refuses that library's writers,
 //!   and admits its readers.
-//! * an exclusive lock of one byte far behind the end, which only this project takes. It refuses
-//!   a second writer of ours.
+//! * a shared lock of one byte far behind the end, which only this project takes. It tells writers
+//!   of each other. A program that is about to replace the file has it exclusively.
+//! * an exclusive lock of another such byte, for as long as a change of the file's state takes
+//!   ([`EditedDisk::lock_changes`]). A third byte tells of appended steps that are not flushed.
 
 use super::write::Unnamed;
 use super::{LocalOptions, LocalStore, file_url, refuse};
 use crate::descriptors::Lockable;
 use crate::fork::{self, Mutex};
-use crate::{Operation, Result, StoreError};
+use crate::{Operation, Result, StoreError, turns, waiting};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::CString;
@@ -25,10 +27,26 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// The byte that writers lock. No file is as long.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const WRITER: i64 = 1 << 62;
+/// The bytes that writers lock. No file is as long.
+const CHANGES: i64 = 1 << 62;
+const PRESENT: i64 = CHANGES + 1;
+const APPENDED: i64 = CHANGES + 2;
+
+/// Pauses of a program that waits for another one: the first, and the longest.
+const PAUSE: Duration = Duration::from_micros(20);
+const LONGEST: Duration = Duration::from_millis(2);
+
+/// A lock of a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Shared,
+    Exclusive,
+    None,
+}
 
 /// Bytes of a file on disk.
 #[derive(Debug)]
@@ -43,6 +61,12 @@ pub(crate) struct EditedDisk {
     pub(crate) was_alone: bool,
     /// Gated.
     name: Mutex<Name>,
+    /// Gated. The number of holders of the lock for changes, all of this process.
+    holders: Mutex<usize>,
+    /// Turn of the thread that waits for this lock.
+    locking: u64,
+    /// `true` while the lock is held since the file was opened.
+    is_opening: AtomicBool,
 }
 
 /// The name of the file, and its locks.
@@ -54,12 +78,23 @@ enum Name {
     /// Another thread publishes it.
     Publishing,
     /// It has its name. The locks, if there are any.
-    Published { locked: Option<Locked> },
+    Published { locked: Option<Arc<Locked>> },
 }
 
 /// A locked file.
 #[derive(Debug)]
 struct Locked(Lockable);
+
+/// Excludes other programs that change the file, until it is dropped.
+#[derive(Debug)]
+#[must_use = "the lock is released at once"]
+pub(crate) struct ChangeLock<'f>(&'f EditedDisk);
+
+impl Drop for ChangeLock<'_> {
+    fn drop(&mut self) {
+        self.0.unlock_changes();
+    }
+}
 
 impl EditedDisk {
     /// Creates a file without a name. `replaces`: publishing it may replace another file.
@@ -81,7 +116,7 @@ impl EditedDisk {
             }
         }
         let locked = match &old {
-            Some(_) if locks => Locked::new(&path).map_err(failed)?.0,
+            Some(_) if locks => Locked::new(&path, Kind::Exclusive).map_err(failed)?.0,
             _ => None,
         };
         let parent = path.parent().unwrap_or(&path);
@@ -91,9 +126,8 @@ impl EditedDisk {
         if let Some(old) = old {
             file.set_permissions(old.permissions()).map_err(failed)?;
         }
-        let name = Mutex::new(Name::Unpublished { new, replaces, _old: locked });
-        let generation = fork::generation();
-        Ok(EditedDisk { path, file, generation, locks, fsync, was_alone: true, name })
+        let name = Name::Unpublished { new, replaces, _old: locked };
+        Ok(EditedDisk::new(path, file, (locks, fsync), true, name))
     }
 
     /// Opens a file. `None`: there is none.
@@ -109,10 +143,123 @@ impl EditedDisk {
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(refuse(&path, io::Error::other("it is not a regular file")));
         }
-        let (locked, was_alone) = if locks { Locked::new(&path).map_err(failed)? } else { (None, false) };
-        let name = Mutex::new(Name::Published { locked });
-        let generation = fork::generation();
-        Ok(Some(EditedDisk { path, file, generation, locks, fsync, was_alone, name }))
+        let (locked, was_alone) = match locks {
+            true => Locked::new(&path, Kind::Shared).map_err(failed)?,
+            false => (None, false),
+        };
+        let is_locked = locked.is_some();
+        let disk = EditedDisk::new(
+            path,
+            file,
+            (locks, fsync),
+            was_alone,
+            Name::Published { locked: locked.map(Arc::new) },
+        );
+        // The lock for changes is held until the file is read.
+        *disk.holders.lock() = is_locked.into();
+        disk.is_opening.store(is_locked, Ordering::Release);
+        Ok(Some(disk))
+    }
+
+    fn new(
+        path: PathBuf,
+        file: File,
+        (locks, fsync): (bool, bool),
+        was_alone: bool,
+        name: Name,
+    ) -> EditedDisk {
+        EditedDisk {
+            path,
+            file,
+            generation: fork::generation(),
+            locks,
+            fsync,
+            was_alone,
+            name: Mutex::new(name),
+            holders: Mutex::new(0),
+            locking: turns::number(),
+            is_opening: AtomicBool::new(false),
+        }
+    }
+
+    fn locked(&self) -> Option<Arc<Locked>> {
+        match &*self.name.lock() {
+            Name::Published { locked } => locked.clone(),
+            _ => None,
+        }
+    }
+
+    /// Waits until no other program changes the state of the file, and excludes others.
+    ///
+    /// The threads of this process share the lock. Does nothing if the file has no name yet, or is
+    /// not locked. Fails with the kind [`io::ErrorKind::Interrupted`] if the wait was interrupted.
+    pub(crate) fn lock_changes(&self) -> io::Result<ChangeLock<'_>> {
+        // One thread waits. The others get the lock with it.
+        let _turn = turns::take(self.locking, None).ok();
+        let has_lock = {
+            let mut holders = self.holders.lock();
+            if *holders > 0 {
+                *holders += 1;
+            }
+            *holders > 0
+        };
+        if !has_lock {
+            if let Some(locked) = self.locked() {
+                locked.wait_for_changes()?;
+            }
+            *self.holders.lock() += 1;
+        }
+        Ok(ChangeLock(self))
+    }
+
+    fn unlock_changes(&self) {
+        // Released inside the gate: another thread must not find no holder and a held lock.
+        let locked = self.locked();
+        let mut holders = self.holders.lock();
+        *holders = holders.saturating_sub(1);
+        if *holders == 0
+            && let Some(locked) = locked
+        {
+            let _ = lock_byte(&locked.0, CHANGES, Kind::None);
+        }
+    }
+
+    /// Lets others change the file, once it was read after its opening.
+    pub(crate) fn end_opening(&self) {
+        if self.is_opening.swap(false, Ordering::AcqRel) {
+            self.unlock_changes();
+        }
+    }
+
+    /// Tells other writers that this one does not change the file any more.
+    pub(crate) fn leave(&self) {
+        if let Some(locked) = self.locked() {
+            let _ = lock_byte(&locked.0, PRESENT, Kind::None);
+        }
+    }
+
+    /// Tells other writers whether this one has appended something that the file does not have yet.
+    pub(crate) fn mark_appended(&self, has_appended: bool) -> io::Result<()> {
+        let kind = if has_appended { Kind::Shared } else { Kind::None };
+        match self.locked() {
+            Some(locked) => Ok(lock_byte(&locked.0, APPENDED, kind)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns `true` if another writer has appended something that the file does not have yet.
+    pub(crate) fn others_appended(&self) -> bool {
+        self.locked().is_some_and(|locked| is_byte_locked(&locked.0, APPENDED))
+    }
+
+    /// Returns `true` if the file is locked with other writers.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked().is_some()
+    }
+
+    /// Returns `true` if another writer of ours has the file open.
+    pub(crate) fn has_others(&self) -> bool {
+        self.locked().is_some_and(|locked| is_byte_locked(&locked.0, PRESENT))
     }
 
     /// The URL of the directory, to which the key is added.
@@ -175,11 +322,16 @@ impl EditedDisk {
         };
         let Name::Unpublished { mut new, replaces, _old } = name else { return Ok(()) };
         let done = self.put(&mut new, replaces).and_then(|()| match self.locks {
-            true => Locked::new(&self.path).map(|(locked, _)| locked),
+            true => Locked::new(&self.path, Kind::Shared).map(|(locked, _)| locked),
             false => Ok(None),
         });
         let (name, answer) = match done {
-            Ok(locked) => (Name::Published { locked }, Ok(())),
+            Ok(locked) => {
+                if let Some(locked) = locked.as_ref().filter(|_| *self.holders.lock() == 0) {
+                    let _ = lock_byte(&locked.0, CHANGES, Kind::None);
+                }
+                (Name::Published { locked: locked.map(Arc::new) }, Ok(()))
+            }
             Err(error) => (Name::Unpublished { new, replaces, _old }, Err(error)),
         };
         let old = std::mem::replace(&mut *self.name.lock(), name);
@@ -217,10 +369,13 @@ impl EditedDisk {
     }
 }
 
-/// Returns an error about a file that is changed. It has the key ``""``: the URL names the file.
+/// Returns an error about a file that is changed: the URL names the file.
 fn error_of(path: &Path, operation: Operation, source: io::Error) -> StoreError {
     let key = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    StoreError::Io { operation, key, url: file_url(path), source }
+    match source.kind() {
+        io::ErrorKind::Interrupted => StoreError::Interrupted { key, url: file_url(path) },
+        _ => StoreError::Io { operation, key, url: file_url(path), source },
+    }
 }
 
 fn c_path(path: &Path) -> io::Result<CString> {
@@ -228,14 +383,24 @@ fn c_path(path: &Path) -> io::Result<CString> {
 }
 
 impl Locked {
-    /// Locks a file. `None`: its file system has no locks. Returns also whether nobody else had
-    /// locked it.
-    fn new(path: &Path) -> io::Result<(Option<Locked>, bool)> {
+    /// Locks a file, and the byte of its writers in this way. `None`: its file system has no locks.
+    /// Returns also whether nobody else had locked it.
+    ///
+    /// A file that is locked with others is locked for changes, too.
+    fn new(path: &Path, kind: Kind) -> io::Result<(Option<Locked>, bool)> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let file = Lockable::open(|| rustix::fs::open(path, flags, Mode::empty()))?;
+        let locked = Locked(Lockable::open(|| rustix::fs::open(path, flags, Mode::empty()))?);
+        let file = &locked.0;
+        // Programs that open the file come one after the other. A program that replaces it has to
+        // hold this lock only until others find it.
+        match locked.wait_for_changes() {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok((None, false)),
+            Err(error) => return Err(error),
+        }
         // Readers of the HDF5 library hold a shared lock.
-        let was_alone = retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)).is_ok();
-        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)) {
+        let was_alone = retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)).is_ok();
+        match retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockShared)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 return Err(io::Error::new(
@@ -246,15 +411,43 @@ impl Locked {
             Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => return Ok((None, false)),
             Err(error) => return Err(error.into()),
         }
-        let locked = Locked(file);
-        match lock_writer(&locked.0, true) {
-            Ok(()) => Ok((Some(locked), was_alone)),
-            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(io::Error::new(
-                io::ErrorKind::WouldBlock,
-                "unable to lock file: it is already open for writing",
-            )),
-            Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => Ok((Some(locked), false)),
-            Err(error) => Err(error.into()),
+        match lock_byte(file, PRESENT, kind) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK | Errno::ACCESS) => {
+                let why = match kind {
+                    Kind::Exclusive => "unable to lock file: it is already open for writing",
+                    _ => "unable to lock file: another program replaces it",
+                };
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if kind == Kind::Exclusive {
+            lock_byte(file, CHANGES, Kind::None)?;
+        }
+        Ok((Some(locked), was_alone))
+    }
+
+    /// Waits for the lock for changes. Fails with the kind [`io::ErrorKind::Unsupported`] if there are
+    /// no such locks here.
+    ///
+    /// Polls: a wait in the kernel would end only on a signal that happens to reach this thread.
+    fn wait_for_changes(&self) -> io::Result<()> {
+        let mut pause = PAUSE;
+        loop {
+            match lock_byte(&self.0, CHANGES, Kind::Exclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK | Errno::ACCESS) => {}
+                Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => {
+                    return Err(io::ErrorKind::Unsupported.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if waiting::is_over() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST);
         }
     }
 }
@@ -262,24 +455,33 @@ impl Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         // A child forked from here on may have a copy of the descriptor.
-        let _ = lock_writer(&self.0, false);
+        for byte in [CHANGES, PRESENT, APPENDED] {
+            let _ = lock_byte(&self.0, byte, Kind::None);
+        }
     }
 }
 
-/// Locks or unlocks the writers' byte for this open file, without waiting.
+/// The lock of a byte, as the kernel wants it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn lock_writer(file: impl AsFd, lock: bool) -> rustix::io::Result<()> {
-    use std::os::fd::AsRawFd;
-    #[allow(clippy::cast_possible_truncation, reason = "the constants are small")]
-    let kind = if lock { libc::F_WRLCK } else { libc::F_UNLCK } as libc::c_short;
+fn range_of(byte: i64, kind: Kind) -> libc::flock {
     // SAFETY: all bytes of the structure may be zero.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = kind;
-    #[allow(clippy::cast_possible_truncation, reason = "the constant is small")]
-    let from_start = libc::SEEK_SET as libc::c_short;
-    range.l_whence = from_start;
-    range.l_start = WRITER;
-    range.l_len = 1;
+    let kind = match kind {
+        Kind::Shared => libc::F_RDLCK,
+        Kind::Exclusive => libc::F_WRLCK,
+        Kind::None => libc::F_UNLCK,
+    };
+    #[allow(clippy::cast_possible_truncation, reason = "the constants are small")]
+    let (kind, whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
+    (range.l_type, range.l_whence, range.l_start, range.l_len) = (kind, whence, byte, 1);
+    range
+}
+
+/// Locks or unlocks a byte for this open file, without waiting.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn lock_byte(file: impl AsFd, byte: i64, kind: Kind) -> rustix::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let mut range = range_of(byte, kind);
     // SAFETY: the descriptor is open, and the structure outlives the call.
     let answer = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &raw mut range) };
     if answer == 0 {
@@ -289,7 +491,23 @@ fn lock_writer(file: impl AsFd, lock: bool) -> rustix::io::Result<()> {
     }
 }
 
+/// Returns `true` if another open file holds a lock of a byte.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_byte_locked(file: impl AsFd, byte: i64) -> bool {
+    use std::os::fd::AsRawFd;
+    let mut range = range_of(byte, Kind::Exclusive);
+    // SAFETY: the descriptor is open, and the structure outlives the call.
+    let answer = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_GETLK, &raw mut range) };
+    // An unknown answer counts as one: then nothing is done that needs to be alone.
+    answer != 0 || i32::from(range.l_type) != libc::F_UNLCK
+}
+
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn lock_writer(_: impl AsFd, _: bool) -> rustix::io::Result<()> {
+fn lock_byte(_: impl AsFd, _: i64, _: Kind) -> rustix::io::Result<()> {
     Err(Errno::NOSYS)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_byte_locked(_: impl AsFd, _: i64) -> bool {
+    false
 }

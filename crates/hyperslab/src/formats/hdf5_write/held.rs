@@ -2,13 +2,16 @@
 //!
 //! A thread takes the turn of a chunk ([`Held::turn`]) before it changes or replaces the chunk. A reader takes the
 //! chunk's memory as it is at one moment: a writer copies memory that a reader still has.
+//!
+//! Another process may have changed a chunk in the file since it was read. Its elements are merged
+//! with the ones in memory when these go to the file.
 
 use super::filters::Filters;
 use super::ordered::{Ordered, Placed};
 use super::{KEPT, MOST_HELD};
 use hyperslab_array::{Dims, LocateError, Memory, encode_on_threads};
 use hyperslab_codec::Scratch;
-use hyperslab_hdf5::edit::{Attached, ChunkPlace, ChunkTable, Editing};
+use hyperslab_hdf5::edit::{Attached, ChunkConflict, ChunkPlace, ChunkTable, Editing, merge_elements};
 use hyperslab_hdf5::{File, Hdf5Error, Result};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::turns;
@@ -39,6 +42,8 @@ pub(super) struct Held {
 pub(super) struct HeldChunk {
     /// Gated.
     bytes: Mutex<Arc<Memory>>,
+    /// Gated. The chunk of the file that the bytes were made from.
+    base: Mutex<Option<ChunkPlace>>,
     /// The file does not have these bytes.
     is_changed: AtomicBool,
 }
@@ -119,10 +124,13 @@ impl Held {
             Some(chunk) => chunk,
             None => {
                 let table = editing.chunk_table(self.dataset).map_err(super::fault)?;
-                let bytes = self.load(editing, &table, place, scratch)?;
-                let new =
-                    HeldChunk { bytes: Mutex::new(Arc::new(bytes)), is_changed: AtomicBool::new(false) };
-                let new = Arc::new(new);
+                let base = table.get(place);
+                let bytes = self.load(editing, base, scratch)?;
+                let new = Arc::new(HeldChunk {
+                    bytes: Mutex::new(Arc::new(bytes)),
+                    base: Mutex::new(base),
+                    is_changed: AtomicBool::new(false),
+                });
                 self.chunks.lock().insert(place.into(), new.clone());
                 editing.held().fetch_add(self.filters.decoded_size() as u64, Ordering::Relaxed);
                 new
@@ -162,17 +170,16 @@ impl Held {
         Ok(copy)
     }
 
-    /// Reads a chunk of the file, or makes one of fill values.
+    /// Reads a chunk of the file. `None`: makes one of fill values.
     pub(super) fn load(
         &self,
         editing: &Editing,
-        table: &ChunkTable,
-        place: &[u64],
+        stored: Option<ChunkPlace>,
         scratch: &mut Scratch,
     ) -> Result<Memory, LocateError> {
         let mut memory = self.memory()?;
         let decoded = memory.as_mut_slice();
-        match table.get(place) {
+        match stored {
             None => decoded.chunks_mut(self.fill.len().max(1)).for_each(|element| {
                 if element.len() == self.fill.len() {
                     element.copy_from_slice(&self.fill);
@@ -222,26 +229,83 @@ impl Held {
 
     /// Puts an encoded chunk of memory into the table, unless it was replaced meanwhile. Returns the
     /// place that is free then.
-    fn put_settled(&self, table: &ChunkTable, chunk: &Arc<HeldChunk>, placed: &Placed) -> Option<ChunkPlace> {
-        let turn = self.take_turn(&placed.place);
-        let is_current = self.get(&placed.place).is_some_and(|found| Arc::ptr_eq(&found, chunk));
-        let old = match is_current {
-            true => table.put(&placed.place, placed.stored),
-            false => Some(placed.stored),
-        };
-        drop(turn);
-        old
+    fn put_settled(
+        &self,
+        editing: &Editing,
+        table: &ChunkTable,
+        chunk: &Arc<HeldChunk>,
+        placed: &Placed,
+        scratch: &mut Scratch,
+    ) -> Result<Option<ChunkPlace>> {
+        let _turn = self.take_turn(&placed.place);
+        if self.get(&placed.place).is_none_or(|found| !Arc::ptr_eq(&found, chunk)) {
+            return Ok(Some(placed.stored));
+        }
+        let base = *chunk.base.lock();
+        match table.exchange(&placed.place, base, placed.stored) {
+            Ok(old) => {
+                *chunk.base.lock() = Some(placed.stored);
+                Ok(old)
+            }
+            Err(theirs) => {
+                // Another process has changed the chunk: the merged elements are written next.
+                let ours = chunk.snapshot();
+                let merged = self.merged(editing, (base, theirs), &ours, scratch)?;
+                drop(ours);
+                *chunk.bytes.lock() = Arc::new(merged);
+                *chunk.base.lock() = theirs;
+                chunk.is_changed.store(true, Ordering::Release);
+                Ok(Some(placed.stored))
+            }
+        }
     }
 
-    /// Drops chunks that the file has, from memory.
-    fn drop_unchanged(&self, editing: &Editing) {
+    /// Merges our elements of a chunk with those of another process. Both began with `base`.
+    fn merged(
+        &self,
+        editing: &Editing,
+        (base, theirs): (Option<ChunkPlace>, Option<ChunkPlace>),
+        ours: &Memory,
+        scratch: &mut Scratch,
+    ) -> Result<Memory> {
+        let read = |stored, scratch: &mut Scratch| {
+            self.load(editing, stored, scratch).map_err(|error| self.fault(error))
+        };
+        let (base, theirs) = (read(base, scratch)?, read(theirs, scratch)?);
+        let mut merged = self.copy(ours).map_err(|error| self.fault(error))?;
+        let element = self.fill.len();
+        merge_elements(base.as_slice(), merged.as_mut_slice(), theirs.as_slice(), element);
+        Ok(merged)
+    }
+
+    /// Makes an error of the file.
+    fn fault(&self, error: LocateError) -> Hdf5Error {
+        Hdf5Error::Array(hyperslab_array::ArrayError::Sink { array: self.name.clone(), source: error })
+    }
+
+    fn encode(&self, place: &[u64], bytes: &Memory, scratch: &mut Scratch) -> Result<(Vec<u8>, u32)> {
+        let mut encoded = Vec::new();
+        let skipped = self.filters.encode(bytes.as_slice(), false, &mut encoded, scratch);
+        let skipped = skipped.map_err(|source| {
+            Hdf5Error::Array(hyperslab_array::ArrayError::Codec {
+                array: self.name.clone(),
+                chunk: place.to_vec(),
+                key: String::new(),
+                source: source.into(),
+            })
+        })?;
+        Ok((encoded, skipped))
+    }
+
+    /// Drops chunks that the file has, and that `drops` chooses, from memory.
+    fn drop_unchanged(&self, editing: &Editing, drops: impl Fn(&[u64], &HeldChunk) -> bool) {
         let all: Vec<Dims> = self.chunks.lock().keys().cloned().collect();
         for place in all {
             let turn = self.take_turn(&place);
             let removed = {
                 let mut chunks = self.chunks.lock();
                 let is_changed = |chunk: &Arc<HeldChunk>| chunk.is_changed.load(Ordering::Acquire);
-                if chunks.get(&place).is_some_and(|chunk| !is_changed(chunk)) {
+                if chunks.get(&place).is_some_and(|chunk| !is_changed(chunk) && drops(&place, chunk)) {
                     chunks.remove(&place)
                 } else {
                     None
@@ -277,6 +341,56 @@ pub(super) fn read_stored(
     Ok(bytes)
 }
 
+impl Held {
+    /// Writes changed chunks to the file. Returns `false` if some were merged and have to be written
+    /// again.
+    fn write_changed(&self, editing: &Editing) -> Result<bool> {
+        let changed: Vec<(Dims, Arc<HeldChunk>)> = {
+            let chunks = self.chunks.lock();
+            let is_changed = |(_, chunk): &(&Dims, &Arc<HeldChunk>)| chunk.is_changed.load(Ordering::Acquire);
+            chunks.iter().filter(is_changed).map(|(place, chunk)| (place.clone(), chunk.clone())).collect()
+        };
+        if changed.is_empty() {
+            return Ok(true);
+        }
+        let table = editing.chunk_table(self.dataset)?;
+        let ordered = Ordered::new(editing);
+        let is_done = AtomicBool::new(true);
+        // Local. Given back at the end: which of them the next chunks take must not depend on
+        // threads.
+        let unused: std::sync::Mutex<Vec<ChunkPlace>> = std::sync::Mutex::default();
+        let settle = |number: usize, scratch: &mut Scratch| -> Result<()> {
+            let Some((place, chunk)) = changed.get(number) else { return Ok(()) };
+            let turn = self.take_turn(place);
+            let bytes = chunk.snapshot();
+            chunk.is_changed.store(false, Ordering::Release);
+            drop(turn);
+            let (mut encoded, skipped) = self.encode(place, &bytes, scratch)?;
+            drop(bytes);
+            for placed in ordered.put(number, place, &mut encoded, skipped)? {
+                if let Some((_, chunk)) = changed.get(placed.number) {
+                    let old = self.put_settled(editing, &table, chunk, &placed, scratch)?;
+                    if old == Some(placed.stored) {
+                        is_done.store(false, Ordering::Release);
+                    }
+                    unused.lock().unwrap_or_else(PoisonError::into_inner).extend(old);
+                }
+            }
+            Ok(())
+        };
+        let bytes = (self.filters.decoded_size() as u64).saturating_mul(changed.len() as u64);
+        let done = encode_on_threads(changed.len(), bytes, &settle);
+        let unused = unused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        unused.into_iter().for_each(|old| free(editing, Some(old)));
+        if let Err(error) = done {
+            // Nothing is lost: the next call tries again.
+            changed.iter().for_each(|(_, chunk)| chunk.is_changed.store(true, Ordering::Release));
+            return Err(error);
+        }
+        Ok(is_done.into_inner())
+    }
+}
+
 impl Attached for Held {
     fn settle(&self, editing: &Editing) -> Result<()> {
         if self.is_empty() {
@@ -285,54 +399,41 @@ impl Attached for Held {
         // One thread at a time: when this returns, all changes that were made before are in the
         // file.
         let _turn = turns::take(self.settling, None).ok();
-        let changed: Vec<(Dims, Arc<HeldChunk>)> = {
-            let chunks = self.chunks.lock();
-            let is_changed = |(_, chunk): &(&Dims, &Arc<HeldChunk>)| chunk.is_changed.load(Ordering::Acquire);
-            chunks.iter().filter(is_changed).map(|(place, chunk)| (place.clone(), chunk.clone())).collect()
-        };
-        if !changed.is_empty() {
-            let table = editing.chunk_table(self.dataset)?;
-            let ordered = Ordered::new(editing);
-            // Local. Given back at the end: which of them the next chunks take must not depend on
-            // threads.
-            let unused: std::sync::Mutex<Vec<ChunkPlace>> = std::sync::Mutex::default();
-            let settle = |number: usize, scratch: &mut Scratch| -> Result<()> {
-                let Some((place, chunk)) = changed.get(number) else { return Ok(()) };
-                let turn = self.take_turn(place);
-                let bytes = chunk.snapshot();
-                chunk.is_changed.store(false, Ordering::Release);
-                drop(turn);
-                let mut encoded = Vec::new();
-                let skipped = self.filters.encode(bytes.as_slice(), false, &mut encoded, scratch);
-                let skipped = skipped.map_err(|source| {
-                    Hdf5Error::Array(hyperslab_array::ArrayError::Codec {
-                        array: self.name.clone(),
-                        chunk: place.to_vec(),
-                        key: String::new(),
-                        source: source.into(),
-                    })
-                })?;
-                drop(bytes);
-                for placed in ordered.put(number, place, &mut encoded, skipped)? {
-                    if let Some((_, chunk)) = changed.get(placed.number) {
-                        let old = self.put_settled(&table, chunk, &placed);
-                        unused.lock().unwrap_or_else(PoisonError::into_inner).extend(old);
-                    }
-                }
-                Ok(())
-            };
-            let bytes = (self.filters.decoded_size() as u64).saturating_mul(changed.len() as u64);
-            let done = encode_on_threads(changed.len(), bytes, &settle);
-            let unused = unused.into_inner().unwrap_or_else(PoisonError::into_inner);
-            unused.into_iter().for_each(|old| free(editing, Some(old)));
-            if let Err(error) = done {
-                // Nothing is lost: the next call tries again.
-                changed.iter().for_each(|(_, chunk)| chunk.is_changed.store(true, Ordering::Release));
-                return Err(error);
-            }
-        }
+        while !self.write_changed(editing)? {}
         if editing.held().load(Ordering::Relaxed) > KEPT {
-            self.drop_unchanged(editing);
+            self.drop_unchanged(editing, |_, _| true);
+        }
+        Ok(())
+    }
+
+    fn reload(&self, editing: &Editing) {
+        let Ok(table) = editing.chunk_table(self.dataset) else { return };
+        self.drop_unchanged(editing, |place, chunk| {
+            let base = *chunk.base.lock();
+            !ChunkPlace::is_same(table.get(place), base)
+        });
+    }
+
+    fn merge(&self, editing: &Editing, place: &[u64], conflict: ChunkConflict) -> Result<()> {
+        let table = editing.chunk_table(self.dataset)?;
+        let mut scratch = Scratch::default();
+        // Another thread may put a newer chunk into the table: then that one is merged.
+        while let Some(ours) = table.get(place) {
+            let decoded = self.load(editing, Some(ours), &mut scratch).map_err(|error| self.fault(error))?;
+            let both = (conflict.base, conflict.theirs);
+            let merged = self.merged(editing, both, &decoded, &mut scratch)?;
+            let (encoded, skipped) = self.encode(place, &merged, &mut scratch)?;
+            let size = encoded.len() as u64;
+            let address = editing.allocate(size)?;
+            editing.write(address, &[&encoded])?;
+            let new = ChunkPlace { address, size, skipped, is_flushed: false };
+            match table.exchange(place, Some(ours), new) {
+                Ok(old) => {
+                    free(editing, old);
+                    break;
+                }
+                Err(_) => free(editing, Some(new)),
+            }
         }
         Ok(())
     }

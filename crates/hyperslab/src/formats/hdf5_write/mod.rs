@@ -10,7 +10,7 @@
 //! * [`run_sink`]: elements in one run of bytes, or in the object header.
 //!
 //! Bytes that the file on disk refers to are not overwritten, except in runs of more than
-//! [`run_sink::COPIED`] bytes.
+//! [`hyperslab_hdf5::edit::COPIED`] bytes.
 //!
 //! A request has at most [`BLOCK`] bytes of whole chunks in memory, and all datasets of a file hold
 //! at most about [`MOST_HELD`] bytes of changed chunks between requests.
@@ -24,6 +24,8 @@ mod ragged;
 mod reading;
 mod resize;
 mod run_sink;
+#[cfg(test)]
+mod shared_tests;
 mod strips;
 #[cfg(test)]
 mod tests;

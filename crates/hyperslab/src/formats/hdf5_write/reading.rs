@@ -113,7 +113,7 @@ impl Chunks {
             },
         };
         let table = editing.chunk_table(self.current.address()).map_err(|error| failed(fault(error)))?;
-        let chunk = held.load(editing, &table, &place, &mut Scratch::default()).map_err(failed)?;
+        let chunk = held.load(editing, table.get(&place), &mut Scratch::default()).map_err(failed)?;
         Ok(Some(Arc::new(chunk)))
     }
 

@@ -12,16 +12,13 @@ use hyperslab_array::{
 };
 use hyperslab_codec::{CodecChain, CodecError, Scratch};
 use hyperslab_hdf5::data_layout::DataLayout;
-use hyperslab_hdf5::edit::{Attached, Editing};
+use hyperslab_hdf5::edit::{Attached, COPIED, ChunkConflict, Editing};
 use hyperslab_hdf5::{Dataset, Hdf5Error};
 use hyperslab_store::StoreError;
 use hyperslab_store::turns::{self, Turn};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Flushed runs of up to this many bytes are not overwritten in place.
-pub(super) const COPIED: u64 = 64 << 10;
 
 /// Strips in a block: signals are looked at after each.
 const BLOCK: usize = 1 << 12;
@@ -124,6 +121,14 @@ impl Attached for Run {
     fn settle(&self, _: &Editing) -> Result<(), Hdf5Error> {
         let _turn = turns::take(self.turn, None).ok();
         self.is_new.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Nothing is in memory.
+    fn reload(&self, _: &Editing) {}
+
+    /// There are no chunks.
+    fn merge(&self, _: &Editing, _: &[u64], _: ChunkConflict) -> Result<(), Hdf5Error> {
         Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! Datasets that are written, resized and flushed, compared with elements in memory.
 
-use super::run_sink;
 use crate::{Array, Index, ReadOptions, Selection, WriteOptions};
 use hyperslab_array::Source;
 use hyperslab_hdf5::dataspace::Dataspace;
@@ -60,17 +59,17 @@ impl Edited {
     }
 }
 
-fn opened(file: &File, name: &str) -> Array {
+pub(super) fn opened(file: &File, name: &str) -> Array {
     let Node::Dataset(dataset) = file.node(name).unwrap() else { panic!("no dataset") };
     Array::try_from(dataset).unwrap()
 }
 
-fn read(array: &Array) -> Vec<u8> {
+pub(super) fn read(array: &Array) -> Vec<u8> {
     let all = array.select(&[]).unwrap();
     array.read(&all, ReadOptions::default()).unwrap().as_slice().to_vec()
 }
 
-fn write(array: &Array, selection: &Selection, bytes: &[u8]) -> crate::Result<()> {
+pub(super) fn write(array: &Array, selection: &Selection, bytes: &[u8]) -> crate::Result<()> {
     let source = Source::dense(bytes, &selection.shape(), array.dtype().size()).unwrap();
     array.write(selection, &source, WriteOptions::default())
 }
@@ -83,7 +82,7 @@ fn filter(id: u16, client_data: Vec<u32>) -> Filter {
     Filter { id, name: None, optional: true, client_data }
 }
 
-fn filters(kind: usize) -> Vec<Filter> {
+pub(super) fn filters(kind: usize) -> Vec<Filter> {
     match kind {
         0 => vec![],
         1 => vec![filter(2, vec![2]), filter(1, vec![4])],
@@ -93,7 +92,7 @@ fn filters(kind: usize) -> Vec<Filter> {
     }
 }
 
-fn dataset(
+pub(super) fn dataset(
     shape: &[u64],
     max_shape: &[Option<u64>],
     storage: NewStorage,
@@ -255,7 +254,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..12),
     ) {
         let edited = Edited::new(Libver::V110);
-        let columns = if is_large && !is_compact { run_sink::COPIED } else { shape.1 };
+        let columns = if is_large && !is_compact { hyperslab_hdf5::edit::COPIED } else { shape.1 };
         let bytes = (shape.0 * columns * 2) as usize;
         let storage = if is_compact { NewStorage::Compact(vec![0; bytes]) } else { NewStorage::Contiguous(None) };
         let max = [Some(shape.0), Some(columns)];

@@ -1,0 +1,165 @@
+//! Links and attributes that are not in the header of their object.
+
+use super::mover::Mover;
+use super::survey::cursor;
+use super::unstorable;
+use crate::messages::Message;
+use crate::messages::attribute::{AttributeInfo, AttributeParts, NameRecord};
+use crate::messages::link::{self, LinkHead, LinkInfo, SymbolTable};
+use crate::new_file::{attribute, group};
+use crate::trees::btree2;
+use crate::trees::symbol_table::{self, Entry, EntryTarget};
+use crate::{File, Hdf5Error, ParseError, Result};
+
+/// Record type of the B-tree of names of links.
+const LINK_NAMES: u8 = 5;
+
+/// The links that a message of a group leads to.
+pub(super) enum GroupLinks {
+    InHeader,
+    Table(Vec<Entry>),
+    /// The link messages.
+    Dense(Vec<Vec<u8>>),
+}
+
+/// Reads the links that a symbol table message or a link info message leads to.
+pub(super) fn read(file: &File, message: &Message) -> Result<GroupLinks> {
+    let source = file.source();
+    if message.kind == link::SYMBOL_TABLE_KIND {
+        let table = file.parse(message, SymbolTable::parse)?;
+        let mut entries = symbol_table::stored_entries(source, table.btree, table.heap)?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        return Ok(GroupLinks::Table(entries));
+    }
+    let info = file.parse(message, LinkInfo::parse)?;
+    let Some(heap) = info.heap else { return Ok(GroupLinks::InHeader) };
+    let names = info.names.ok_or_else(|| source.invalid("it has a heap of links without an index"))?;
+    let mut ids = Vec::new();
+    btree2::records(source, names, LINK_NAMES, &mut |record| {
+        record.skip(4)?;
+        ids.push(record.take_rest().to_vec());
+        Ok(())
+    })?;
+    let heap = file.heap(heap)?;
+    let messages = ids.iter().map(|id| Ok(heap.get(source, id)?.to_vec()));
+    Ok(GroupLinks::Dense(messages.collect::<Result<_>>()?))
+}
+
+/// Reads the attributes that an attribute info message leads to: creation orders and messages.
+pub(super) fn read_attributes(file: &File, message: &Message) -> Result<Vec<(u32, Vec<u8>)>> {
+    let source = file.source();
+    let info = file.parse(message, AttributeInfo::parse)?;
+    let Some((heap, names)) = info.heap.zip(info.names) else { return Ok(Vec::new()) };
+    let mut records = Vec::new();
+    btree2::records(source, names, NameRecord::KIND, &mut |record| {
+        records.push(NameRecord::parse(record)?);
+        Ok(())
+    })?;
+    let heap = file.heap(heap)?;
+    let read = |record: &NameRecord| match record.shared {
+        true => Err(shared_in_heap(file)),
+        false => Ok((record.creation, heap.get(source, &record.id)?.to_vec())),
+    };
+    records.iter().map(read).collect()
+}
+
+/// The error of a message in a heap of shared messages.
+pub(super) fn shared_in_heap(file: &File) -> Hdf5Error {
+    file.source().unsupported("compacting a file with a table of shared messages".into())
+}
+
+/// The place of addresses in a link info message or an attribute info message: heap, index of names,
+/// index of creation orders.
+///
+/// The first flag says that there is a number of `width` bytes before them, the second that there is
+/// an index of creation orders.
+fn places(data: &[u8], width: usize) -> (usize, bool) {
+    let flags = data.get(1).copied().unwrap_or_default();
+    (2 + if flags & 1 != 0 { width } else { 0 }, flags & 2 != 0)
+}
+
+impl Mover<'_> {
+    /// Moves a hard link. Other links have no addresses.
+    pub fn link(&self, data: &[u8]) -> Result<Vec<u8>> {
+        let mut data = data.to_vec();
+        let mut cursor = cursor(&data);
+        let wrong = |why: ParseError| self.wrong("link message", why);
+        if LinkHead::parse(&mut cursor).map_err(wrong)?.kind == 0 {
+            let at = cursor.position();
+            let old = cursor.defined_address("the object that a link leads to").map_err(wrong)?;
+            let new = self.header_address(old)?;
+            self.patch(&mut data, at, new)?;
+        }
+        Ok(data)
+    }
+
+    /// Builds the links of a symbol table.
+    pub fn table(&mut self, message: &Message) -> Result<Vec<u8>> {
+        let GroupLinks::Table(mut entries) = read(self.file, message)? else { return Ok(message.data.to_vec()) };
+        for entry in &mut entries {
+            if let EntryTarget::Hard(address) = &mut entry.target {
+                *address = self.header_address(*address)?;
+            }
+        }
+        self.rest.align(self.out)?;
+        let (table, bytes) = symbol_table::build_entries(self.rest.end(), &entries).map_err(unstorable)?;
+        self.rest.put(self.out, &bytes)?;
+        self.table = Some(table);
+        let mut data = message.data.to_vec();
+        self.patch(&mut data, 0, table.btree)?;
+        self.patch(&mut data, 8, table.heap)?;
+        Ok(data)
+    }
+
+    /// Builds the heap and the indexes of links.
+    pub fn link_info(&mut self, message: &Message) -> Result<Vec<u8>> {
+        let GroupLinks::Dense(messages) = read(self.file, message)? else { return Ok(message.data.to_vec()) };
+        let messages = messages.iter().map(|data| self.link(data)).collect::<Result<Vec<_>>>()?;
+        let mut links = Vec::with_capacity(messages.len());
+        for message in &messages {
+            let head = LinkHead::parse(&mut cursor(message)).map_err(|why| self.wrong("link message", why))?;
+            links.push(group::DenseLink { name: head.name, order: head.creation_order, message });
+        }
+        let (at, orders) = places(&message.data, 8);
+        self.rest.align(self.out)?;
+        let (new, bytes) =
+            group::dense_structures(&links, orders, self.rest.end()).map_err(unstorable)?;
+        self.rest.put(self.out, &bytes)?;
+        self.put_places(&message.data, at, new)
+    }
+
+    /// Builds the heap and the indexes of attributes.
+    pub fn attribute_info(&mut self, message: &Message) -> Result<Vec<u8>> {
+        let found = read_attributes(self.file, message)?;
+        let info = self.file.parse(message, AttributeInfo::parse)?;
+        if info.heap.is_none() {
+            return Ok(message.data.to_vec());
+        }
+        let mut moved = Vec::with_capacity(found.len());
+        for (order, data) in found {
+            moved.push((order, self.attribute(&data)?));
+        }
+        let mut attributes: Vec<(&[u8], u32, &[u8])> = Vec::with_capacity(moved.len());
+        for (order, data) in &moved {
+            let parts = AttributeParts::parse(&mut cursor(data))
+                .map_err(|why| self.wrong("attribute message", why))?;
+            attributes.push((parts.stored_name, *order, data));
+        }
+        let (at, orders) = places(&message.data, 2);
+        self.rest.align(self.out)?;
+        let (new, bytes) =
+            attribute::dense_structures(&attributes, orders, self.rest.end()).map_err(unstorable)?;
+        self.rest.put(self.out, &bytes)?;
+        self.put_places(&message.data, at, new)
+    }
+
+    fn put_places(&self, data: &[u8], at: usize, new: [Option<u64>; 3]) -> Result<Vec<u8>> {
+        let mut data = data.to_vec();
+        for (number, address) in new.into_iter().enumerate() {
+            if let Some(address) = address {
+                self.patch(&mut data, at + 8 * number, address)?;
+            }
+        }
+        Ok(data)
+    }
+}

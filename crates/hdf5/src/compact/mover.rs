@@ -1,0 +1,208 @@
+//! The state of a pass over all objects.
+
+use super::output::{Out, Part};
+use super::survey::Found;
+use super::unstorable;
+use crate::heaps::{Collection, HeapPlace, HeapWriter};
+use crate::messages::Message;
+use crate::messages::link::SymbolTable;
+use crate::object_header::{self, ObjectHeader};
+use crate::{File, Hdf5Error, ParseError, Result};
+use hyperslab_store::EditedFile;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The places of the parts of a copy.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The new address of each header, by its old one.
+    pub headers: HashMap<u64, u64>,
+    pub first_header: u64,
+    /// Heap collections with values of variable length.
+    pub values: u64,
+    /// Everything else.
+    pub rest: u64,
+}
+
+/// What a pass found.
+#[derive(Debug)]
+pub(super) struct Passed {
+    /// Bytes of each header.
+    pub headers: Vec<u64>,
+    /// Bytes of all heap collections.
+    pub values: u64,
+    /// Bytes of everything else.
+    pub rest: u64,
+    pub lost_references: u64,
+    /// The links of the root group, if it is an old group.
+    pub root_table: Option<SymbolTable>,
+}
+
+/// Copies objects.
+pub(super) struct Mover<'m> {
+    pub file: &'m File,
+    places: &'m Places,
+    pub out: Out<'m>,
+    headers: Part,
+    values: Part,
+    pub rest: Part,
+    /// The collection that takes values.
+    pub heap: HeapWriter,
+    /// New places of heap objects, by collection, index and length.
+    pub known: HashMap<(u64, u32, u64), HeapPlace>,
+    /// The collection that was read last.
+    pub last: Option<Arc<Collection>>,
+    /// Bytes that chunks and runs may still have, and those that heap objects may have.
+    pub elements_left: u64,
+    pub values_left: u64,
+    pub lost_references: u64,
+    /// The symbol table of the last old group.
+    pub table: Option<SymbolTable>,
+    advance: &'m mut dyn FnMut(u64) -> bool,
+}
+
+impl<'m> Mover<'m> {
+    /// `into`: the file that gets the copy. `None`: nothing is written.
+    pub fn new(
+        file: &'m File,
+        places: &'m Places,
+        into: Option<&'m EditedFile>,
+        advance: &'m mut dyn FnMut(u64) -> bool,
+    ) -> Mover<'m> {
+        let end = file.source().end();
+        Mover {
+            file,
+            places,
+            out: Out { file: into, base: file.source().base() },
+            headers: Part::new(places.first_header),
+            values: Part::new(places.values),
+            rest: Part::new(places.rest),
+            heap: HeapWriter::new(places.values),
+            known: HashMap::new(),
+            last: None,
+            elements_left: end,
+            values_left: end,
+            lost_references: 0,
+            table: None,
+            advance,
+        }
+    }
+
+    /// Copies all objects.
+    pub fn run(mut self, objects: &[Found]) -> Result<Passed> {
+        let (mut lens, mut root_table) = (Vec::with_capacity(objects.len()), None);
+        for found in objects {
+            self.advance(0)?;
+            let header = self.file.header(found.address)?;
+            let bytes = self.header(&header).map_err(|error| named(error, &found.path))?;
+            lens.push(bytes.len() as u64);
+            self.headers.put(self.out, &bytes)?;
+            if found.address == self.file.inner.superblock.root {
+                root_table = self.table.take();
+            }
+        }
+        let last = std::mem::replace(&mut self.heap, HeapWriter::new(0)).finish();
+        self.values.put(self.out, &last)?;
+        for part in [&mut self.headers, &mut self.values, &mut self.rest] {
+            part.finish(self.out)?;
+        }
+        Ok(Passed {
+            headers: lens,
+            values: self.values.len(),
+            rest: self.rest.len(),
+            lost_references: self.lost_references,
+            root_table,
+        })
+    }
+
+    fn header(&mut self, header: &ObjectHeader) -> Result<Vec<u8>> {
+        let mut messages = Vec::new();
+        for message in header.all_messages() {
+            if let Some(data) = self.message(header, message)? {
+                messages.push(Message { data: data.into(), ..message.clone() });
+            }
+        }
+        object_header::rebuild(&header.prefix, &messages).map_err(unstorable)
+    }
+
+    /// Writes finished collections of values.
+    pub fn put_values(&mut self) -> Result<()> {
+        let done = self.heap.take_done();
+        if done.is_empty() { Ok(()) } else { self.values.put(self.out, &done).map(drop) }
+    }
+
+    /// Counts bytes that were copied. Fails if the caller wants to stop.
+    pub fn advance(&mut self, bytes: u64) -> Result<()> {
+        self.file.source().go_on()?;
+        match (self.advance)(bytes) {
+            true => Ok(()),
+            false => Err(Hdf5Error::Interrupted { file: self.file.source().name() }),
+        }
+    }
+
+    /// Appends bytes of the file to the rest. Returns their new address.
+    pub fn copy(&mut self, address: u64, len: u64) -> Result<u64> {
+        self.take_elements(len)?;
+        let (file, advance) = (self.file, &mut *self.advance);
+        let source = file.source();
+        self.rest.copy(self.out, source, (address, len), &mut |bytes| {
+            source.go_on()?;
+            match advance(bytes) {
+                true => Ok(()),
+                false => Err(Hdf5Error::Interrupted { file: source.name() }),
+            }
+        })
+    }
+
+    /// Counts bytes of chunks and runs. A small file could otherwise claim to have very many.
+    pub fn take_elements(&mut self, len: u64) -> Result<()> {
+        self.elements_left = self.elements_left.checked_sub(len).ok_or_else(|| {
+            self.file.source().invalid("its chunks overlap: together they are larger than the file")
+        })?;
+        Ok(())
+    }
+
+    /// The new address of a header that a structure leads to.
+    pub fn header_address(&self, old: u64) -> Result<u64> {
+        let missing = || self.file.source().invalid(format!("the object at address {old} was not found"));
+        self.places.headers.get(&old).copied().ok_or_else(missing)
+    }
+
+    /// The new value of a reference.
+    pub fn reference(&mut self, old: u64) -> u64 {
+        if old == 0 || old == u64::MAX {
+            return old;
+        }
+        let new = self.places.headers.get(&old).copied();
+        if new.is_none() {
+            self.lost_references += 1;
+        }
+        new.unwrap_or(0)
+    }
+
+    /// Returns `true` if a reference to this address leads to an object that is copied.
+    pub fn is_kept(&self, old: u64) -> bool {
+        self.places.headers.contains_key(&old)
+    }
+
+    /// Replaces an address in a message.
+    pub fn patch(&self, data: &mut [u8], at: usize, address: u64) -> Result<()> {
+        let place = at.checked_add(8).and_then(|end| data.get_mut(at..end));
+        let place = place.ok_or_else(|| self.file.source().invalid("a message is too short"))?;
+        place.copy_from_slice(&address.to_le_bytes());
+        Ok(())
+    }
+
+    /// Returns the error of a parser.
+    pub fn wrong(&self, structure: &'static str, why: ParseError) -> Hdf5Error {
+        self.file.source().structure_error(structure, 0, why)
+    }
+}
+
+/// Adds the object to an error.
+fn named(error: Hdf5Error, path: &str) -> Hdf5Error {
+    match error {
+        Hdf5Error::Unstorable { why, .. } => Hdf5Error::Unstorable { object: path.to_owned(), why },
+        error => error.with_object_path(path),
+    }
+}

@@ -1,0 +1,500 @@
+//! Merges the changes of this writer with those that other writers have flushed.
+//!
+//! There are three states of an object: `base`, as this writer read or flushed it last; ours; and
+//! theirs, in the file now. Where ours is as the base, theirs counts. Otherwise ours counts:
+//!
+//! * attributes and links: name by name;
+//! * the shape: axis by axis. If both have changed an axis, the longer one counts;
+//! * chunks, and elements in one run: element by element, if both have changed the same chunk or run.
+//!   Two writers that change different elements of a chunk lose nothing.
+//!
+//! A name that both have given to a new object cannot be merged: the flush fails.
+
+use super::links::{Links, is_about_links};
+use super::object::{self, Base, Object, Stored, attribute_name};
+use super::{ChunkPlace, Editing};
+use crate::data_layout::{self, DataLayout};
+use crate::dataspace::{self, Dataspace};
+use crate::error::{BuildError, Built};
+use crate::messages::{Message, attribute, fill_value};
+use crate::object_header::NewMessage;
+use crate::{Bytes, File, Hdf5Error, LinkTarget, Node, Result, Source};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Flushed runs of elements of up to this many bytes are not overwritten: changed elements get a new
+/// place.
+pub const COPIED: u64 = 64 << 10;
+
+/// Bytes of a run that are merged at once.
+const PIECE: u64 = 1 << 20;
+
+/// A chunk that two writers have changed since the base. `None`: it is not stored.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkConflict {
+    /// As both found it.
+    pub base: Option<ChunkPlace>,
+    /// As the other writer has flushed it.
+    pub theirs: Option<ChunkPlace>,
+}
+
+/// Puts the elements of `theirs` into `ours` where `ours` is as `base`. All have the same length.
+pub fn merge_elements(base: &[u8], ours: &mut [u8], theirs: &[u8], element: usize) {
+    let element = element.max(1);
+    let parts = ours.chunks_mut(element).zip(base.chunks(element)).zip(theirs.chunks(element));
+    for ((ours, base), theirs) in parts {
+        if *ours == *base && ours.len() == theirs.len() {
+            ours.copy_from_slice(theirs);
+        }
+    }
+}
+
+impl Editing {
+    /// Runs `work` while no other writer changes the file. Its changes begin with the newest state.
+    ///
+    /// For changes that depend on that state, such as rows behind the last one. A flush in `work`
+    /// makes them visible to others.
+    pub fn exclusively<R, E: From<Hdf5Error>>(
+        &self,
+        work: impl FnOnce() -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let _turn = hyperslab_store::turns::take(self.edits.flushing, None).ok();
+        let _lock = self.lock_changes()?;
+        self.catch_up()?;
+        work()
+    }
+
+    /// Reads what other writers have flushed.
+    pub fn refresh(&self) -> Result<()> {
+        self.exclusively(|| Ok(()))
+    }
+
+    /// Returns `true` if another writer has the file open.
+    pub fn has_others(&self) -> bool {
+        self.edits.bytes.has_others()
+    }
+
+    /// Notes that steps were appended, so that no other writer appends at the same place before the next
+    /// flush.
+    pub fn note_appended(&self) -> Result<()> {
+        if !self.edits.has_appended.swap(true, Ordering::AcqRel) {
+            self.edits.bytes.mark_appended(true)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that all appended steps are in the file.
+    pub(super) fn end_appended(&self) -> Result<()> {
+        if self.edits.has_appended.swap(false, Ordering::AcqRel) {
+            self.edits.bytes.mark_appended(false)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.edits.epoch.load(Ordering::Acquire)
+    }
+
+    /// Merges the changes with those of other writers, if these have flushed since the last call.
+    /// The caller excludes other writers.
+    pub(super) fn catch_up(&self) -> Result<()> {
+        if self.edits.is_blank.load(Ordering::Acquire) || !self.edits.bytes.is_shared() {
+            return Ok(());
+        }
+        let state = self.state()?;
+        if state.generation() == self.edits.generation.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if state.slot.is_some_and(|slot| slot.pending.is_some()) {
+            // Its writer was killed.
+            super::shared::complete(&self.edits.bytes, self.base(), state.end, self.file.source().verify())?;
+        }
+        self.file.source().grow(state.end);
+        self.file.forget_metadata();
+        // After this, other threads load the new state. Objects loaded before are in the list below.
+        self.edits.epoch.fetch_add(1, Ordering::AcqRel);
+        let addresses: Vec<u64> = self.edits.objects.lock().keys().copied().collect();
+        let stored = self.stored_file()?;
+        let mut counts = Vec::new();
+        for address in addresses {
+            counts.extend(self.merge(&stored, address)?);
+        }
+        for (object, more) in counts {
+            self.count_links(object, more)?;
+        }
+        self.edits.generation.store(state.generation(), Ordering::Release);
+        let attached: Vec<_> = self.edits.attached.lock().values().cloned().collect();
+        attached.iter().for_each(|one| one.reload(self));
+        Ok(())
+    }
+
+    /// The file on disk, without the changes of this writer.
+    fn stored_file(&self) -> Result<File> {
+        let bytes = &self.edits.bytes;
+        let source = Source::new(bytes.clone(), bytes.key(), self.base())?;
+        let source = source.with_format(self.file.sizes(), self.file.source().verify());
+        Ok(File::assemble(source, self.file.inner.superblock.clone(), self.file.options().clone(), None))
+    }
+
+    /// Merges the changes of one object. Returns corrections of the number of links to others.
+    fn merge(&self, stored: &File, address: u64) -> Result<Counts> {
+        let Some((base, has_links, has_chunks)) = self.edits.objects.lock().get(&address).map(|object| {
+            let is_new = object.stored == Stored::New;
+            ((!is_new).then(|| object.base.clone()), object.links.is_some(), object.chunks.clone())
+        }) else {
+            return Ok(Counts::new());
+        };
+        // Others do not know a new object.
+        let Some(base) = base else { return Ok(Counts::new()) };
+        let header = stored.header(address)?;
+        if header.blocks == base.blocks {
+            return Ok(Counts::new());
+        }
+        let mut theirs = Object::of(&header);
+        super::attributes::load(stored, &mut theirs)?;
+        if has_links {
+            let Node::Group(group) = stored.object_at(address, "")? else {
+                return Err(stored.source().invalid(format!("the object at address {address} is no group")));
+            };
+            let is_old = theirs.message(crate::messages::link::SYMBOL_TABLE_KIND).is_some();
+            theirs.links = Some(Arc::new(Links::new(group.links()?, group.tracks_links()?, is_old)));
+        }
+        let mut conflicts = Vec::new();
+        if let Some(table) = &has_chunks {
+            conflicts = table.rebase(&super::elements::table_of(stored, address)?);
+        }
+        theirs.base = theirs.as_base(&header.blocks);
+        let mut objects = self.edits.objects.lock();
+        let Some(ours) = objects.get_mut(&address) else { return Ok(Counts::new()) };
+        if !ours.is_changed() && has_chunks.is_none() {
+            // It is loaded again when it is needed.
+            objects.remove(&address);
+            return Ok(Counts::new());
+        }
+        let (mut merged, run, counts) = merged(ours, theirs).map_err(|why| self.unstorable(address, why))?;
+        let was_changed = ours.is_changed();
+        merged.changes = ours.changes;
+        merged.version = ours.version + 1;
+        merged.changed();
+        if !was_changed {
+            merged.flushed = merged.changes;
+            merged.flushed_chunks = merged.chunks.as_ref().map_or(0, |chunks| chunks.changes());
+        }
+        *ours = merged;
+        let (grid, mut compact) = (ours.chunk_counts(), ours.clone());
+        drop(objects);
+        if let (Some(table), Some(grid)) = (&has_chunks, grid) {
+            // The merged shape may be smaller than theirs.
+            table.crop(&grid);
+        }
+        self.place_compact(&mut compact)?;
+        if let Some(message) = compact.message(data_layout::KIND).cloned() {
+            self.with(address, |object| {
+                object.replace_message(message);
+                object.show();
+            })?;
+        }
+        if let Some(run) = run {
+            self.merge_run(run)?;
+        }
+        for (place, conflict) in conflicts {
+            if let Some(attached) = self.find_attached(address) {
+                attached.merge(self, &place, conflict)?;
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Merges elements of a contiguous dataset. Long runs stay in the place that others know: they
+    /// write there. Short ones stay in ours, which nobody else refers to.
+    fn merge_run(&self, run: Run) -> Result<()> {
+        let Run { base, ours, theirs, size, element, fill } = run;
+        let is_long = size > COPIED;
+        let mut at = 0;
+        let step = PIECE / element as u64 * element as u64;
+        while at < size {
+            let len = usize::try_from((size - at).min(step.max(element as u64))).unwrap_or_default();
+            let read = |address: u64| -> Result<Vec<u8>> {
+                let mut bytes = vec![0; len];
+                let offset = self.base().saturating_add(address).saturating_add(at);
+                self.edits.bytes.read_at(offset, &mut bytes)?;
+                Ok(bytes)
+            };
+            let old = match base {
+                Some(address) => read(address)?,
+                None => fill.iter().copied().cycle().take(len).collect(),
+            };
+            let (mut mine, other) = (read(ours)?, read(theirs)?);
+            merge_elements(&old, &mut mine, &other, element);
+            let place = if is_long { theirs } else { ours };
+            if !is_long || mine != other {
+                self.write(place.saturating_add(at), &[&mine])?;
+            }
+            at = at.saturating_add(len as u64).max(at + 1);
+        }
+        if is_long {
+            self.free(ours, size);
+        }
+        Ok(())
+    }
+}
+
+/// A run of elements that both writers have given another place.
+struct Run {
+    base: Option<u64>,
+    ours: u64,
+    theirs: u64,
+    size: u64,
+    element: usize,
+    /// The stored value of unwritten elements.
+    fill: Vec<u8>,
+}
+
+/// Changes of the number of links to objects.
+type Counts = Vec<(u64, i32)>;
+
+/// Merges two states of an object. Also returns the run of elements that has to be merged.
+fn merged(ours: &Object, theirs: Object) -> Built<(Object, Option<Run>, Counts)> {
+    let base = &ours.base;
+    let mut merged = theirs;
+    let more = i64::from(ours.links_to) - i64::from(ours.flushed_links_to);
+    let links_to = i64::from(merged.links_to).saturating_add(more).max(0);
+    merged.links_to = u32::try_from(links_to).unwrap_or(u32::MAX);
+    merged.lost_links = ours.lost_links;
+    merged.chunks = ours.chunks.clone();
+    let run = merge_messages(base, ours, &mut merged)?;
+    merge_attributes(base, ours, &mut merged)?;
+    let mut counts = Counts::new();
+    if let (Some(mine), Some(other)) = (&ours.links, &merged.links) {
+        let old = base.links.as_ref().unwrap_or(mine);
+        let (links, found) = merge_links(old, mine, other)?;
+        (merged.links, counts) = (Some(Arc::new(links)), found);
+    }
+    Ok((merged, run, counts))
+}
+
+/// The messages that are not about links or attributes.
+fn is_plain(message: &Message) -> bool {
+    message.kind != attribute::KIND && !is_about_links(message)
+}
+
+fn merge_messages(base: &Base, ours: &Object, merged: &mut Object) -> Built<Option<Run>> {
+    let of = |messages: &[Message], kind: u16| -> Vec<Message> {
+        messages.iter().filter(|message| message.kind == kind && is_plain(message)).cloned().collect()
+    };
+    let same = |one: &[Message], other: &[Message]| {
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.data[..] == other.data[..])
+    };
+    let mut kinds: Vec<u16> = ours.messages.iter().filter(|one| is_plain(one)).map(|one| one.kind).collect();
+    kinds.extend(base.messages.iter().filter(|one| is_plain(one)).map(|one| one.kind));
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut run = None;
+    for kind in kinds {
+        let (old, mine, other) =
+            (of(&base.messages, kind), of(&ours.messages, kind), of(&merged.messages, kind));
+        if same(&mine, &old) && kind != data_layout::KIND {
+            continue;
+        }
+        match (kind, &*mine, &*other) {
+            (dataspace::KIND, [mine], [other]) => {
+                let old = old.first().unwrap_or(mine);
+                merged.replace_message(merge_shape(old, mine, other)?);
+            }
+            (data_layout::KIND, [mine], [other]) => {
+                let old = old.first().unwrap_or(other);
+                let (message, found) = merge_layout(ours, old, mine, other)?;
+                merged.replace_message(message);
+                run = found;
+            }
+            _ => {
+                merged.messages.retain(|message| message.kind != kind);
+                merged.messages.extend(mine);
+            }
+        }
+    }
+    Ok(run)
+}
+
+fn merge_shape(base: &Message, ours: &Message, theirs: &Message) -> Built<Message> {
+    let shapes = (
+        object::parsed(base, Dataspace::parse)?,
+        object::parsed(ours, Dataspace::parse)?,
+        object::parsed(theirs, Dataspace::parse)?,
+    );
+    let (
+        Dataspace::Simple { shape: old, .. },
+        Dataspace::Simple { shape: mine, max_shape },
+        Dataspace::Simple { shape: other, .. },
+    ) = shapes
+    else {
+        return Ok(ours.clone());
+    };
+    let axes = mine.iter().zip(&old).zip(&other);
+    let shape = axes.map(|((mine, old), other)| match (mine == old, other == old) {
+        (true, _) => *other,
+        (false, true) => *mine,
+        (false, false) => *mine.max(other),
+    });
+    let dataspace = Dataspace::Simple { shape: shape.collect(), max_shape };
+    // The version of the message stays as it is.
+    let is_old = ours.data.first() == Some(&1);
+    let libver = if is_old { crate::Libver::Earliest } else { crate::Libver::V110 };
+    let data = dataspace.build(libver)?;
+    Ok(super::links::message_of(NewMessage { kind: dataspace::KIND, constant: false, data }))
+}
+
+fn merge_layout(
+    dataset: &Object,
+    base: &Message,
+    ours: &Message,
+    theirs: &Message,
+) -> Built<(Message, Option<Run>)> {
+    let layout = |message: &Message| object::parsed(message, DataLayout::parse);
+    match (layout(base)?, layout(ours)?, layout(theirs)?) {
+        (
+            DataLayout::Contiguous { address: base, .. },
+            DataLayout::Contiguous { address: Some(mine), size: Some(size) },
+            DataLayout::Contiguous { address: Some(other), .. },
+        ) => {
+            if Some(mine) == base || mine == other {
+                return Ok((theirs.clone(), None));
+            }
+            if Some(other) == base {
+                return Ok((ours.clone(), None));
+            }
+            let (element, fill) = element_of(dataset)?;
+            let place = if size > COPIED { theirs } else { ours };
+            Ok((place.clone(), Some(Run { base, ours: mine, theirs: other, size, element, fill })))
+        }
+        (DataLayout::Contiguous { .. }, DataLayout::Contiguous { address: Some(_), .. }, _) => {
+            Ok((ours.clone(), None))
+        }
+        (DataLayout::Compact { address, size }, DataLayout::Compact { .. }, DataLayout::Compact { .. }) => {
+            let (element, _) = element_of(dataset)?;
+            let head = usize::try_from(address.saturating_sub(base.address)).unwrap_or(usize::MAX);
+            let len = usize::try_from(size).unwrap_or(usize::MAX);
+            let mut data = ours.data.to_vec();
+            let end = head.saturating_add(len);
+            let parts = (base.data.get(head..end), data.get_mut(head..end), theirs.data.get(head..end));
+            if let (Some(old), Some(mine), Some(other)) = parts {
+                merge_elements(old, mine, other, element);
+            }
+            // Readers of this process find the elements at this place, which is written below.
+            Ok((Message { data: Bytes::from(data), ..ours.clone() }, None))
+        }
+        _ => Ok((theirs.clone(), None)),
+    }
+}
+
+/// Bytes of an element, and the stored fill value.
+fn element_of(dataset: &Object) -> Built<(usize, Vec<u8>)> {
+    let missing = || BuildError("a dataset without a datatype message".into());
+    let message = dataset.message(crate::datatype::KIND).ok_or_else(missing)?;
+    let size = object::parsed(message, crate::datatype::Datatype::parse)?.size as usize;
+    let fill = match dataset.message(fill_value::KIND) {
+        Some(message) => {
+            object::parsed(message, fill_value::FillValue::parse)?.value.map(|value| value.to_vec())
+        }
+        None => None,
+    };
+    Ok((size.max(1), fill.filter(|fill| fill.len() == size).unwrap_or_else(|| vec![0; size])))
+}
+
+fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<()> {
+    let of = |messages: &[Message]| -> Built<Vec<(String, Bytes)>> {
+        let attributes = messages.iter().filter(|message| message.kind == attribute::KIND);
+        attributes.map(|message| Ok((attribute_name(message)?, message.data.clone()))).collect()
+    };
+    let (old, mine) = (of(&base.messages)?, of(&ours.messages)?);
+    let find = |all: &[(String, Bytes)], name: &str| {
+        all.iter().find(|(found, _)| found == name).map(|(_, data)| data.clone())
+    };
+    for (name, _) in &old {
+        if find(&mine, name).is_none()
+            && let Some(at) = merged.find_attribute(name)
+        {
+            merged.messages.remove(at);
+        }
+    }
+    for (name, data) in &mine {
+        if find(&old, name).is_none_or(|before| before[..] != data[..]) {
+            merged.put_attribute(merged.find_attribute(name), data.to_vec())?;
+        }
+    }
+    Ok(())
+}
+
+/// Merges links. Also returns corrections of the number of links: an object lost one link only, if
+/// both have removed it.
+fn merge_links(base: &Links, ours: &Links, theirs: &Links) -> Built<(Links, Counts)> {
+    let (mut merged, mut counts) = (theirs.clone(), Counts::new());
+    for link in base.all() {
+        let is_ours = |links: &Links| links.get(&link.name).is_some_and(|found| found.target == link.target);
+        if is_ours(ours) {
+            continue;
+        }
+        if is_ours(theirs) {
+            merged.remove(&link.name);
+        } else if let LinkTarget::Hard(object) = link.target {
+            counts.push((object, 1));
+        }
+    }
+    for link in ours.all() {
+        if base.get(&link.name).is_some_and(|old| old.target == link.target) {
+            continue;
+        }
+        match merged.get(&link.name).map(|other| other.target == link.target) {
+            None => {
+                merged.add(&link.name, link.target);
+            }
+            Some(true) => {
+                if let LinkTarget::Hard(object) = link.target {
+                    counts.push((object, -1));
+                }
+            }
+            Some(false) => {
+                return Err(BuildError(format!(
+                    "'{}' was also made by another process meanwhile: rename or delete this one, then flush again",
+                    link.name
+                )));
+            }
+        }
+    }
+    Ok((merged, counts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_that_one_writer_has_changed() {
+        let mut ours = *b"aaXXccYd";
+        merge_elements(b"aabbccdd", &mut ours, b"aaZZeedd", 2);
+        assert_eq!(&ours, b"aaXXeeYd");
+    }
+
+    #[test]
+    fn links_are_merged_by_name() {
+        let links = |all: &[(&str, u64)]| {
+            let mut links = Links::new(Vec::new(), false, true);
+            for (name, address) in all {
+                assert!(links.add(name, LinkTarget::Hard(*address)));
+            }
+            links
+        };
+        let base = links(&[("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
+        let ours = links(&[("a", 1), ("c", 30), ("d", 4), ("e", 5)]);
+        let theirs = links(&[("a", 1), ("b", 2), ("c", 3), ("f", 6)]);
+        let (merged, counts) = merge_links(&base, &ours, &theirs).unwrap();
+        assert_eq!(merged.all(), links(&[("a", 1), ("c", 30), ("e", 5), ("f", 6)]).all());
+        assert_eq!(counts, []);
+        let (merged, counts) = merge_links(&base, &ours, &links(&[("a", 1), ("d", 4), ("e", 5)])).unwrap();
+        assert_eq!(merged.all(), links(&[("a", 1), ("c", 30), ("d", 4), ("e", 5)]).all());
+        // Both have removed 'b' and 'c', and both have made 'e'.
+        assert_eq!(counts, [(2, 1), (3, 1), (5, -1)]);
+        let refused = merge_links(&base, &ours, &links(&[("e", 50)])).unwrap_err();
+        assert!(refused.0.contains("another process"), "{}", refused.0);
+    }
+}
