@@ -113,8 +113,9 @@ def test_pyfive(tmp_path_factory: Any, case: Calls) -> None:
         try:
             with pyfive.File(folder / name) as file:
                 found.append({name: five(file, name) for name in names})
-        except AssertionError:
-            # It knows no external links in groups that keep the order of links.
+        except (AssertionError, UnicodeDecodeError):
+            # It knows no external links in groups that keep the order of links, and no other letters
+            # than those of ASCII in soft links.
             found.append({})
     assert found[0] == found[1]
 
