@@ -42,6 +42,13 @@ def run(*command: Any) -> None:
     assert code == 0, (command, shown[-2000:])
 
 
+def has_lzf(path: Path) -> bool:
+    found: list[int] = []
+    with h5py.File(path) as file:
+        file.visititems(lambda _, node: found.extend(getattr(node, "filter_ids", ())))
+    return h5py.h5z.FILTER_LZF in found
+
+
 def compared(path: Path) -> None:
     with h5.File(path) as ours, h5py.File(path) as theirs:
         same_file(ours, theirs)
@@ -61,8 +68,11 @@ def test_tools_of_hdf5(tmp_path_factory: Any, case: Calls, later: Calls) -> None
         with m.File(path, "r+") as file:
             later.run(m, file)
         run("h5stat", path)
+        if has_lzf(path):
+            # h5repack crashes without this filter, also with h5py's files.
+            return
         run("h5repack", path, packed)
-        # The first line is the name. The tools have no lzf.
+        # The first line is the name.
         shown, code = output("h5dump", path)
         with h5py.File(packed) as file:
             found.append((shown.partition("\n")[2], code, described(file)))
