@@ -98,7 +98,7 @@ def test_pandas(tmp_path: Path, rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         frame[["number", "whole"]].to_hdf(path, key="fixed", mode="w", format="fixed")
-        frame.to_hdf(path, key="table", format="table", data_columns=True)
+        frame.to_hdf(path, key="rows", format="table", data_columns=True)
         frame["number"].to_hdf(path, key="deep/series", complevel=5, complib="zlib")
         frame["number"].to_hdf(path, key="gone")
 
@@ -107,8 +107,8 @@ def test_pandas(tmp_path: Path, rng: np.random.Generator) -> None:
         file.move("deep/series", "moved/series")
         del file["gone"]
         file["fixed/block0_values"][3, 0] = 1234
-        file["table/table"][5:7, "number"] = [0.5, 0.25]
-        file["table/table"].attrs["note"] = [1, 2]
+        file["rows/table"][5:7, "number"] = [0.5, 0.25]
+        file["rows/table"].attrs["note"] = [1, 2]
 
     expected = frame.copy()
     expected.iloc[5, 0], expected.iloc[6, 0] = 0.5, 0.25
@@ -119,22 +119,22 @@ def test_pandas(tmp_path: Path, rng: np.random.Generator) -> None:
     fixed.iloc[3, list(fixed.columns).index(column)] = 1234
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pandas.testing.assert_frame_equal(pandas.read_hdf(path, "table"), expected)
+        pandas.testing.assert_frame_equal(pandas.read_hdf(path, "rows"), expected)
         pandas.testing.assert_frame_equal(pandas.read_hdf(path, "fixed"), fixed, check_freq=False)
         pandas.testing.assert_series_equal(
             pandas.read_hdf(path, "moved/series"), frame["number"], check_freq=False
         )
         with pandas.HDFStore(path, "a") as store:
-            assert sorted(store.keys()) == ["/fixed", "/moved/series", "/table"]
+            assert sorted(store.keys()) == ["/fixed", "/moved/series", "/rows"]
             later = frame.copy()
             later.index = later.index + pandas.Timedelta("100h")
-            store.append("table", later, data_columns=True)
+            store.append("rows", later, data_columns=True)
             store.put("new", frame["whole"])
             store.remove("fixed")
-            assert len(store.select("table", "whole >= 0")) == 100
+            assert len(store.select("rows", "whole >= 0")) == 100
     compared(path)
     with h5.File(path) as file:
-        assert file["table/table"]["number"].tolist() == [*expected["number"], *frame["number"]]
+        assert file["rows/table"]["number"].tolist() == [*expected["number"], *frame["number"]]
         assert file.attrs["by"] == "hyperslab" and "fixed" not in file
 
 
@@ -187,7 +187,7 @@ def test_netcdf(tmp_path: Path, rng: np.random.Generator) -> None:
     with h5.File(path, "r+") as file:
         assert file["wind"].shape == (8, 4) and file["wind"][7].tolist() == [1, 2, 3, 4]
         assert file["words"].asstr()[:].tolist() == ["a", "longer", "été", "new"]
-        assert file["added"][:].tolist() == [*range(8)] and file["deep"].attrs["note"] == "by netCDF"
+        assert file["added"][:].tolist() == [*range(8)] and file["deep"].attrs["note"] == b"by netCDF"
         file["added"][0] = 5
     with netCDF4.Dataset(path) as file:
         assert file["added"][0] == 5

@@ -1,6 +1,6 @@
-"""h5py's own tests, with hyperslab in place of h5py or reading alone.
+"""h5py's and h5netcdf's own tests, with hyperslab in place of h5py or reading alone.
 
-docs/h5py.md has a table of failing tests.
+docs/h5py.md has tables of failing tests.
 """
 
 from __future__ import annotations
@@ -35,24 +35,27 @@ pytestmark = [
 ]
 
 
-def expected(run: str) -> set[str]:
+def expected(run: str, whose: str = "h5py") -> set[str]:
     """Returns the names of tests in the table of the documentation that fail in a run."""
-    section = (ROOT / "docs/h5py.md").read_text().partition("## h5py's own tests")[2]
+    section = (
+        (ROOT / "docs/h5py.md").read_text().partition(f"## {whose}'s own tests")[2].partition("\n## ")[0]
+    )
     rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
     return {name for names, runs in rows if run in runs for name in re.findall(r"`([^`]+)`", names)}
 
 
-def outcomes(folder: Path, plugin: str, modules: list[str]) -> tuple[dict[str, Any], str]:
-    """Runs tests of h5py with a plugin. Returns what the plugin reports, and the output."""
-    pytest.importorskip("h5py.tests")
+# Superusers may write anywhere.
+WHICH = "not TestMPI and not test_append_permissions"
+
+
+def outcomes(folder: Path, plugin: str, modules: list[str], which: str = WHICH) -> tuple[dict[str, Any], str]:
+    """Runs tests of other packages with a plugin. Returns what the plugin reports, and the output."""
     report = folder / "report.json"
     paths = os.pathsep.join([str(ROOT / "tests" / "lib"), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", plugin),
-            # Superusers may write anywhere.
-            *("-k", "not TestMPI and not test_append_permissions"),
-            *("--pyargs", *(f"h5py.tests.{module}" for module in modules)),
+            *("-k", which, "--pyargs", *modules),
         ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": paths, "H5PY_JUDGE": str(report)},
@@ -77,14 +80,30 @@ def passed(found: dict[str, Any]) -> int:
 
 
 def test_in_place_of_h5py(tmp_path: Path) -> None:
-    found, output = outcomes(tmp_path, "h5py_suite_judge", READING + OTHERS)
+    pytest.importorskip("h5py.tests")
+    modules = [f"h5py.tests.{module}" for module in READING + OTHERS]
+    found, output = outcomes(tmp_path, "h5py_suite_judge", modules)
     assert failed(found) == expected("P"), output
     assert passed(found) > 740
     assert found["compared"] > 700
 
 
 def test_reading(tmp_path: Path) -> None:
-    found, output = outcomes(tmp_path, "h5py_judge", [*READING, "test_selections"])
+    pytest.importorskip("h5py.tests")
+    modules = [f"h5py.tests.{module}" for module in [*READING, "test_selections"]]
+    found, output = outcomes(tmp_path, "h5py_judge", modules)
     assert failed(found) == expected("R"), output
     assert passed(found) > 700
     assert found["read"] > 1000
+
+
+def test_h5netcdf_in_place_of_h5py(tmp_path: Path) -> None:
+    """h5netcdf writes and reads through hyperslab. netCDF4-python reads and writes the same files."""
+    pytest.importorskip("h5netcdf.tests")
+    pytest.importorskip("netCDF4")
+    # One test needs netCDF's own tools. Tests of pyfive are not about writing.
+    which = "not pyfive and not ros3 and not test_is_classic"
+    found, output = outcomes(tmp_path, "h5py_suite_judge", ["h5netcdf.tests.test_h5netcdf"], which)
+    assert failed(found) == expected("P", "h5netcdf"), output
+    assert passed(found) > 200
+    assert found["compared"] > 50

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._base.once import Once
 from hyperslab._core.array import Array
-from hyperslab._core.array_common import NO_CONFIG, AnyArray
-from hyperslab._core.array_config import ArrayConfig, parse_cache, parse_config
+from hyperslab._core.array_common import AnyArray
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
 from hyperslab._core.info import Info, human_size

@@ -267,7 +267,7 @@ def _sequences(value: Any, item: np.dtype[Any], dtype: np.dtype[Any]) -> _Array:
     is_array = isinstance(value, np.ndarray) and value.dtype.kind == "O"
     # Items that are text are objects, too: an array of texts is one sequence for each row.
     if is_array and not (item.kind == "O" and all(isinstance(one, (str, bytes)) for one in value.flat)):
-        return value
+        return np.asarray(value)
     try:
         whole = np.asarray(value, item)
         if item.kind == "O" and any(isinstance(one, (list, tuple, np.ndarray)) for one in whole.flat):

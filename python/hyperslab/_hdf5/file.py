@@ -404,6 +404,9 @@ class _New(NamedTuple):
 def _chunk_cache(keywords: Mapping[str, Any]) -> tuple[int, int, float]:
     """Return the settings of HDF5's cache of chunks, as they were asked for."""
     given = (keywords.get(name) for name in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
+    slots: Any
+    size: Any
+    weight: Any
     slots, size, weight = (
         one if one is not None else usual for one, usual in zip(given, CHUNK_CACHE, strict=True)
     )

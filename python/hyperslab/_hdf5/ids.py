@@ -171,9 +171,10 @@ class NodeID:
         return int(bool(self._node))
 
     @property
-    def name(self) -> bytes:
-        """Path in the file."""
-        return self._node.name.encode("utf-8", "surrogateescape")
+    def name(self) -> bytes | None:
+        """Path in the file; ``None`` for an object without a name."""
+        name = self._node.name
+        return None if name is None else name.encode("utf-8", "surrogateescape")
 
     def __bool__(self) -> bool:
         return bool(self._node)

@@ -288,7 +288,8 @@ class TypeCompoundID(TypeID):
         if dtype.kind == "c":
             part = _part_of(dtype)
             return [("r", part, 0), ("i", part, part.itemsize)]
-        return [(name, *(dtype.fields or {})[name][:2]) for name in dtype.names or ()]
+        fields: Any = dtype.fields
+        return [(name, fields[name][0], fields[name][1]) for name in dtype.names or ()]
 
     def get_nmembers(self) -> int:
         """Return the number of members."""

@@ -189,8 +189,9 @@ impl Linked {
     }
 
     fn add_compact(&mut self, attributes: Vec<NewMessage>, tracked: bool) -> Built<()> {
-        if tracked {
-            let next = attribute::next_order(attributes.len(), true)?;
+        // The HDF5 library counts no attributes in a header of version 2 without this message.
+        if tracked || self.is_new && !attributes.is_empty() {
+            let next = attribute::next_order(attributes.len(), tracked)?;
             self.attributes.push(attribute::info(next, [None; 3]));
         }
         self.attributes.extend(attributes);

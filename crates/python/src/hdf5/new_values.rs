@@ -84,8 +84,12 @@ impl NewValues {
         let found = self.put(
             py,
             starts.zip(&ends).map(|(start, end)| {
-                let text = bytes.get(start..*end).unwrap_or_default();
-                (text.len() as u64, text)
+                // Text without letters is a NUL. An element without a place would be a null pointer for
+                // programs in C: PyTables follows it.
+                match bytes.get(start..*end).unwrap_or_default() {
+                    [] => (1, &b"\0"[..]),
+                    text => (text.len() as u64, text),
+                }
             }),
         )?;
         Ok(PyArray1::from_vec(py, found))
