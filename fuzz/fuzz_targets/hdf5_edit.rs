@@ -21,7 +21,7 @@ use std::sync::Arc;
 const SMALL: usize = 1 << 20;
 /// The largest number of objects to visit.
 const MOST: usize = 200;
-/// The names of what is added.
+/// The names of the new attributes, links and groups.
 const NAME: &str = "~fuzz";
 const LINK: &str = "~link";
 const GROUP: &str = "~group";
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What was read of an object. `None`: it could not be read.
+/// The contents of an object. `None`: this part could not be read.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     attributes: Option<Vec<(String, Vec<u8>)>>,

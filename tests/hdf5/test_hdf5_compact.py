@@ -52,7 +52,7 @@ def assert_same_view(found: dict[bytes, Any], expected: dict[bytes, Any]) -> Non
         for name, fact in facts.items():
             new = found[path][name]
             if name == "attributes":
-                # What h5py could not read before may be readable now.
+                # A value that h5py could not read before may be readable now.
                 assert len(new) == len(fact)
                 pairs = zip(fact, new, strict=True)
                 fact = [(*old[:-1], one[-1]) if old[-1] == UNREADABLE else old for old, one in pairs]

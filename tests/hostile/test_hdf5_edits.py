@@ -89,7 +89,7 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def verdicts(paths: list[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Change files in child processes. Yield each file, the last step, and what was said of it.
+    """Change files in child processes. Yield each file, its last step, and the verdict.
 
     A child that crashes or hangs is replaced.
     """

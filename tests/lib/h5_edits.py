@@ -25,10 +25,10 @@ SECONDS = 2
 # Datasets of more bytes are not read.
 LARGE = 1 << 22
 
-# What h5py's names raise for bad input.
+# The errors of h5py's names for bad input.
 ERRORS = (hs.HyperslabError, OSError, ValueError, KeyError, TypeError, RuntimeError)
 
-# What is added to objects.
+# The names of new attributes, links and groups.
 ATTRIBUTE, LINK, GROUP = "~attribute", "~link", "~group"
 
 

@@ -144,7 +144,7 @@ class View:
         return value.shape, str(value.dtype), value.tobytes()
 
     def _target(self, reference: Any) -> bytes | None:
-        """Return the path of the target. A deleted object has none, although its bytes may be left."""
+        """Return the path of the target. A deleted object has no path, even if its bytes are still there."""
         if not reference:
             return None
         try:
