@@ -126,7 +126,7 @@ def test_a_changed_file_is_no_worse(tmp_path: Path, seed: int) -> None:
     wrong = [
         f"file {path.name} of HYPERSLAB_SEED={seed}: {step}: {said}"
         for path, step, said in verdicts(paths)
-        # The HDF5 library may fail before.
-        if step != "before" and said
+        # The library's own failures: before the change, or in what it could not read then.
+        if step not in ("before", "after, damaged") and said
     ]
     assert not wrong, "\n".join(wrong[:5])

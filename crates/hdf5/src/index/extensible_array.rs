@@ -299,7 +299,7 @@ pub(crate) fn build(
     let mut index = array.head(b"EAIB");
     index.bytes(&array.elements(0, inside.into()));
     for block in direct {
-        array.data_blocks(block, source.end())?.0.into_iter().for_each(|place| drop(index.address(place)));
+        array.data_blocks(block, source.end())?.0.into_iter().for_each(|place| _ = index.address(place));
     }
     for block in later {
         index.address(array.secondary_block(block, source.end())?);
@@ -409,7 +409,7 @@ impl NewArray<'_> {
         let mut out = self.head(b"EASB");
         out.uint(block.first.saturating_sub(self.header.inside.into()), self.header.offset_len());
         out.bytes(&bitmap);
-        places.into_iter().for_each(|place| drop(out.address(place)));
+        places.into_iter().for_each(|place| _ = out.address(place));
         let bytes = out.checksum().take();
         self.secondary = (self.secondary.0 + 1, self.secondary.1 + bytes.len() as u64);
         Ok(Some(self.put(&bytes)))
