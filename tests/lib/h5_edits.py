@@ -59,7 +59,7 @@ def seen(path: str, backwards: bool = False) -> dict[str, Any] | None:
     except OSError:
         return None
     with file:
-        waiting, known = ["/"], set()
+        waiting, known = ["/"], set[int]()
         while waiting:
             name = waiting.pop()
             address = None
