@@ -34,7 +34,7 @@ ATTRIBUTE, LINK, GROUP = "~attribute", "~link", "~group"
 
 
 class Unreadable:
-    """Whether the HDF5 library could not read something."""
+    """Remembers that the HDF5 library could not read something."""
 
     found = False
 
