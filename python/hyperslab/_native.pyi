@@ -46,6 +46,7 @@ __all__ = [
     "carried_attributes",
     "chunk_key",
     "chunk_of_key",
+    "compact_file",
     "compare_part",
     "convert_elements",
     "copy",

@@ -16,7 +16,7 @@ import hyperslab as hs
 import netCDF4
 import numpy as np
 import pytest
-from h5_view import view
+from h5_view import UNREADABLE, view
 from h5_writing import Calls, cases
 from hypothesis import given, settings
 
@@ -46,11 +46,17 @@ def compacted(path: Path) -> hs.CompactReport:
 def assert_same_view(found: dict[bytes, Any], expected: dict[bytes, Any]) -> None:
     assert found.keys() == expected.keys()
     for path, facts in expected.items():
-        if isinstance(facts, dict):
-            for name, fact in facts.items():
-                assert found[path][name] == fact, (path, name)
-        else:
+        if not isinstance(facts, dict):
             assert found[path] == facts, path
+            continue
+        for name, fact in facts.items():
+            new = found[path][name]
+            if name == "attributes":
+                # A value that h5py could not read before may be readable now.
+                assert len(new) == len(fact)
+                pairs = zip(fact, new, strict=True)
+                fact = [(*old[:-1], one[-1]) if old[-1] == UNREADABLE else old for old, one in pairs]
+            assert new == fact, (path, name)
 
 
 # ---- all kinds of objects
@@ -198,7 +204,7 @@ def test_everything_is_kept(tmp_path: Path, libver: Any, user_block: int) -> Non
 
 
 @given(cases)
-@settings(max_examples=15)
+@settings(max_examples=40)
 def test_generated_hierarchies(tmp_path_factory: Any, calls: Calls) -> None:
     for module, libver in ((h5py, "earliest"), (h5py, "latest"), (hs.h5, "earliest"), (hs.h5, "latest")):
         path = tmp_path_factory.mktemp("compact") / "a.h5"
@@ -222,6 +228,9 @@ def test_files_of_others(tmp_path: Path, corpora: Path) -> None:
             before = view(path)
         except (OSError, KeyError):
             continue
+        # Without unused space there is nothing to do.
+        with path.open("ab") as raw:
+            raw.write(bytes(HOLE))
         content = path.read_bytes()
         try:
             report = hs.compact(path)
@@ -229,7 +238,7 @@ def test_files_of_others(tmp_path: Path, corpora: Path) -> None:
             refused.append(str(error))
             assert path.read_bytes() == content
             continue
-        assert path.stat().st_size == report.after
+        assert path.stat().st_size == report.after < report.before
         assert_same_view(view(path), before)
         done += 1
     assert done > 120, refused

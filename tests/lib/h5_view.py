@@ -8,6 +8,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+# Stands for a value that h5py cannot read: it does not know the type or the filter, for example.
+UNREADABLE = "unreadable"
 
 # Larger datasets in bytes are compared by their chunks and some elements.
 LARGE = 64 << 20
@@ -106,8 +108,8 @@ class View:
             type_ = id_.get_type()
             try:
                 value = self.shown(node.attrs[name])
-            except (OSError, TypeError, ValueError, RuntimeError) as error:
-                value = type(error)
+            except (OSError, TypeError, ValueError, RuntimeError):
+                value = UNREADABLE
             attributes.append((name, id_.shape, type_.encode(), type_.committed(), value))
         facts["attributes"] = attributes
         if isinstance(node, h5py.Dataset) and node.shape is not None:
@@ -117,19 +119,18 @@ class View:
                 values = node[()] if is_small else node[tuple(slice(min(n, 9)) for n in node.shape)]
                 facts["values"] = self.shown(values)
                 facts["fill"] = self.shown(node.fillvalue)
-            except (OSError, TypeError, ValueError, RuntimeError) as error:
-                facts["values"] = type(error)
+            except (OSError, TypeError, ValueError, RuntimeError):
+                facts["values"] = UNREADABLE
 
     def shown(self, value: Any) -> Any:
         """Return a value that can be compared. References are the paths of their targets."""
         if isinstance(value, h5py.Empty):
             return "empty", str(value.dtype)
         if isinstance(value, h5py.RegionReference):
-            if not value:
-                return "no region"
-            return self._target(value), _space(h5py.h5r.get_region(value, self.file.id))
+            target = self._target(value)
+            return target, None if target is None else _space(h5py.h5r.get_region(value, self.file.id))
         if isinstance(value, h5py.Reference):
-            return self._target(value) if value else "no object"
+            return self._target(value)
         if isinstance(value, str | bytes):
             return value
         value = np.asarray(value)
@@ -142,12 +143,15 @@ class View:
             return value.shape, str(value.dtype), repr(value.tolist())
         return value.shape, str(value.dtype), value.tobytes()
 
-    def _target(self, reference: Any) -> Any:
+    def _target(self, reference: Any) -> bytes | None:
+        """Return the path of the target. A deleted object has no path, even if its bytes are still there."""
+        if not reference:
+            return None
         try:
             node = h5py.h5r.dereference(reference, self.file.id)
-        except (ValueError, OSError, RuntimeError):
-            return "nothing"
-        return self.paths.get(h5py.h5o.get_info(node).addr, "an object without a path")
+        except (KeyError, ValueError, OSError, RuntimeError):
+            return None
+        return self.paths.get(h5py.h5o.get_info(node).addr)
 
 
 def _is_text(name: bytes) -> bool:

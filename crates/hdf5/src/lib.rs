@@ -10,7 +10,8 @@
 //! returns a value, or the number of bytes that it needs ([`ParseError::Need`]). Only [`Source`]
 //! fetches bytes: pages of 64 KiB, cached per file.
 //!
-//! Beside a parser is its builder, if new files have the structure: [`new_file`] puts these together.
+//! Beside a parser is its builder, if new files have the structure: [`new_file`] puts these together,
+//! [`edit`] changes files, and [`compact`] copies them without unused space.
 //!
 //! All bytes are treated as hostile. Lengths are checked before they allocate or loop. Recursion is
 //! bounded. A visited set detects shared and circular nodes. Checksums are verified.

@@ -3,8 +3,8 @@
 use crate::copy::{Phase, Progress};
 use crate::formats::data_file::DataFile;
 use crate::{Error, Format, Result, settings};
-use hyperslab_hdf5::compact::Compaction;
 pub use hyperslab_hdf5::compact::Compacted;
+use hyperslab_hdf5::compact::Compaction;
 use hyperslab_hdf5::{File, Hdf5Error};
 use hyperslab_store::{EditedFile, EditedOptions, FileStore, Store};
 use std::fs::Metadata;
@@ -70,7 +70,10 @@ fn plan(path: &Path, is_stopped: &dyn Fn() -> bool) -> Result<Compaction> {
     };
     let Some(file) = file.as_hdf5() else {
         let format: Format = file.format();
-        return Err(Error::Options(format!("cannot compact '{}': {format} files have no unused space", path.display())));
+        return Err(Error::Options(format!(
+            "cannot compact '{}': {format} files have no unused space",
+            path.display()
+        )));
     };
     if is_stopped() {
         return Err(Error::Interrupted);

@@ -208,7 +208,8 @@ impl Mover<'_> {
             _ => self.file.collection(id.collection)?,
         };
         let Id { collection: at, index } = id;
-        let missing = |why: &str| source.invalid(format!("heap object {index} of the collection at {at} {why}"));
+        let missing =
+            |why: &str| source.invalid(format!("heap object {index} of the collection at {at} {why}"));
         let object = collection.object(index).ok_or_else(|| missing("does not exist"))?;
         let object = match len {
             Some(len) => object.first(len).ok_or_else(|| missing(&format!("has fewer than {len} bytes")))?,

@@ -95,7 +95,9 @@ impl Mover<'_> {
 
     /// Builds the links of a symbol table.
     pub fn table(&mut self, message: &Message) -> Result<Vec<u8>> {
-        let GroupLinks::Table(mut entries) = read(self.file, message)? else { return Ok(message.data.to_vec()) };
+        let GroupLinks::Table(mut entries) = read(self.file, message)? else {
+            return Ok(message.data.to_vec());
+        };
         for entry in &mut entries {
             if let EntryTarget::Hard(address) = &mut entry.target {
                 *address = self.header_address(*address)?;
@@ -117,13 +119,13 @@ impl Mover<'_> {
         let messages = messages.iter().map(|data| self.link(data)).collect::<Result<Vec<_>>>()?;
         let mut links = Vec::with_capacity(messages.len());
         for message in &messages {
-            let head = LinkHead::parse(&mut cursor(message)).map_err(|why| self.wrong("link message", why))?;
+            let head =
+                LinkHead::parse(&mut cursor(message)).map_err(|why| self.wrong("link message", why))?;
             links.push(group::DenseLink { name: head.name, order: head.creation_order, message });
         }
         let (at, orders) = places(&message.data, 8);
         self.rest.align(self.out)?;
-        let (new, bytes) =
-            group::dense_structures(&links, orders, self.rest.end()).map_err(unstorable)?;
+        let (new, bytes) = group::dense_structures(&links, orders, self.rest.end()).map_err(unstorable)?;
         self.rest.put(self.out, &bytes)?;
         self.put_places(&message.data, at, new)
     }

@@ -97,11 +97,7 @@ impl Compaction {
 
     /// Writes the copy to an empty file, and reads its structures again. `advance` is called with the
     /// number of bytes since its last call. It returns `false` to stop.
-    pub fn write(
-        &self,
-        into: &Arc<EditedFile>,
-        advance: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Compacted> {
+    pub fn write(&self, into: &Arc<EditedFile>, advance: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
         let source = self.file.source();
         let places = self.places();
         let passed = Mover::new(&self.file, &places, Some(&**into), advance).run(&self.objects)?;

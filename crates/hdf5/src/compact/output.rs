@@ -71,7 +71,8 @@ impl Part {
             // The range is checked before anything is written.
             if address.checked_add(len).is_none_or(|end| end > source.end()) {
                 let end = source.end();
-                let why = format!("its {len} bytes at address {address} end after the end of the file, at {end}");
+                let why =
+                    format!("its {len} bytes at address {address} end after the end of the file, at {end}");
                 return Err(source.invalid(why));
             }
             self.at = start.saturating_add(len);

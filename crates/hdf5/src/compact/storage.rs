@@ -4,6 +4,7 @@ use super::filters::Filters;
 use super::mover::Mover;
 use super::survey::cursor;
 use super::unstorable;
+use crate::Result;
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout, DataLayout};
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
@@ -12,7 +13,6 @@ use crate::index::{self, ChunkIndex, ChunkRecord, IndexRequest};
 use crate::messages::Message;
 use crate::object_header::ObjectHeader;
 use crate::output::Output;
-use crate::Result;
 
 /// Bytes of a run with references that are in memory at once.
 const PIECE: usize = 1 << 20;
@@ -65,7 +65,9 @@ impl Mover<'_> {
                 }
             }
             DataLayout::Contiguous { address: None, .. } | DataLayout::Virtual { collection: None, .. } => {}
-            DataLayout::Chunked(layout) => return self.chunked(header, &layout, version, data, at.position()),
+            DataLayout::Chunked(layout) => {
+                return self.chunked(header, &layout, version, data, at.position());
+            }
         }
         Ok(data)
     }
@@ -112,8 +114,7 @@ impl Mover<'_> {
         // Version 5 has lengths of eight bytes.
         let width = if version > 4 { 8 } else { index::size_width(bytes) };
         let width = (!filters.is_empty()).then_some(width);
-        let chunked =
-            Chunked { layout, datatype: &datatype, shape, max_shape, width, filters, bytes };
+        let chunked = Chunked { layout, datatype: &datatype, shape, max_shape, width, filters, bytes };
         let request = IndexRequest {
             source: self.file.source(),
             layout,
@@ -121,29 +122,25 @@ impl Mover<'_> {
             max_shape,
             filtered: !chunked.filters.is_empty(),
         };
-        // The index of a message that is built again has no addresses yet.
-        let is_kept = !matches!(layout.index, ChunkIndexKind::ExtensibleArray { .. });
+        // These are built with the library's settings.
         let new_kind = match &layout.index {
-            ChunkIndexKind::ExtensibleArray { .. } | ChunkIndexKind::BTree2 { .. } => {
+            ChunkIndexKind::BTree2 { .. } => {
                 ChunkIndexKind::BTree2 { node_size: index::BTREE2_NODE, split: 100, merge: 40 }
             }
             ChunkIndexKind::FixedArray { .. } => ChunkIndexKind::FixedArray { page_bits: index::PAGE_BITS },
             kind => kind.clone(),
         };
         let mut records = ChunkIndex::read(&request)?;
-        let is_stored = layout.address.is_some() && (!records.records.is_empty() || matches!(new_kind, ChunkIndexKind::Implicit));
+        let is_stored = layout.address.is_some()
+            && (!records.records.is_empty() || matches!(new_kind, ChunkIndexKind::Implicit));
         let address = if !is_stored {
             None
         } else if matches!(new_kind, ChunkIndexKind::Implicit) {
             Some(self.implicit(&chunked)?)
         } else {
             self.chunks(&chunked, &mut records)?;
-            Some(self.index(&chunked, &new_kind, &records)?)
+            Some(self.index(&chunked, &request, &new_kind, &records)?)
         };
-        if !is_kept {
-            let layout = ChunkedLayout { index: new_kind, address, ..layout.clone() };
-            return layout.build().map_err(unstorable);
-        }
         let undefined = u64::MAX;
         if version < 4 {
             // The address is before the lengths of a chunk.
@@ -174,7 +171,8 @@ impl Mover<'_> {
         let axes = chunked.max_shape.iter().zip(&chunked.layout.chunk);
         let slots = axes.map(|(most, chunk)| most.map(|most| most.div_ceil((*chunk).max(1))));
         let len = slots.into_iter().try_fold(chunked.bytes, |len, slots| len.checked_mul(slots?));
-        let len = len.ok_or_else(|| self.file.source().invalid("chunks without an index need a limited shape"))?;
+        let len =
+            len.ok_or_else(|| self.file.source().invalid("chunks without an index need a limited shape"))?;
         self.run_of_elements(chunked.datatype, chunked.layout.address.unwrap_or_default(), len)
     }
 
@@ -216,7 +214,13 @@ impl Mover<'_> {
     }
 
     /// Builds the index of chunks. Returns its address.
-    fn index(&mut self, chunked: &Chunked<'_>, kind: &ChunkIndexKind, index: &ChunkIndex) -> Result<u64> {
+    fn index(
+        &mut self,
+        chunked: &Chunked<'_>,
+        request: &IndexRequest<'_>,
+        kind: &ChunkIndexKind,
+        index: &ChunkIndex,
+    ) -> Result<u64> {
         let (chunk, counts, records) = (&chunked.layout.chunk, &index.counts, &index.records);
         if let (ChunkIndexKind::Single { .. }, [only, ..]) = (kind, &records[..]) {
             return Ok(only.address);
@@ -228,6 +232,9 @@ impl Mover<'_> {
                 let slots = self.slots(chunked, counts, records)?;
                 let bytes = index::build_fixed_array(at, chunked.width.is_some(), &slots);
                 (at, bytes.map_err(unstorable)?)
+            }
+            ChunkIndexKind::ExtensibleArray { .. } => {
+                (at, index::build_extensible_array(request, at, chunked.width, records)?)
             }
             ChunkIndexKind::BTree2 { .. } => {
                 let bytes = index::build_version2(at, chunked.width, counts, records);
@@ -243,12 +250,7 @@ impl Mover<'_> {
     }
 
     /// The elements of a fixed array: a slot for each chunk of the maximum shape, in C order.
-    fn slots(
-        &self,
-        chunked: &Chunked<'_>,
-        counts: &[u64],
-        records: &[ChunkRecord],
-    ) -> Result<Vec<Vec<u8>>> {
+    fn slots(&self, chunked: &Chunked<'_>, counts: &[u64], records: &[ChunkRecord]) -> Result<Vec<Vec<u8>>> {
         let element = |address: Option<u64>, size: u64, skipped: u32| {
             let mut out = Output::new();
             out.address(address);

@@ -10,6 +10,10 @@
 //!    secondary block has a bitmap of the pages that were written.
 //! 4. A data block has elements, or is followed by pages of elements.
 
+mod build;
+
+pub(crate) use build::build;
+
 use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
 use super::records::Records;

@@ -13,6 +13,7 @@ mod records;
 mod testing;
 
 pub(crate) use btrees::{NODE as BTREE2_NODE, build_version1, build_version2, version1_places};
+pub(crate) use extensible_array::build as build_extensible_array;
 pub(crate) use fixed_array::{PAGE_BITS, build as build_fixed_array};
 pub use locate::Chunks;
 

@@ -24,7 +24,7 @@ impl Dataset {
         Dataset { shape: shape.into(), max_shape: max_shape.into(), layout, filtered }
     }
 
-    fn request<'a>(&'a self, source: &'a Source) -> IndexRequest<'a> {
+    pub fn request<'a>(&'a self, source: &'a Source) -> IndexRequest<'a> {
         let Dataset { shape, max_shape, layout, filtered } = self;
         IndexRequest { source, layout, shape, max_shape, filtered: *filtered }
     }

@@ -206,9 +206,8 @@ fn run<'py>(
     options: CopyOptions<'static>,
     work: impl FnOnce(&CopyOptions<'_>) -> Result<CopyReport, Error> + Send,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = watched(py, progress, |progress| {
-        work(&CopyOptions { progress: Some(progress), ..options })
-    })?;
+    let report =
+        watched(py, progress, |progress| work(&CopyOptions { progress: Some(progress), ..options }))?;
     facts(py, &report)
 }
 
