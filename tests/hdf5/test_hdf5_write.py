@@ -521,7 +521,9 @@ def test_generated_arrays(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
         array[...] = case.values
     libver = data.draw(st.sampled_from(LIBVERS))
     compressors = data.draw(st.sampled_from(["none", "gzip", "zstd", "blosc", "lz4"]))
-    if case.dtype.itemsize == 0 or any("\0" in name or not name for name in case.attributes):
+    # Text of HDF5 ends at a NUL.
+    is_cut = case.dtype.kind == "U" and any("\0" in text for text in case.data.flat)
+    if case.dtype.itemsize == 0 or is_cut or any("\0" in name or not name for name in case.attributes):
         with pytest.raises(hs.HyperslabError):
             hs.copy(array, root / "a.h5", compressors="none")
         return
@@ -532,7 +534,9 @@ def test_generated_arrays(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
             found = np.asarray(file["data"].asstr()[()], case.opened_dtype)
         if case.dtype.kind in "mM":
             found = found.astype(case.opened_dtype)
-        assert_same(np.asarray(found), np.asarray(array[...]))
+        # An array without axes gives a scalar, which has this machine's byte order.
+        expected = np.asarray(array[...], case.opened_dtype if case.dtype.kind == "U" else None)
+        assert_same(np.asarray(found), expected)
 
 
 FULL = """

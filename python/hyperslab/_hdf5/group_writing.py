@@ -210,7 +210,7 @@ class GroupWriting(FileNode):
         """
         if not name:
             made = new_dataset(self, "", shape, dtype, data, **keywords)
-            made.__dict__["_is_anonymous"] = True
+            vars(made)["_is_anonymous"] = True
             return made
         group, above, last = self._free(name)
         path = group._path_to("/".join([*above, last]))

@@ -4,7 +4,7 @@
 //! Only addresses in them change. So filters and links of unknown kinds, times and comments stay.
 //! Structures that are full of addresses (indexes, heaps, symbol tables) are built again.
 //!
-//! 1. [`survey`] finds all objects that the root group leads to.
+//! 1. `survey` finds all objects that the root group leads to.
 //! 2. A first pass does everything but write. It finds what cannot be kept, and the lengths of
 //!    headers and of values of variable length, which do not depend on addresses.
 //! 3. A second pass writes: user block, superblock, headers, values of variable length, and the rest

@@ -1,8 +1,8 @@
 //! Changes of a file: what every writer of HDF5 does, through [`Editing`].
 //!
-//! Changed objects are values in memory ([`object`]). Readers of this process see these values;
+//! Changed objects are values in memory (`object`). Readers of this process see these values;
 //! elements are in the file at once, at addresses that the file on disk does not refer to yet. A
-//! [flush](flush) writes the structures of all changed objects behind everything else, and then
+//! flush (`flush`) writes the structures of all changed objects behind everything else, and then
 //! switches one object after the other with one small write each. A killed writer therefore leaves
 //! a file in which each object is as it was before the flush, or after it.
 //!

@@ -197,7 +197,7 @@ impl Editing {
         self.write_superblock(end)?;
         if old.slot.is_some_and(|slot| slot.used <= old.end.saturating_sub(SLOT)) {
             // It lies in the part that was taken just now, whose bytes are zero.
-            bytes.write_at(place(old.end), &[0; SLOT as usize])?;
+            bytes.write_at(place(old.end), &[0; 64])?;
         }
         Ok(())
     }
