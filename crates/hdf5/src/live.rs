@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Attempts without a pause if flushes come in between.
 const WITHOUT_PAUSE: u32 = 100;
 
-/// What is known of the writers of a file.
+/// The known state of a file that has writers.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     /// One of our writers has, or had, the file open.

@@ -1,4 +1,4 @@
-//! Merges the changes of this writer with those that other writers have flushed.
+//! Merges the changes of this writer with the changes that other writers have flushed.
 //!
 //! There are three states of an object: `base`, as this writer read or flushed it last; ours; and
 //! theirs, in the file now. Where ours is as the base, theirs counts. Otherwise ours counts:
@@ -95,7 +95,7 @@ impl Editing {
         self.edits.epoch.load(Ordering::Acquire)
     }
 
-    /// Merges the changes with those of other writers, if these have flushed since the last call.
+    /// Merges the changes of other writers, if they have flushed since the last call.
     /// The caller excludes other writers.
     pub(super) fn catch_up(&self) -> Result<()> {
         if self.edits.is_blank.load(Ordering::Acquire) || !self.edits.bytes.is_shared() {

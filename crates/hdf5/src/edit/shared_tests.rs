@@ -121,7 +121,7 @@ proptest! {
             let name = |n: u8| format!("{writer}{n}");
             match step {
                 Step::Attribute(n, true) => {
-                    // A value that nobody has written: equal ones are no change.
+                    // A new value: an equal one is no change.
                     count += 1;
                     editing.set_attribute(root(editing), &number(&format!("a{n}"), count)).unwrap();
                     mine.attributes.insert(format!("a{n}"), Some(count));

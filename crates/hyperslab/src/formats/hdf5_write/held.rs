@@ -260,7 +260,7 @@ impl Held {
         }
     }
 
-    /// Merges our elements of a chunk with those of another process. Both began with `base`.
+    /// Merges our elements of a chunk and the elements of another process. Both began with `base`.
     fn merged(
         &self,
         editing: &Editing,
