@@ -135,6 +135,13 @@ impl NewArray<'_> {
         address
     }
 
+    /// Appends a data block. Returns its address.
+    fn put_data(&mut self, bytes: &[u8], block: &SuperBlock) -> u64 {
+        self.data = (self.data.0 + 1, self.data.1 + bytes.len() as u64);
+        self.elements = self.elements.saturating_add(block.elements);
+        self.put(bytes)
+    }
+
     /// Builds the data blocks of a super block. Returns their addresses, and the bitmap of pages.
     ///
     /// The blocks of a file are in the file: `most` bytes. A file that claims more is refused.
@@ -156,25 +163,23 @@ impl NewArray<'_> {
             }
             let mut out = self.head(b"EADB");
             out.uint(first.saturating_sub(self.header.inside.into()), self.header.offset_len());
-            if block.pages == 0 {
-                out.bytes(&self.elements(first, block.elements)).checksum();
-            } else {
-                out.checksum();
-                let count = block.elements / block.pages;
-                for page in 0..block.pages {
-                    let first = first.saturating_add(page.saturating_mul(count));
-                    out.bytes(&Output::new().bytes(&self.elements(first, count)).checksum().take());
-                    let bit = number.saturating_mul(block.pages).saturating_add(page);
-                    let byte = usize::try_from(bit / 8).ok().and_then(|byte| bitmap.get_mut(byte));
-                    if let Some(byte) = byte {
-                        *byte |= 0x80 >> (bit % 8);
-                    }
+            let Some(count) = block.elements.checked_div(block.pages) else {
+                // No pages.
+                let bytes = out.bytes(&self.elements(first, block.elements)).checksum().take();
+                places.push(Some(self.put_data(&bytes, block)));
+                continue;
+            };
+            out.checksum();
+            for page in 0..block.pages {
+                let first = first.saturating_add(page.saturating_mul(count));
+                out.bytes(&Output::new().bytes(&self.elements(first, count)).checksum().take());
+                let bit = number.saturating_mul(block.pages).saturating_add(page);
+                let byte = usize::try_from(bit / 8).ok().and_then(|byte| bitmap.get_mut(byte));
+                if let Some(byte) = byte {
+                    *byte |= 0x80 >> (bit % 8);
                 }
             }
-            let bytes = out.take();
-            self.data = (self.data.0 + 1, self.data.1 + bytes.len() as u64);
-            self.elements = self.elements.saturating_add(block.elements);
-            places.push(Some(self.put(&bytes)));
+            places.push(Some(self.put_data(&out.take(), block)));
         }
         Ok((places, bitmap))
     }
