@@ -6,6 +6,8 @@
 //! Our writers count their flushes in a [slot](crate::edit): the count grows after the new structures
 //! are in the file, and before anything leads to them. Each read of metadata therefore looks at the
 //! count before and after. If it has changed, all pages are dropped, and the metadata are read again.
+//! Parsed objects stay: they lead to structures that no flush overwrites, so an object and its
+//! attributes, links and chunks are of one flush.
 
 use crate::edit::redo;
 use crate::{File, Hdf5Error, Result, rehearsal};
@@ -140,7 +142,6 @@ impl File {
                 // The length, too: the last writer cuts the file off.
                 self.source().forget()?;
                 self.source().grow(before.end);
-                self.forget_metadata();
             }
             let result = read();
             if self.flushes()? == before {
