@@ -72,10 +72,11 @@ def test_tools_of_hdf5(tmp_path_factory: Any, case: Calls, later: Calls) -> None
             # h5repack crashes without this filter, also with h5py's files.
             return
         run("h5repack", path, packed)
-        # The first line is the name.
+        # The first line is the name. h5dump shows text that was never written as NULL, and a copy of it
+        # by us as text without letters.
         shown, code = output("h5dump", path)
         with h5py.File(packed) as file:
-            found.append((shown.partition("\n")[2], code, described(file)))
+            found.append((shown.partition("\n")[2].replace("NULL", '""'), code, described(file)))
     assert found[0] == found[1]
 
 
@@ -101,7 +102,11 @@ def content(node: Any) -> Any:
         value = node.read()
     except Exception as error:
         return type(node).__name__, type(error).__name__
-    return type(node).__name__, str(getattr(value, "dtype", "")), repr(value)
+    return (
+        type(node).__name__,
+        str(getattr(value, "dtype", "")),
+        repr(getattr(value, "tolist", lambda: value)()),
+    )
 
 
 @settings(max_examples=20)
@@ -115,14 +120,16 @@ def test_pyfive(tmp_path_factory: Any, case: Calls) -> None:
         with m.File(folder / name, "w") as file:
             case.run(m, file)
         names: list[str] = []
+        wanted: dict[str, list[str]] = {}
         with h5py.File(folder / name) as real:
             real.visit(names.append)
-            # It reads no filters of elements of variable length.
-            names = [name for name in names if isinstance(real[name], h5py.Dataset)]
-            names = [name for name in names if not (real[name].dtype.hasobject and real[name].filter_ids)]
+            for path in names:
+                node = real[path]
+                if isinstance(node, h5py.Dataset) and is_readable(node.dtype, node.filter_ids):
+                    wanted[path] = [one for one in node.attrs if is_readable(node.attrs.get_id(one).dtype)]
         try:
             with pyfive.File(folder / name) as file:
-                found.append({name: five(file, name) for name in names})
+                found.append({path: five(file, path, attributes) for path, attributes in wanted.items()})
         except (AssertionError, UnicodeDecodeError):
             # It knows no external links in groups that keep the order of links, and no other letters
             # than those of ASCII in soft links.
@@ -130,16 +137,21 @@ def test_pyfive(tmp_path_factory: Any, case: Calls) -> None:
     assert found[0] == found[1]
 
 
-def five(file: Any, path: str) -> Any:
+def is_readable(dtype: np.dtype[Any], filters: tuple[int, ...] = ()) -> bool:
+    """Returns false for what pyfive does not read, or reads as objects that crash the interpreter."""
+    return not (dtype.hasobject and (filters or dtype.names)) and h5py.h5z.FILTER_LZF not in filters
+
+
+def five(file: Any, path: str, attributes: list[str]) -> Any:
     """Returns what pyfive reads of a dataset, or its error."""
     try:
         node = file[path]
         value = np.asarray(node[()])
-        attributes = {name: repr(value) for name, value in node.attrs.items()}
+        shown = {name: repr(node.attrs[name]) for name in attributes}
     except Exception as error:
         return type(error).__name__
     # Text without letters has a NUL in our files, which pyfive does not take away.
-    return value.shape, str(value.dtype), *(repr(one).replace("\\x00", "") for one in (value, attributes))
+    return value.shape, str(value.dtype), *(repr(one).replace("\\x00", "") for one in (value.tolist(), shown))
 
 
 @pytest.mark.parametrize(
