@@ -46,7 +46,7 @@ for number in range(first, first + rounds):
     values.attrs["count"] = number + 1
     file["cells"][writer::4] = number
     file.attrs[f"round{writer}"] = number
-    file["rows"].append(np.full(20, 1000 * writer + number, "i4"))
+    file["rows"].append(np.full(20, 10**6 * writer + number, "i4"))
     if number % 10 == 0:
         own.create_group(f"g{number}").attrs["text"] = "x" * number
     file.flush()
@@ -82,7 +82,7 @@ def _check(file: Any, rounds: dict[int, int]) -> None:
         assert (cells == cells[0, 0]).all() and cells[0, 0] in (last, last + 1)
         assert file.attrs[f"round{writer}"] in (last, last + 1)
         # An append of a round is flushed before the round is.
-        appended = found[found[:, 0] // 1000 == writer, 0] % 1000
+        appended = found[found[:, 0] // 10**6 == writer, 0] % 10**6
         assert set(range(last + 1)) <= set(appended.tolist()), writer
         for number in range(0, last + 1, 10):
             assert own[f"g{number}"].attrs["text"] == "x" * number
@@ -165,7 +165,7 @@ def test_what_one_process_does_is_seen_by_another(tmp_path: Path) -> None:
         assert other.refresh()["rows"][...].tolist() == [1, 2, 3]
         other["rows"].append([4])
         other.create_group("new")
-        assert "new" in one and one.refresh()["rows"][...].tolist() == [1, 2, 3, 4]
+        assert one.refresh()["rows"][...].tolist() == [1, 2, 3, 4] and "new" in one
         with pytest.raises(ValueError, match="name already exists"):
             one.create_group("new")
         # Elements of one chunk, changed by both.

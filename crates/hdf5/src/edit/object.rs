@@ -284,7 +284,8 @@ impl Object {
         let count = messages.iter().filter(is_attribute).count();
         let is_large = messages.iter().filter(is_attribute).any(|message| message.data.len() > LARGEST);
         if count <= MOST_COMPACT && !is_large {
-            if next.is_some() {
+            // HDF5 counts attributes by this message. Without it, h5repack leaves them out.
+            if next.is_some() || count > 0 {
                 messages.push(message_of(info(next, [None; 3])));
             }
             return Ok(Vec::new());
