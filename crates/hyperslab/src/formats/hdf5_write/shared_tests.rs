@@ -19,7 +19,8 @@ fn create(path: &Path, libver: Libver, shape: u64, storage: NewStorage, kind: us
     let editing = file.editing().unwrap();
     let is_chunked = matches!(storage, NewStorage::Chunked { .. });
     let most = if is_chunked { None } else { Some(shape) };
-    let kind = NewKind::Dataset(dataset(&[shape], &[most], storage, filters(if is_chunked { kind } else { 0 })));
+    let kind =
+        NewKind::Dataset(dataset(&[shape], &[most], storage, filters(if is_chunked { kind } else { 0 })));
     let object = NewObject { path: "d".into(), kind, attributes: Vec::new(), tracks_attributes: false };
     let made = editing.create_object(&object).unwrap();
     editing.link(file.root().unwrap().address(), "d", LinkTarget::Hard(made)).unwrap();
