@@ -47,13 +47,13 @@ class FileAttributes(MutableMapping[str, Any]):
 
     def __init__(self, node: Any, file: _native.StoreHandle | None = None, kept: Any = None) -> None:
         # As in h5py, `AttributeManager(node)` are the attributes of an object.
-        file = node._store._native if file is None else file
+        found: _native.StoreHandle = node._store._native if file is None else file
         kept = vars(node) if kept is None else kept
         # The node keeps the attributes read so far in `kept`, its own dictionary. It does not keep
         # this object, which refers to the node: a cycle would keep the file open until the garbage
         # collector runs.
         self._node: _Node = node
-        self._file, self._kept = file, kept
+        self._file, self._kept = found, kept
 
     @property
     def _id(self) -> Any:
