@@ -14,7 +14,7 @@ use super::redo::{self, RecordPlace, SLOT, Slot};
 use super::{Editing, object};
 use crate::data_layout::{self, DataLayout};
 use crate::output::{NEW_SIZES, Output};
-use crate::{Cursor, LinkTarget, Parsed, Result, Source};
+use crate::{Cursor, Hdf5Error, LinkTarget, Parsed, Result, Source};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -97,7 +97,12 @@ impl Editing {
             }
             for address in deleted {
                 released.insert(address);
-                self.release(address)?;
+                match self.release(address) {
+                    Ok(()) => {}
+                    Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
+                    // A damaged object keeps its space. The other changes must not be lost.
+                    Err(_) => {}
+                }
             }
         }
     }

@@ -58,19 +58,29 @@ impl Editing {
 
     /// Removes a link. An object without links is gone at the next flush.
     ///
-    /// Fails with [`Hdf5Error::NotFound`].
+    /// Fails with [`Hdf5Error::NotFound`]. After an error, the link is still there.
     pub fn unlink(&self, group: u64, name: &str) -> Result<()> {
         self.load_links(group)?;
+        let found =
+            self.with(group, |object| object.links.as_ref().and_then(|links| links.get(name).cloned()))?;
+        let Some(found) = found else { return Err(self.no_link(name)) };
+        // An object that is damaged cannot be counted: this fails before the link goes.
+        if let LinkTarget::Hard(address) = found.target {
+            self.count_links(address, -1)?;
+        }
         let removed = self.update(group, |object| {
             let removed = object.links.as_mut().and_then(|links| Arc::make_mut(links).remove(name));
             object.lost_links |= removed.is_some();
             removed
-        })?;
-        let Some(removed) = removed else { return Err(self.no_link(name)) };
-        if let LinkTarget::Hard(address) = removed.target {
-            self.count_links(address, -1)?;
+        });
+        if matches!(removed, Ok(Some(_))) {
+            return Ok(());
         }
-        Ok(())
+        if let LinkTarget::Hard(address) = found.target {
+            self.count_links(address, 1)?;
+        }
+        removed?;
+        Err(self.no_link(name))
     }
 
     /// Moves a link to another name or group.
@@ -82,7 +92,10 @@ impl Editing {
             self.with(from.0, |object| object.links.as_ref().and_then(|links| links.get(from.1).cloned()))?;
         let Some(found) = found else { return Err(self.no_link(from.1)) };
         self.link(to.0, to.1, found.target)?;
-        self.unlink(from.0, from.1)
+        self.unlink(from.0, from.1).inspect_err(|_| {
+            // The first error is reported.
+            let _ = self.unlink(to.0, to.1);
+        })
     }
 
     fn no_link(&self, name: &str) -> Hdf5Error {

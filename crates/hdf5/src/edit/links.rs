@@ -104,16 +104,26 @@ pub(super) fn messages_of_new(tracked: bool, libver: Libver) -> Built<(Vec<Messa
     Ok((messages, links))
 }
 
-/// Refuses to change a group with names that are not text: they could not be written as they are.
+/// Refuses to change a group with names that could not be written as they are: names that are not
+/// text, and in damaged files names that are empty or occur twice.
 pub(super) fn check_names(links: &[Link], file: &str) -> Result<(), Hdf5Error> {
-    match links.iter().find(|link| link.name.contains("\\x")) {
-        None => Ok(()),
-        Some(link) => Err(Hdf5Error::Unsupported {
+    if let Some(link) = links.iter().find(|link| link.name.contains("\\x")) {
+        return Err(Hdf5Error::Unsupported {
             file: file.to_owned(),
             object: None,
             what: format!("changing a group with the name '{}', which is not UTF-8 text,", link.name),
-        }),
+        });
     }
+    let mut names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    names.sort_unstable();
+    let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b).map(|(name, _)| *name);
+    let wrong = match (names.first(), twice) {
+        (_, Some(name)) => format!("two links have the name '{name}'"),
+        (Some(&""), None) => "a link has no name".into(),
+        _ => return Ok(()),
+    };
+    let why = format!("its group is damaged and cannot be changed: {wrong}");
+    Err(Hdf5Error::Invalid { file: file.to_owned(), object: None, why })
 }
 
 #[cfg(test)]
@@ -144,5 +154,14 @@ mod tests {
         assert_eq!(kinds(&links), [link::INFO_KIND, link::GROUP_INFO_KIND, link::KIND, link::KIND]);
         assert!((0..8).all(|n| links.add(&n.to_string(), LinkTarget::Hard(1))));
         assert_eq!(kinds(&links), [link::INFO_KIND, link::GROUP_INFO_KIND]);
+    }
+
+    #[test]
+    fn groups_with_damaged_names_are_not_changed() {
+        let link = |name: &str| Link { name: name.into(), target: LinkTarget::Hard(1), creation_order: None };
+        assert!(check_names(&["a", "b"].map(link), "f").is_ok());
+        for names in [["a", "a"], ["", "a"], ["a", "\\xff"]] {
+            assert!(check_names(&names.map(link), "f").is_err(), "{names:?}");
+        }
     }
 }

@@ -140,8 +140,10 @@ impl Editing {
             free = super::free_space::read(self.file.source(), list, start)?;
             slot.free = None;
             if start == state.end {
-                // The file was closed, and the slot lies before its end.
-                free.push((start - SLOT, SLOT));
+                // The file was closed. The slot lies before its end, and the list before the slot.
+                let list_end = list.address.saturating_add(list.len.into());
+                let first = if start.saturating_sub(list_end) < 2 * SLOT { list_end } else { start - SLOT };
+                free.push((first, start - first));
             }
         }
         slot.used = end;

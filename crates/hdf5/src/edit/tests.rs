@@ -340,7 +340,8 @@ fn space_is_used_again_by_the_next_session() {
     editing.close().unwrap();
     // Most of the 40 000 bytes fit into freed places.
     let len = bytes.len().unwrap() as usize;
-    assert!(len <= sizes[6] + 15_000, "{sizes:?} {len}");
+    let most = sizes.iter().max().unwrap();
+    assert!(len <= most + 15_000, "{sizes:?} {len}");
 }
 
 /// Numbers that depend on a seed.

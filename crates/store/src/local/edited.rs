@@ -40,6 +40,9 @@ const APPENDED: i64 = CHANGES + 2;
 const PAUSE: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
 
+/// Attempts to open a file that others replace meanwhile.
+const ATTEMPTS: usize = 10;
+
 /// A lock of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -135,17 +138,31 @@ impl EditedDisk {
         let failed = |error: io::Error| error_of(path, Operation::Write, error);
         let path = std::path::absolute(path).map_err(failed)?;
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let file = match retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(failed(error.into())),
-        };
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(refuse(&path, io::Error::other("it is not a regular file")));
-        }
-        let (locked, was_alone) = match locks {
-            true => Locked::new(&path, Kind::Shared).map_err(failed)?,
-            false => (None, false),
+        let mut attempts = 0;
+        let (file, locked, was_alone) = loop {
+            let file = match retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())) {
+                Ok(file) => File::from(file),
+                Err(Errno::NOENT) => return Ok(None),
+                Err(error) => return Err(failed(error.into())),
+            };
+            if !file.metadata().map_err(failed)?.is_file() {
+                return Err(refuse(&path, io::Error::other("it is not a regular file")));
+            }
+            let (locked, was_alone) = match locks {
+                true => Locked::new(&path, Kind::Shared).map_err(failed)?,
+                false => (None, false),
+            };
+            // Another file may have taken the name between the two calls. Changes of the old one would
+            // be lost.
+            match &locked {
+                Some(locked) if !is_same_file(&file, &locked.0).map_err(failed)? => {}
+                _ => break (file, locked, was_alone),
+            }
+            attempts += 1;
+            if attempts == ATTEMPTS {
+                let why = "unable to lock file: other programs replace it again and again";
+                return Err(failed(io::Error::new(io::ErrorKind::WouldBlock, why)));
+            }
         };
         let is_locked = locked.is_some();
         let disk = EditedDisk::new(
@@ -382,12 +399,32 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL.into())
 }
 
+/// Returns `true` if two descriptors are of the same file.
+fn is_same_file(one: impl AsFd, other: impl AsFd) -> io::Result<bool> {
+    let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
 impl Locked {
     /// Locks a file, and the byte of its writers in this way. `None`: its file system has no locks.
     /// Returns also whether nobody else had locked it.
     ///
     /// A file that is locked with others is locked for changes, too.
     fn new(path: &Path, kind: Kind) -> io::Result<(Option<Locked>, bool)> {
+        for _ in 0..ATTEMPTS {
+            let found = Locked::once(path, kind)?;
+            let Some(locked) = &found.0 else { return Ok(found) };
+            // The name may belong to another file since the descriptor was opened.
+            let (has, named) = (rustix::fs::fstat(&locked.0)?, rustix::fs::stat(path)?);
+            if (has.st_dev, has.st_ino) == (named.st_dev, named.st_ino) {
+                return Ok(found);
+            }
+        }
+        let why = "unable to lock file: other programs replace it again and again";
+        Err(io::Error::new(io::ErrorKind::WouldBlock, why))
+    }
+
+    fn once(path: &Path, kind: Kind) -> io::Result<(Option<Locked>, bool)> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let locked = Locked(Lockable::open(|| rustix::fs::open(path, flags, Mode::empty()))?);
         let file = &locked.0;
