@@ -29,7 +29,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The bytes that writers lock. No file is as long.
 const CHANGES: i64 = 1 << 62;
@@ -39,6 +39,9 @@ const APPENDED: i64 = CHANGES + 2;
 /// Pauses of a program that waits for another one: the first, and the longest.
 const PAUSE: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
+
+/// How long it waits. Others hold the lock for milliseconds.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Attempts to open a file that others replace meanwhile.
 const ATTEMPTS: usize = 10;
@@ -470,7 +473,7 @@ impl Locked {
     ///
     /// Polls: a wait in the kernel would end only on a signal that happens to reach this thread.
     fn wait_for_changes(&self) -> io::Result<()> {
-        let mut pause = PAUSE;
+        let (mut pause, begun) = (PAUSE, Instant::now());
         loop {
             match lock_byte(&self.0, CHANGES, Kind::Exclusive) {
                 Ok(()) => return Ok(()),
@@ -482,6 +485,12 @@ impl Locked {
             }
             if waiting::is_over() {
                 return Err(io::ErrorKind::Interrupted.into());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    "unable to lock file: another program changes it for minutes, or was suspended meanwhile",
+                ));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST);
