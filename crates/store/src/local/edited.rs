@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// How long it waits. Others hold the lock for milliseconds.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Attempts to open a file that others replace meanwhile.
 const ATTEMPTS: usize = 10;
