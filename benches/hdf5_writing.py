@@ -88,7 +88,9 @@ def _texts(count: int) -> Callable[[Any, Path], None]:
 def _sequences(count: int) -> Callable[[Any, Path], None]:
     kind = np.dtype([("a", "i4"), ("b", "f8")])
     values = np.empty(count, object)
-    values[:] = [np.zeros(200, kind) for _ in range(count)]
+    for number in range(count):
+        # Sequences of one length would be an array of two axes for h5py.
+        values[number] = np.zeros(150 + number % 100, kind)
 
     def write(library: Any, path: Path) -> None:
         with library.File(path, "w") as file:
