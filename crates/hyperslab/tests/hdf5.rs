@@ -56,14 +56,18 @@ fn nothing_can_be_changed() {
     let refused = [
         file.set_attributes(Json::object()).unwrap_err(),
         file.create_group("new", Json::object()).unwrap_err(),
-        array.write_slice(&[], &[0i8; 15]).unwrap_err(),
         array.set_attributes(Json::object()).unwrap_err(),
         Group::create("/nowhere", Format::Hdf5).unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(error, Error::OnlyRead { format: Format::Hdf5 }), "{error}");
     }
-    for error in [array.resize(&[1, 1], None).unwrap_err(), array.append(0, &[0i8; 5]).unwrap_err()] {
+    let closed = [
+        array.write_slice(&[], &[0i8; 15]).unwrap_err(),
+        array.resize(&[1, 1], None).unwrap_err(),
+        array.append(0, &[0i8; 3]).unwrap_err(),
+    ];
+    for error in closed {
         assert!(matches!(error, Error::Hdf5(hyperslab::hdf5::Hdf5Error::ReadOnly { .. })), "{error}");
         assert!(error.to_string().contains("open it with mode 'r+' to change it"), "{error}");
     }

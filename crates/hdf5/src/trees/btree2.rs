@@ -95,7 +95,7 @@ impl Tree {
     /// Computes the layout of nodes for each depth. `None`: nothing fits into them.
     fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes) -> Option<Tree> {
         let (room, record_len) = (u64::from(node).checked_sub(FRAME)?, u64::from(record));
-        let leaf = room / record_len;
+        let leaf = room.checked_div(record_len)?;
         let count_width = width(leaf);
         let (mut most, mut total, mut total_widths) = (vec![leaf], leaf, Vec::new());
         for depth in 1..=depth {
