@@ -425,7 +425,7 @@ impl Holds for EditedFile {
     fn close(&self) {
         self.open.store(false, Ordering::Release);
         if let Place::Disk(disk) = &self.place {
-            disk.unlock();
+            disk.close();
         }
     }
 

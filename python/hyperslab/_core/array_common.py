@@ -45,12 +45,16 @@ class AnyArray(Indexed, Node):
 
     def __new__(
         cls,
-        handle: _native.ArrayHandle,
-        store: Store,
+        handle: Any,
+        store: Store | None = None,
         config: ArrayConfig | None = None,
         cache: Cache | None = None,
         before: ArrayConfig = NO_CONFIG,
+        *,
+        readonly: bool = False,
     ) -> Self:
+        if store is None:
+            return cls._of_id(handle)
         own = config or NO_CONFIG
         now = resolve_config(own, before) if cls._settles else own
         self = super().__new__(

@@ -76,7 +76,9 @@ class _Values(ValuesView[Any]):
 class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     """A group of any format: access to its nodes, and changes if the format can be written."""
 
-    def __new__(cls, handle: _native.GroupHandle, store: Store, cache: Cache | None = None) -> Self:
+    def __new__(cls, handle: Any, store: Store | None = None, cache: Cache | None = None) -> Self:
+        if store is None:
+            return cls._of_id(handle)
         self = super().__new__(cls, handle, store._read_only)
         self._store = store
         if cache is not None:

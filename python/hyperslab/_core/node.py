@@ -49,6 +49,11 @@ class Node(Named):
         def read_only(self) -> bool: ...
         def _refresh(self) -> None: ...
 
+    @classmethod
+    def _of_id(cls, low: Any) -> Self:
+        """Return the node of a low-level object, for formats that have these."""
+        raise TypeError(f"{cls.__name__}: expected a store, found only {low!r}")
+
     @property
     def store(self) -> Store:
         """The store that holds the node."""

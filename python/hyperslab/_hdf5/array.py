@@ -14,7 +14,7 @@ from hyperslab import _native
 from hyperslab._base.once import Once
 from hyperslab._core.array import Array
 from hyperslab._core.array_common import AnyArray
-from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, parse_cache, parse_config
+from hyperslab._core.array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._core.cache import Cache
 from hyperslab._core.identity import content_of
 from hyperslab._core.info import Info, human_size
@@ -104,20 +104,11 @@ class FileArray(ArrayWriting, FileNode, _Base):  # type: ignore[misc]
 
     _settles = False
 
-    def __new__(
-        cls,
-        handle: Any,
-        store: Any = None,
-        config: ArrayConfig | None = None,
-        cache: Cache | None = None,
-        before: ArrayConfig = NO_CONFIG,
-        **_: Any,
-    ) -> Self:
+    @classmethod
+    def _of_id(cls, low: Any) -> Self:
         # As in h5py, `Dataset(id)` is the dataset of a low-level object.
-        if store is None:
-            found: Self = node_of(handle, DatasetID)
-            return found
-        return super().__new__(cls, handle, store, config, cache, before)
+        found: Self = node_of(low, DatasetID)
+        return found
 
     if TYPE_CHECKING:
         _stored_shape: tuple[int, ...]

@@ -167,7 +167,7 @@ class File(FileGroup):
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
         if fs_strategy is not None and fs_strategy not in _STRATEGIES:
             raise InvalidArgumentError("Invalid file space strategy type")
-        low, high = _versions(libver)
+        low, high = ("earliest", _VERSIONS[-1]) if libver is None else _versions(libver)
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
         if not isinstance(name, (str, Path)) and is_file_object(name):
             if driver not in (None, "fileobj"):
@@ -187,7 +187,7 @@ class File(FileGroup):
                 "driver": driver or "sec2",
                 "libver": (low, high),
                 "swmr": False,
-                "chunk_cache": _chunk_cache(keywords),
+                "chunk_cache": _chunk_cache(keywords) if keywords else CHUNK_CACHE,
             }
             return cls._of(edited, cache)
         try:
@@ -206,7 +206,7 @@ class File(FileGroup):
             "driver": driver or ("ros3" if store._native.is_far() else "sec2"),
             "libver": (low, high),
             "swmr": bool(swmr),
-            "chunk_cache": _chunk_cache(keywords),
+            "chunk_cache": _chunk_cache(keywords) if keywords else CHUNK_CACHE,
         }
         return cls._of(store, cache)
 
@@ -233,7 +233,7 @@ class File(FileGroup):
                 if key in keywords:
                     raise TypeError(f"{key} parameters cannot be used with file_image")
         cache, libver = keywords.pop("cache", None), keywords.pop("libver", None)
-        low, high = _versions(libver)
+        low, high = ("earliest", _VERSIONS[-1]) if libver is None else _versions(libver)
         new = _New(
             "r+" if image else "w",
             low,

@@ -175,12 +175,11 @@ class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
     <SoftLink to "/ocean/sst">
     """
 
-    def __new__(cls, handle: Any, store: Any = None, cache: Cache | None = None) -> Self:
+    @classmethod
+    def _of_id(cls, low: Any) -> Self:
         # As in h5py, `Group(id)` is the group of a low-level object.
-        if store is None:
-            found: Self = node_of(handle, GroupID)
-            return found
-        return super().__new__(cls, handle, store, cache)
+        found: Self = node_of(low, GroupID)
+        return found
 
     def _node(self, handle: Any) -> Any:
         store = self._store

@@ -22,8 +22,9 @@ use crate::write::{WriteOptions, stored_fill};
 use hyperslab_codec::{self as codec, CodecError};
 use hyperslab_store::{Ask, StoreError};
 
-/// Runs of elements up to this many bytes are written at once, by one thread.
-const RUN: usize = 1 << 20;
+/// Bytes of a run of elements that are written at once. One thread writes a run: several threads wait
+/// for each other at the lock of the file's inode.
+const RUN: usize = 8 << 20;
 
 /// Writes a selection to the sink of an array.
 pub(crate) fn write(
@@ -52,7 +53,7 @@ pub(crate) fn write(
     let request = sink.begin(covers).map_err(failed)?;
     let to = request.layout();
     if let Some((first, bytes)) = run_of(to, selection, source)
-        && request.put_run(first, bytes).map_err(failed)?
+        && put_run(&*request, first, bytes, options)?
     {
         return request.finish().map_err(failed);
     }
@@ -100,15 +101,36 @@ pub(crate) fn write(
     request.finish().map_err(failed)
 }
 
-/// Returns the elements as one run of the array's bytes, if they are one, and a short one: where it
-/// begins, and its bytes in the caller's memory.
+/// Writes a run of elements piece by piece. `false`: the sink does not take runs.
+fn put_run(
+    request: &dyn SinkWrite,
+    first: u64,
+    bytes: &[u8],
+    options: WriteOptions<'_>,
+) -> Result<bool, ArrayError> {
+    let layout = request.layout();
+    let mut at = first;
+    for piece in bytes.chunks(RUN) {
+        if at > first && options.interrupt.is_some_and(|ask| ask()) {
+            return Err(tasks::interrupted_error(layout));
+        }
+        if !request.put_run(at, piece).map_err(|error| sink_error(layout, &[], error))? {
+            return Ok(false);
+        }
+        at = at.saturating_add(piece.len() as u64);
+    }
+    Ok(true)
+}
+
+/// Returns the elements as one run of the array's bytes, if they are one: where it begins, and its
+/// bytes in the caller's memory.
 fn run_of<'s>(to: &ArrayLayout, selection: &Selection, source: &'s Source<'_>) -> Option<(u64, &'s [u8])> {
     if !to.encoding().is_plain() || !to.encoding().is_c_order() {
         return None;
     }
     let (first, count) = selection.as_run(to.shape())?;
     let element = to.dtype().size();
-    let len = usize::try_from(count).ok()?.checked_mul(element).filter(|len| *len <= RUN)?;
+    let len = usize::try_from(count).ok()?.checked_mul(element)?;
     let strides = c_strides(&source.shape, element);
     let mut axes = source.shape.iter().zip(&source.strides).zip(&strides);
     if !axes.all(|((n, found), dense)| *n == 1 || found == dense) {

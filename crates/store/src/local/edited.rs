@@ -16,7 +16,7 @@
 use super::write::Unnamed;
 use super::{LocalOptions, LocalStore, file_url, refuse};
 use crate::descriptors::Lockable;
-use crate::fork::{self, Mutex};
+use crate::fork::{self, Mutex, RwLock};
 use crate::{Operation, Result, StoreError, turns, waiting};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
@@ -58,7 +58,8 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct EditedDisk {
     path: PathBuf,
-    file: File,
+    /// Gated. `None`: it was closed. A call that is under way keeps it open.
+    file: RwLock<Option<Arc<File>>>,
     /// The process that opened the file. A forked child does not write.
     generation: u64,
     locks: bool,
@@ -190,7 +191,7 @@ impl EditedDisk {
     ) -> EditedDisk {
         EditedDisk {
             path,
-            file,
+            file: RwLock::new(Some(Arc::new(file))),
             generation: fork::generation(),
             locks,
             fsync,
@@ -292,36 +293,42 @@ impl EditedDisk {
     }
 
     pub(crate) fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(self.file()?.metadata()?.len())
     }
 
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        self.file()?.read_exact_at(buf, offset)
     }
 
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_process()?;
-        self.file.write_all_at(bytes, offset)
+        self.file()?.write_all_at(bytes, offset)
     }
 
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_process()?;
-        self.file.set_len(len)
+        self.file()?.set_len(len)
     }
 
     /// Waits until everything is on the disk, if the file was opened so.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        if self.fsync { self.file.sync_data() } else { Ok(()) }
+        if self.fsync { self.file()?.sync_data() } else { Ok(()) }
     }
 
-    /// Lets other programs change the file.
-    pub(crate) fn unlock(&self) {
+    fn file(&self) -> io::Result<Arc<File>> {
+        self.file.read().clone().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Closes the file, and lets other programs change it.
+    pub(crate) fn close(&self) {
+        let file = self.file.write().take();
+        drop(file);
         let mut name = self.name.lock();
         let locked = match &mut *name {
             Name::Published { locked } => locked.take(),
             _ => None,
         };
-        // The descriptor is closed after the lock is released.
+        // The descriptor is closed outside the gate.
         drop(name);
         drop(locked);
     }
@@ -362,7 +369,7 @@ impl EditedDisk {
     fn put(&self, new: &mut Unnamed, replaces: bool) -> io::Result<()> {
         let target = c_path(&self.path)?;
         if self.fsync {
-            self.file.sync_all()?;
+            self.file()?.sync_all()?;
         }
         match new.put_first(&target) {
             Err(Errno::EXIST) if replaces => new.replace(&target)?,
