@@ -113,6 +113,19 @@ def test_a_killed_writer_leaves_a_whole_file(libver: str, tmp_path: Path) -> Non
     assert flushed > 0
 
 
+def _read_by_h5py(path: Path) -> None:
+    """Read the states. A reader that is so slow that the end of the file moves opens it again."""
+    for _ in range(5):
+        try:
+            with h5py.File(path, "r") as file:
+                _states(file)
+                return
+        except (KeyError, OSError) as error:
+            if "addr overflow" not in str(error):
+                raise
+    pytest.fail("the end of the file moved in each of five attempts")
+
+
 def test_readers_beside_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     command = [sys.executable, "-c", _WRITER, str(path), "earliest", "1"]
@@ -121,8 +134,7 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
         assert child.stdout.readline() == "ready\n"
         try:
             for _ in range(KILLS):
-                with h5py.File(path, "r") as file:
-                    _states(file)
+                _read_by_h5py(path)
                 with hs.File(path, "r") as file:
                     value, flush = _states(file)
                     assert abs(value - flush) <= 1

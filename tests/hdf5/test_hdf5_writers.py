@@ -109,6 +109,16 @@ def test_processes_that_write_one_file(libver: str, compression: str | None, tmp
         assert file["rows"].shape == (10,) and file.attrs["changed"] == 1
 
 
+def _check_objects(file: Any) -> None:
+    """Check that each object is as of one flush."""
+    for writer in range(WRITERS):
+        values = file[f"w{writer}/values"]
+        np.testing.assert_array_equal(values[...], np.arange(values.shape[0]))
+        assert values.attrs.get("count", 0) == values.shape[0]
+    found = file["rows"][...].reshape(-1, ROWS)
+    assert (found == found[:, :1]).all()
+
+
 def test_readers_beside_writers(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     _create(path, "earliest", "gzip")
@@ -116,15 +126,18 @@ def test_readers_beside_writers(tmp_path: Path) -> None:
     for child in children:
         assert child.stdout is not None
         child.stdout.readline()
+    complete = 0
     while any(child.poll() is None for child in children):
         for package in (h5py, hs):
-            with package.File(path, "r") as file:
-                for writer in range(WRITERS):
-                    values = file[f"w{writer}/values"]
-                    np.testing.assert_array_equal(values[...], np.arange(values.shape[0]))
-                    assert values.attrs.get("count", 0) == values.shape[0]
-                found = file["rows"][...].reshape(-1, ROWS)
-                assert (found == found[:, :1]).all()
+            try:
+                with package.File(path, "r") as file:
+                    _check_objects(file)
+                complete += 1
+            except (KeyError, OSError) as error:
+                # The end of the file moved since this slow reader opened it.
+                if "addr overflow" not in str(error):
+                    raise
+    assert complete > 0
     for child in children:
         _, errors = child.communicate()
         assert child.returncode == 0, errors

@@ -133,7 +133,12 @@ impl Editing {
         // Headers begin at multiples of 64.
         let most = len.checked_add(SLOT).map(|len| len.max(PART)).and_then(|len| start.checked_add(len));
         let end = most.and_then(|end| end.checked_next_multiple_of(SLOT));
-        let end = end.filter(|end| *end < i64::MAX.cast_unsigned() / 2).ok_or_else(too_long)?;
+        let mut end = end.filter(|end| *end < i64::MAX.cast_unsigned() / 2).ok_or_else(too_long)?;
+        if state.slot.is_some() && state.end > start && end.saturating_add(AHEAD) > state.end {
+            // The end of the file moves before it is reached: a program that opened the file a moment
+            // ago must find new structures before the end that it knows.
+            end = end.max(state.end);
+        }
         let mut free = Vec::new();
         let mut slot = state.slot.unwrap_or_default();
         if let Some(list) = self.edits.list.lock().take().filter(|list| Some(*list) == slot.free) {
