@@ -131,8 +131,8 @@ def test_pyfive(tmp_path_factory: Any, case: Calls) -> None:
             with pyfive.File(folder / name) as file:
                 found.append({path: five(file, path, attributes) for path, attributes in wanted.items()})
         except (AssertionError, UnicodeDecodeError):
-            # It knows no external links in groups that keep the order of links, and no other letters
-            # than those of ASCII in soft links.
+            # It does not read external links in groups that keep the order of links, and reads only
+            # ASCII letters in soft links.
             found.append({})
     assert found[0] == found[1]
 

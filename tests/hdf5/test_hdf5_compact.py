@@ -313,7 +313,7 @@ def test_netcdf(tmp_path: Path) -> None:
         assert file["v15"].shape == (40, 50) and file["names"][3] == "new"
 
 
-# ---- references to what is gone
+# ---- references to deleted objects
 
 
 def test_references_to_deleted_objects_become_empty(tmp_path: Path) -> None:

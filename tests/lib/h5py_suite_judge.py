@@ -45,7 +45,7 @@ def written_by(kind: Any) -> None:
 
 
 def is_closed(path: Path) -> bool:
-    """Returns true if nobody has the file open for writing."""
+    """Return true if no writer has the file open."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

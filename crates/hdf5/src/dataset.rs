@@ -127,7 +127,7 @@ impl Dataset {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
 
-    /// Whether elements that were never written have no value of their own.
+    /// Returns `true` if elements that were never written have no value.
     pub fn is_unfilled(&self) -> bool {
         self.facts.unfilled
     }

@@ -31,7 +31,7 @@ impl File {
         self.search(address)
     }
 
-    /// Whether the hard links of a path lead to an object.
+    /// Returns `true` if the hard links of a path lead to an object.
     fn leads_to(&self, path: &str, address: u64) -> Result<bool> {
         let mut at = self.inner.superblock.root;
         for name in path.split('/').filter(|name| !name.is_empty()) {

@@ -48,7 +48,7 @@ class StringInfo(NamedTuple):
 
 
 def _note(dtype: Any, name: str) -> Any:
-    # As in h5py, what is no type of NumPy (`str`) has no notes.
+    # As in h5py, a Python type such as `str` has no notes.
     return metadata_entry(dtype, name) if isinstance(dtype, np.dtype) else None
 
 

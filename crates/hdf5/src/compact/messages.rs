@@ -149,7 +149,7 @@ impl Mover<'_> {
         Ok(data)
     }
 
-    /// Returns a file space info message without lists of free space: the copy has none.
+    /// Returns a file space info message without lists of free space.
     fn file_space(&self, data: &[u8]) -> Vec<u8> {
         let mut data = data.to_vec();
         // Version, strategy, persistence, two lengths, and a number of two bytes come first.
@@ -168,7 +168,7 @@ impl Mover<'_> {
     }
 }
 
-/// The place of the value in a fill value message. `None`: it has none.
+/// The place of the value in a fill value message. `None`: the message has no value.
 fn fill_place(kind: u16, cursor: &mut Cursor<'_>) -> Parsed<Option<Range<usize>>> {
     if kind == fill_value::KIND {
         let is_defined = match cursor.u8()? {

@@ -1,7 +1,7 @@
 //! Copies a file without its unused space, and with everything that it has.
 //!
 //! Nothing is decoded that can be copied: messages, chunks and runs of elements keep their bytes.
-//! Only addresses in them change. So filters and links of unknown kinds, times and comments stay.
+//! Only addresses in them change. Filters and links of unknown kinds, times and comments stay.
 //! Structures that are full of addresses (indexes, heaps, symbol tables) are built again.
 //!
 //! 1. `survey` finds all objects that the root group leads to.
@@ -33,7 +33,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use survey::Found;
 
-/// What a copy without unused space gains.
+/// The gain of a copy without unused space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// Bytes of the file.
@@ -83,7 +83,7 @@ impl Compaction {
         Places { headers, first_header, values, rest }
     }
 
-    /// What copying gains. The copy of a file with filtered values of variable length may have a few
+    /// The gain of the copy. The copy of a file with filtered values of variable length may have a few
     /// bytes more or less: addresses compress in another way.
     pub fn expected(&self) -> Compacted {
         let source = self.file.source();

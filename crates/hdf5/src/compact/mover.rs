@@ -24,7 +24,7 @@ pub(super) struct Places {
     pub rest: u64,
 }
 
-/// What a pass found.
+/// The results of a pass.
 #[derive(Debug)]
 pub(super) struct Passed {
     /// Bytes of each header.
@@ -52,7 +52,7 @@ pub(super) struct Mover<'m> {
     pub known: HashMap<(u64, u32, u64), HeapPlace>,
     /// The collection that was read last.
     pub last: Option<Arc<Collection>>,
-    /// Bytes that chunks and runs may still have, and those that heap objects may have.
+    /// The most bytes that further chunks and runs may have, and that further heap objects may have.
     pub elements_left: u64,
     pub values_left: u64,
     pub lost_references: u64,

@@ -149,7 +149,7 @@ impl Mover<'_> {
         }
         let at = end.saturating_sub(8);
         self.patch(&mut data, at, address.unwrap_or(undefined))?;
-        // What the index says about itself is before its address.
+        // The settings of the index are before its address.
         let settings = match (&new_kind, records.records.first()) {
             (ChunkIndexKind::Single { filtered: Some(_) }, Some(record)) => {
                 Output::new().u64(record.size).u32(record.skipped).take()

@@ -101,9 +101,11 @@ fn integer_of(memory: DataType) -> Integer {
     stored_integer(memory.size(), memory.order(), memory.kind() == Kind::Int)
 }
 
-/// Stores a text that ends at its first NUL. A text that fills all bytes has no NUL at its end, as PyTables
-/// and netCDF store it, also where the type says that there is one: other elements of a chunk pass through
-/// here when one element is written, and must stay as they are.
+/// Stores a text that ends at its first NUL.
+///
+/// A text that fills all bytes has no NUL at its end, even if the type promises one: PyTables and netCDF
+/// store such texts. They pass through here when another element of their chunk is written, and must
+/// stay as they are.
 fn put_text(src: &[u8], padding: Padding, dst: &mut [u8]) {
     let len = src.iter().position(|byte| *byte == 0).unwrap_or(src.len());
     let (text, rest) = dst.split_at_mut(len.min(dst.len()));

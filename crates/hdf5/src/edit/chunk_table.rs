@@ -166,14 +166,13 @@ impl ChunkTable {
         std::mem::take(&mut self.chunks.write().bases)
     }
 
-    /// Gives back what a failed flush has taken.
-    pub(super) fn give_back(&self, bases: Bases, dropped: Vec<(u64, u64)>) {
-        let mut chunks = self.chunks.write();
-        let newer = std::mem::replace(&mut chunks.bases, bases);
-        for (place, base) in newer {
-            chunks.bases.entry(place).or_insert(base);
-        }
-        drop(chunks);
+    /// Gives back bases that count before newer ones, after a flush or a merge that failed.
+    pub(super) fn give_back(&self, bases: Bases) {
+        self.chunks.write().bases.extend(bases);
+    }
+
+    /// Gives back the chunks that a failed flush has taken.
+    pub(super) fn drop_later(&self, dropped: Vec<(u64, u64)>) {
         self.dropped.lock().extend(dropped);
     }
 

@@ -171,7 +171,8 @@ impl Editing {
 
     /// Sets the shape of a dataset. Chunks beyond it are dropped.
     ///
-    /// Fails with [`Hdf5Error::Unstorable`](crate::Hdf5Error::Unstorable) if the dataset has other axes, or cannot be as long.
+    /// Fails with [`Hdf5Error::Unstorable`](crate::Hdf5Error::Unstorable) if the dataset has other
+    /// axes, or cannot be as long.
     pub fn set_shape(&self, dataset: u64, new: &[u64]) -> Result<()> {
         let libver = self.edits.libver;
         let is_chunked = self.with(dataset, |object| {

@@ -50,13 +50,6 @@ impl Editing {
         self.flush_up_to(false)
     }
 
-    /// Like [`Editing::flush`], without elements that are in memory. The caller excludes other
-    /// writers.
-    pub(super) fn flush_names(&self) -> Result<()> {
-        self.end_collection()?;
-        self.write_now(false)
-    }
-
     /// Flushes, and gives back the room at the end of the file.
     pub fn close(&self) -> Result<()> {
         self.flush_up_to(true)
@@ -72,10 +65,6 @@ impl Editing {
             // Another writer may give a deleted object a new name.
             self.release_deleted()?;
         }
-        self.write_now(is_last)
-    }
-
-    fn write_now(&self, is_last: bool) -> Result<()> {
         self.edits.space.lock().is_flushing = true;
         let done = self.write_changes(is_last);
         self.edits.space.lock().is_flushing = false;
@@ -266,7 +255,8 @@ impl Editing {
         let objects = self.edits.objects.lock();
         for Switched { object, bases, dropped, .. } in all {
             if let Some(chunks) = objects.get(&object.address).and_then(|object| object.chunks.as_ref()) {
-                chunks.give_back(bases, dropped);
+                chunks.give_back(bases);
+                chunks.drop_later(dropped);
             }
         }
     }

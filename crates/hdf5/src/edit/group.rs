@@ -22,7 +22,7 @@ impl Editing {
         }
         self.exclusively(|| {
             self.add_link(group, name, target)?;
-            self.flush_names()
+            self.flush()
         })
     }
 

@@ -104,8 +104,8 @@ pub(super) fn messages_of_new(tracked: bool, libver: Libver) -> Built<(Vec<Messa
     Ok((messages, links))
 }
 
-/// Refuses to change a group with names that could not be written as they are: names that are not
-/// text, and in damaged files names that are empty or occur twice.
+/// Refuses to change a group with names that could not be written as they are. These are names that
+/// are not text. In damaged files, a name may also be empty or occur twice.
 pub(super) fn check_names(links: &[Link], file: &str) -> Result<(), Hdf5Error> {
     if let Some(link) = links.iter().find(|link| link.name.contains("\\x")) {
         return Err(Hdf5Error::Unsupported {

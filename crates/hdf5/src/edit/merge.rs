@@ -1,7 +1,7 @@
 //! Merges the changes of this writer with the changes that other writers have flushed.
 //!
 //! There are three states of an object: `base`, as this writer read or flushed it last; ours; and
-//! theirs, in the file now. Where ours is as the base, theirs counts. Otherwise ours counts:
+//! theirs, in the file now. Theirs counts if ours is as the base. Otherwise ours counts:
 //!
 //! * attributes and links: name by name;
 //! * the shape: axis by axis. If both have changed an axis, the longer one counts;
@@ -19,6 +19,7 @@ use crate::error::{BuildError, Built};
 use crate::messages::{Message, attribute, fill_value};
 use crate::object_header::NewMessage;
 use crate::{Bytes, File, Hdf5Error, LinkTarget, Node, Result, Source};
+use hyperslab_array::Dims;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -115,13 +116,13 @@ impl Editing {
         self.edits.epoch.fetch_add(1, Ordering::AcqRel);
         let addresses: Vec<u64> = self.edits.objects.lock().keys().copied().collect();
         let stored = self.stored_file()?;
-        let mut counts = Vec::new();
-        for address in addresses {
-            counts.extend(self.merge(&stored, address)?);
-        }
+        let mut counts = Counts::new();
+        let merged = addresses.into_iter().try_for_each(|address| self.merge(&stored, address, &mut counts));
+        // Also after an error: objects that are merged are not merged again by the next call.
         for (object, more) in counts {
             self.count_links(object, more)?;
         }
+        merged?;
         self.edits.generation.store(state.generation(), Ordering::Release);
         let attached: Vec<_> = self.edits.attached.lock().values().cloned().collect();
         attached.iter().for_each(|one| one.reload(self));
@@ -136,19 +137,19 @@ impl Editing {
         Ok(File::assemble(source, self.file.inner.superblock.clone(), self.file.options().clone(), None))
     }
 
-    /// Merges the changes of one object. Returns corrections of the number of links to others.
-    fn merge(&self, stored: &File, address: u64) -> Result<Counts> {
+    /// Merges the changes of one object. Adds corrections of the number of links to others.
+    fn merge(&self, stored: &File, address: u64, counts: &mut Counts) -> Result<()> {
         let Some((base, has_links, has_chunks)) = self.edits.objects.lock().get(&address).map(|object| {
             let is_new = object.stored == Stored::New;
             ((!is_new).then(|| object.base.clone()), object.links.is_some(), object.chunks.clone())
         }) else {
-            return Ok(Counts::new());
+            return Ok(());
         };
         // Others do not know a new object.
-        let Some(base) = base else { return Ok(Counts::new()) };
+        let Some(base) = base else { return Ok(()) };
         let header = stored.header(address)?;
         if header.blocks == base.blocks {
-            return Ok(Counts::new());
+            return Ok(());
         }
         let mut theirs = Object::of(&header);
         super::attributes::load(stored, &mut theirs)?;
@@ -165,13 +166,13 @@ impl Editing {
         }
         theirs.base = theirs.as_base(&header.blocks);
         let mut objects = self.edits.objects.lock();
-        let Some(ours) = objects.get_mut(&address) else { return Ok(Counts::new()) };
+        let Some(ours) = objects.get_mut(&address) else { return Ok(()) };
         if !ours.is_changed() && has_chunks.is_none() {
             // It is loaded again when it is needed.
             objects.remove(&address);
-            return Ok(Counts::new());
+            return Ok(());
         }
-        let (mut merged, run, counts) = merged(ours, theirs).map_err(|why| self.unstorable(address, why))?;
+        let (mut merged, run, found) = merged(ours, theirs).map_err(|why| self.unstorable(address, why))?;
         let was_changed = ours.is_changed();
         merged.changes = ours.changes;
         merged.version = ours.version + 1;
@@ -181,14 +182,35 @@ impl Editing {
             merged.flushed_chunks = merged.chunks.as_ref().map_or(0, |chunks| chunks.changes());
         }
         *ours = merged;
+        counts.extend(found);
         let (grid, mut compact) = (ours.chunk_counts(), ours.clone());
         drop(objects);
         if let (Some(table), Some(grid)) = (&has_chunks, grid) {
             // The merged shape may be smaller than theirs.
             table.crop(&grid);
         }
-        self.place_compact(&mut compact)?;
-        if let Some(message) = compact.message(data_layout::KIND).cloned() {
+        let mut conflicts = conflicts.into_iter();
+        let done = self.merge_values(address, &mut compact, run, &mut conflicts);
+        if done.is_err() {
+            // The next call merges the elements again.
+            if let Some(table) = &has_chunks {
+                table.give_back(conflicts.map(|(place, conflict)| (place, conflict.base)).collect());
+            }
+            self.with(address, |object| object.base = base)?;
+        }
+        done
+    }
+
+    /// Merges elements, after the messages of their dataset. Takes conflicts that are solved.
+    fn merge_values(
+        &self,
+        address: u64,
+        dataset: &mut Object,
+        run: Option<Run>,
+        conflicts: &mut std::vec::IntoIter<(Dims, ChunkConflict)>,
+    ) -> Result<()> {
+        self.place_compact(dataset)?;
+        if let Some(message) = dataset.message(data_layout::KIND).cloned() {
             self.with(address, |object| {
                 object.replace_message(message);
                 object.show();
@@ -197,12 +219,12 @@ impl Editing {
         if let Some(run) = run {
             self.merge_run(run)?;
         }
-        for (place, conflict) in conflicts {
-            if let Some(attached) = self.find_attached(address) {
-                attached.merge(self, &place, conflict)?;
-            }
+        let Some(attached) = self.find_attached(address) else { return Ok(()) };
+        while let Some((place, conflict)) = conflicts.as_slice().first().cloned() {
+            attached.merge(self, &place, conflict)?;
+            conflicts.next();
         }
-        Ok(counts)
+        Ok(())
     }
 
     /// Merges elements of a contiguous dataset. Long runs stay in the place that others know: they

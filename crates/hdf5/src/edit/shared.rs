@@ -181,9 +181,10 @@ impl Editing {
         if old.slot.is_some() && new.used.saturating_add(SLOT) <= old.end {
             return Ok(bytes.write_at(place(old.end), &line)?);
         }
-        if old.slot.is_none() && bytes.is_published() {
-            // Another program may have left bytes behind the end. New parts are zero.
-            bytes.set_len(base.saturating_add(old.end))?;
+        let old_len = base.saturating_add(old.end);
+        if old.slot.is_none() && !self.edits.is_blank.load(Ordering::Acquire) && bytes.len()? > old_len {
+            // Another program has left bytes behind the end. New parts are zero.
+            bytes.set_len(old_len)?;
         }
         // A reader that opens the file reads its length first and the superblock next. It must not
         // find an end behind the length: the new end is the length as it was, if possible.

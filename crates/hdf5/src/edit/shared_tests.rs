@@ -40,7 +40,7 @@ fn root(editing: &Editing) -> u64 {
     editing.file().root().unwrap().address()
 }
 
-/// What all writers together have done. The last flush of a chunk or an attribute counts.
+/// The work of all writers together. The last flush of a chunk or an attribute counts.
 #[derive(Clone, Debug, Default)]
 struct Model {
     attributes: BTreeMap<String, Option<u16>>,
@@ -50,7 +50,7 @@ struct Model {
 }
 
 impl Model {
-    /// A writer has flushed. Of two shapes the longer one counts.
+    /// A writer has flushed. The longer one of two shapes counts.
     fn add(&mut self, newer: &mut Model) {
         let newer = std::mem::take(newer);
         self.attributes.extend(newer.attributes);
@@ -312,4 +312,35 @@ fn space_is_used_again_when_all_have_left() {
         assert!(now <= len + 4096, "{value}: {now} {len}");
     }
     assert!(stored(&path).contains(&format!("/d#1 {:?}", [29; 8192])));
+}
+
+/// Two writers remove the same link, and one of them cannot flush at first. The object has lost one
+/// link, not two: HDF5 would free an object with another name.
+#[test]
+fn links_are_counted_once_also_after_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.h5");
+    create(&path, Libver::Earliest);
+    let group = |editing: &Editing, above: u64, name: &str| {
+        let group = editing.create_object(&super::tests::group(false)).unwrap();
+        editing.link(above, name, LinkTarget::Hard(group)).unwrap();
+        group
+    };
+    let first = open(&path);
+    let (old, late) = (group(&first, root(&first), "old"), group(&first, root(&first), "late"));
+    assert!(old < late);
+    first.link(old, "e", LinkTarget::Hard(dataset(&first))).unwrap();
+    first.flush().unwrap();
+    first.unlink(old, "e").unwrap();
+    group(&first, late, "n");
+    let second = open(&path);
+    second.unlink(old, "e").unwrap();
+    group(&second, late, "n");
+    second.close().unwrap();
+    assert!(first.flush().is_err());
+    first.unlink(late, "n").unwrap();
+    let address = dataset(&first);
+    first.close().unwrap();
+    let file = crate::testing::open(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(file.header(address).unwrap().prefix.links, 1);
 }

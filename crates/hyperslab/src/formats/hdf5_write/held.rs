@@ -1,7 +1,8 @@
 //! Chunks in memory: parts of them were written.
 //!
-//! A thread takes the turn of a chunk ([`Held::turn`]) before it changes or replaces the chunk. A reader takes the
-//! chunk's memory as it is at one moment: a writer copies memory that a reader still has.
+//! A thread takes the turn of a chunk ([`Held::turn`]) before it changes or replaces the chunk. A
+//! reader takes the chunk's memory as it is at one moment. A writer copies memory that a reader still
+//! has.
 //!
 //! Another process may have changed a chunk in the file since it was read. Its elements are merged
 //! with the ones in memory when these go to the file.
