@@ -15,6 +15,14 @@ use thiserror::Error;
 /// A result, usually with an [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Tells how files of a format are changed, if they can be.
+fn changing(format: Format) -> &'static str {
+    match format {
+        Format::Hdf5 => ": use hyperslab.File in Python, or hyperslab::hdf5::edit in Rust",
+        _ => "",
+    }
+}
+
 /// An error of any layer. Each message is one line.
 /// It names the array, chunk and object concerned, the expected value and the found one.
 #[derive(Debug, Error)]
@@ -100,7 +108,7 @@ pub enum Error {
         mode: Mode,
     },
     /// A mode needs changes, and files of this format cannot be changed.
-    #[error("{url}: {format} files are read only so far; mode is {mode} instead of 'r'")]
+    #[error("{url}: expected mode 'r' for {format} files, found mode {mode}{}", changing(*.format))]
     FileMode {
         /// The file.
         url: String,
@@ -110,7 +118,7 @@ pub enum Error {
         mode: Mode,
     },
     /// An attempt to change a read-only format.
-    #[error("{format} files are read only so far: they cannot be created or changed")]
+    #[error("{format} files cannot be created or changed in this way{}", changing(*.format))]
     OnlyRead {
         /// The format.
         format: Format,

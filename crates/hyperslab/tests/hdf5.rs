@@ -61,6 +61,7 @@ fn nothing_can_be_changed() {
     ];
     for error in refused {
         assert!(matches!(error, Error::OnlyRead { format: Format::Hdf5 }), "{error}");
+        assert!(error.to_string().contains("hyperslab::hdf5::edit"), "{error}");
     }
     let closed = [
         array.write_slice(&[], &[0i8; 15]).unwrap_err(),

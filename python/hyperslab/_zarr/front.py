@@ -115,7 +115,7 @@ class Store(_ZarrStore):  # type: ignore[misc]
     def with_read_only(self, read_only: bool = False) -> Store:
         """Return the same store with another `read_only`."""
         if self._is_file and not read_only:
-            raise UnsupportedError(f"{self}: files of HDF5 and NetCDF are read only so far")
+            raise UnsupportedError(f"{self}: a store of an HDF5 or NetCDF file is read only")
         return type(self)(self._given, read_only=read_only, storage_options=self._storage_options)
 
     def __reduce__(self) -> tuple[Any, ...]:
