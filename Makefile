@@ -91,7 +91,7 @@ test-python: $(WHEEL_STAMP) test-servers test-zarr ## Run the Python tests on th
 	        scripts/pytest-both.sh "$$venv/bin/python" "$$oldest/bin/python" -q $(TESTS); \
 	fi
 
-test-servers: ## Install the servers that tests start: moto, azurite, fake-gcs-server, nginx (build/servers)
+test-servers: ## Install the programs that tests start: moto, azurite, fake-gcs-server, nginx, h5dump (build/servers)
 	@$(STEP) 'Servers of the tests' scripts/test-servers.sh
 
 test-zarr: ## Download zarr-python's own tests, which ours run with our pipeline (build/zarr-tests)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the servers that tests start, into build/servers/: moto, azurite, fake-gcs-server, nginx.
+# Installs the programs that tests start, into build/servers/: the servers moto, azurite,
+# fake-gcs-server and nginx, and HDF5's tools.
 #
-# Installs each once. If a server cannot be installed on this machine, says so; its tests are
-# skipped. Only nginx comes from Debian. Its package is unpacked, not installed, so that it does not
+# Installs each once. If one cannot be installed on this machine, says so; its tests are skipped.
+# nginx and HDF5's tools come from Debian. The packages are unpacked, not installed: nginx must not
 # start.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -60,8 +61,33 @@ install_nginx() {
     "$servers/bin/nginx" -v
 }
 
+install_hdf5_tools() {
+    local folder=$servers/hdf5-tools tool
+    rm -rf "$folder"
+    mkdir -p "$folder/partial"
+    # With the libraries that are not installed here.
+    local download=(apt-get install --yes --download-only --no-install-recommends
+        -o "Dir::Cache::archives=$folder" -o Debug::NoLocking=1 hdf5-tools)
+    command -v h5dump || "${download[@]}" || { apt-get update && "${download[@]}"; } || return
+    for tool in "$folder"/*.deb; do
+        [[ -e $tool ]] && { dpkg --extract "$tool" "$folder" || return; }
+    done
+    for tool in h5dump h5stat h5repack; do
+        rm -f "$servers/bin/$tool"
+        if command -v $tool; then
+            ln -s "$(command -v $tool)" "$servers/bin/$tool"
+            continue
+        fi
+        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
+            "$folder/usr/lib/$(uname -m)-linux-gnu" "$folder/usr/bin/$tool" >"$servers/bin/$tool"
+        chmod +x "$servers/bin/$tool"
+    done
+    "$servers/bin/h5dump" --version
+}
+
 moto=$(sed -n 's/^moto==//p' requirements/servers.txt)
 install moto "$moto of $(cksum <requirements/servers.txt)" install_moto
 install azurite "$azurite" install_azurite
 install fake-gcs-server "$fake_gcs_server" install_fake_gcs_server
 install nginx debian install_nginx
+install hdf5-tools debian install_hdf5_tools

@@ -214,16 +214,28 @@ KINDS = {
 }
 
 
-@contextmanager
-def running_or_skipped(name: str) -> Iterator[Running]:
-    """Like `running`, for tests: skips if the server is missing, unless all are required."""
+def require(name: str, program: Path) -> None:
+    """Skips a test if a program is missing. It fails if all programs are required."""
     import pytest
 
-    if not KINDS[name].program.exists():
+    if not program.exists():
         reason = f"{name} is not installed: scripts/test-servers.sh"
         if os.environ.get("HYPERSLAB_NEED_SERVERS"):
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+def tool(name: str) -> Path:
+    """Returns one of HDF5's tools, such as ``h5dump``. Skips the test if it is missing."""
+    program = INSTALLED / "bin" / name
+    require(name, program)
+    return program
+
+
+@contextmanager
+def running_or_skipped(name: str) -> Iterator[Running]:
+    """Like `running`, for tests: skips if the server is missing, unless all are required."""
+    require(name, KINDS[name].program)
     with running(name) as server:
         yield server
 
