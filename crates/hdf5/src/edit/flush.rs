@@ -56,6 +56,13 @@ impl Editing {
     }
 
     fn flush_up_to(&self, is_last: bool) -> Result<()> {
+        self.edits.flushes.fetch_add(1, Ordering::SeqCst);
+        let done = self.write_all(is_last);
+        self.edits.flushes.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+
+    fn write_all(&self, is_last: bool) -> Result<()> {
         self.settle()?;
         let _turn = turns::take(self.edits.flushing, None).ok();
         self.end_collection()?;

@@ -50,7 +50,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Options of a new file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,6 +103,8 @@ pub(crate) struct Edits {
     flushing: u64,
     adding: u64,
     extending: u64,
+    /// Flushes that are under way.
+    flushes: AtomicUsize,
     /// The number of flushes of all writers, as this one knows it.
     generation: AtomicU32,
     /// Counts the times that changes of others were read.
@@ -140,6 +142,7 @@ impl Edits {
             flushing: turns::number(),
             adding: turns::number(),
             extending: turns::number(),
+            flushes: AtomicUsize::new(0),
             generation: AtomicU32::new(0),
             epoch: AtomicU64::new(0),
             has_part: AtomicBool::new(false),
@@ -191,6 +194,13 @@ impl Editing {
     /// The bytes of the file.
     pub fn bytes(&self) -> &Arc<EditedFile> {
         &self.edits.bytes
+    }
+
+    /// Returns `true` during a flush: the file on disk may refer to any element soon.
+    ///
+    /// A flush begins with [`Attached::settle`].
+    pub fn is_flushing(&self) -> bool {
+        self.edits.flushes.load(Ordering::SeqCst) > 0
     }
 
     // Objects.

@@ -407,7 +407,8 @@ impl SinkWrite for Small<'_> {
         let address = editing.allocate(sink.bytes).map_err(fault)?;
         sink.write(address, &bytes, sink.bytes)?;
         editing.set_run(sink.current.address(), address).map_err(fault)?;
-        self.run.is_new.store(true, Ordering::Release);
+        // A flush that has settled this run may refer to the new place.
+        self.run.is_new.store(!editing.is_flushing(), Ordering::Release);
         Ok(())
     }
 }
