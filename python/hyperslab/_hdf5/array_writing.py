@@ -58,10 +58,12 @@ class ArrayWriting(FileNode):
             raise ArgumentTypeError(
                 f"array '{self.name}' has no elements and no shape: nothing can be written"
             )
-        if any(part is None for part in parts):
-            raise UnsupportedSelectionError("Indexing with None (np.newaxis) is not supported in assignments")
-        names = [part for part in parts if isinstance(part, str)]
+        names = [part for part in parts if part is None or isinstance(part, str)]
         if names:
+            if None in names:
+                raise UnsupportedSelectionError(
+                    "Indexing with None (np.newaxis) is not supported in assignments"
+                )
             rest = tuple(part for part in parts if not isinstance(part, str))
             self._write_members(names, rest or ..., value)
             return
@@ -74,6 +76,9 @@ class ArrayWriting(FileNode):
     def _prepared(self, value: Any) -> _Array:
         """Return values as an array. Elements of an array are converted later."""
         dtype = self.dtype
+        if dtype.kind in "iuf" and dtype.metadata is None:
+            # Numbers need none of the questions below.
+            return np.asarray(value, None if isinstance(value, np.ndarray) else dtype, order="C")
         item = metadata_entry(dtype, "vlen")
         if item is not None and item not in (str, bytes):
             return _sequences(value, np.dtype(item), dtype)
@@ -225,29 +230,35 @@ class ArrayWriting(FileNode):
             If the dataset has no chunks.
         """
         self._editor  # noqa: B018
-        if self.chunks is None:
+        facts = self._facts
+        version: int = vars(self)["_kept_facts"][0]
+        if facts["chunks"] is None:
             raise ArgumentTypeError("Only chunked datasets can be resized")
+        known = self.shape
         if axis is not None:
-            if not 0 <= axis < self.ndim:
-                raise InvalidArgumentError(f"Invalid axis (0 to {self.ndim - 1} allowed)")
+            if not 0 <= axis < len(known):
+                raise InvalidArgumentError(f"Invalid axis (0 to {len(known) - 1} allowed)")
             try:
                 length = int(size)
             except TypeError:
                 raise ArgumentTypeError("Argument must be a single int if axis is specified") from None
-            size = [*self.shape]
+            size = [*known]
             size[axis] = length
-        shape = tuple(int(n) for n in size)
-        if len(shape) != self.ndim:
-            raise ArgumentTypeError(f"New shape length ({len(shape)}) must match dataset rank ({self.ndim})")
-        if any(n < 0 for n in shape):
-            raise OverflowError(f"can't convert negative value to hsize_t: shape {shape}")
-        for n, most in zip(shape, self.maxshape, strict=True):
+        shape = [int(n) for n in size]
+        if len(shape) != len(known):
+            raise ArgumentTypeError(f"New shape length ({len(shape)}) must match dataset rank ({len(known)})")
+        if shape and min(shape) < 0:
+            raise OverflowError(f"can't convert negative value to hsize_t: shape {tuple(shape)}")
+        for n, most in zip(shape, facts["maxshape"], strict=True):
             if most is not None and n > most:
                 raise RuntimeError(
                     f"Unable to change the dimensions of '{self.name}' (dimension cannot exceed the existing "
                     f"maximal size (new: {n} max: {most}))"
                 )
-        self._resize(list(shape))
+        self._resize(shape)
+        if self._version == version + 1:
+            # This change only: the other facts are the same.
+            vars(self)["_kept_facts"] = version + 1, facts
 
     # ---- scales
 

@@ -87,8 +87,9 @@ def _blocks(part: Any) -> MultiBlockSlice | None:
 
 def has_blocks(selection: Any) -> bool:
     """Return True if an index is or contains a `MultiBlockSlice`, ours or h5py's."""
-    parts = selection if isinstance(selection, tuple) else (selection,)
-    return any(_blocks(part) is not None for part in parts)
+    if not isinstance(selection, tuple):
+        return _blocks(selection) is not None
+    return any(_blocks(part) is not None for part in selection)
 
 
 def without_blocks(parts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -306,7 +306,8 @@ impl Object {
             return Ok(Some(Form::One { chunk: layout.chunk }));
         }
         let Dataspace::Simple { shape, max_shape } = self.dataspace()? else { return Ok(None) };
-        let is_single = shape == layout.chunk && max_shape.iter().zip(&shape).all(|(most, n)| *most == Some(*n));
+        let is_single =
+            shape == layout.chunk && max_shape.iter().zip(&shape).all(|(most, n)| *most == Some(*n));
         let slots = array_slots(&max_shape, &layout.chunk, count);
         let is_array = slots.is_some_and(|slots| match has_tree {
             None => true,
