@@ -198,6 +198,29 @@ def test_what_one_process_does_is_seen_by_another(tmp_path: Path) -> None:
         hs.File(path, "r+")
 
 
+@pytest.mark.parametrize("package", [hs, h5py])
+def test_a_reader_stays_open_while_writers_come_and_go(package: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with hs.File(path, "w") as file:
+        file.create_dataset("a", (4, 4096), "i2", chunks=(1, 4096), data=np.full((4, 4096), 1))
+    with package.File(path, "r") as reader:
+        old = reader["a"]
+        assert old[0, 0] == 1
+        # The second writer of a chunk replaces what the reader sees. The others need space.
+        for value in range(2, 8):
+            for row in (3, 0, 1, 2):
+                with hs.File(path, "r+") as file:
+                    file["a"][row] = np.random.default_rng(value).integers(2, 99, 4096)
+        np.testing.assert_array_equal(old[...], 1)
+    size = path.stat().st_size
+    with hs.File(path, "r+") as file:
+        file["a"][...] = 9
+    with hs.File(path, "r+") as file:
+        file["a"][...] = 10
+    # Without a reader, the space is used again.
+    assert path.stat().st_size <= size
+
+
 def test_a_name_that_two_processes_make(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     _create(path, "earliest", None)

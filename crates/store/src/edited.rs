@@ -251,6 +251,17 @@ impl EditedFile {
         }
     }
 
+    /// Returns `true` if no other program has the file open now, as far as locks tell.
+    ///
+    /// Only for a writer that leaves: programs that open the file in this moment may be refused. After
+    /// an error another program has the file open for writing, and this one must not write any more.
+    pub fn is_alone(&self) -> Result<bool> {
+        match &self.place {
+            Place::Disk(disk) => disk.is_alone().map_err(|error| self.error(Operation::Lock, error)),
+            Place::Memory(..) => Ok(true),
+        }
+    }
+
     /// Waits until no other writer changes the state of the file, and excludes them.
     ///
     /// The threads of this process share the lock. A file in memory, or without a name, has no other
