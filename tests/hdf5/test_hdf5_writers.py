@@ -160,7 +160,10 @@ def test_writers_that_are_killed(tmp_path: Path) -> None:
             if chosen.random() < 0.8:
                 assert child.stdout is not None
                 # Without a buffer: the other lines are read later.
-                assert os.read(child.stdout.fileno(), 6) == b"ready\n"
+                line = b""
+                while not line.endswith(b"\n"):
+                    line += os.read(child.stdout.fileno(), 1)
+                assert line == b"ready\n"
             delay = chosen.uniform(0.1, 0.8)
             threading.Timer(delay, child.send_signal, [signal.SIGKILL]).start()
         for writer, child in children.items():
