@@ -162,7 +162,9 @@ def test_writers_that_are_killed(tmp_path: Path) -> None:
                 # Without a buffer: the other lines are read later.
                 line = b""
                 while not line.endswith(b"\n"):
-                    line += os.read(child.stdout.fileno(), 1)
+                    byte = os.read(child.stdout.fileno(), 1)
+                    assert byte, "the writer ended"
+                    line += byte
                 assert line == b"ready\n"
             delay = chosen.uniform(0.1, 0.8)
             threading.Timer(delay, child.send_signal, [signal.SIGKILL]).start()
