@@ -85,7 +85,19 @@ impl DataFile {
         format!("{}/{}", self.store().url().trim_end_matches('/'), self.key())
     }
 
-    /// Closes the file. Afterwards its arrays and groups cannot be read.
+    /// Makes changes permanent, and visible to other programs.
+    pub fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+
+    /// Flushes, gives back unused space at the end of the file, and closes it. After an error it is
+    /// open.
+    pub fn finish(&self) -> Result<()> {
+        self.0.finish()
+    }
+
+    /// Closes the file. Afterwards its arrays and groups cannot be read. Changes since the last flush
+    /// are lost.
     pub fn close(&self) {
         self.0.close();
     }

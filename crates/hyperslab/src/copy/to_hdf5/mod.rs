@@ -14,10 +14,14 @@ mod described;
 mod filters;
 mod from_hdf5;
 mod from_nodes;
+mod new_array;
 mod place;
 mod read_back;
 mod scales;
 mod target;
+
+pub(crate) use new_array::{attributes_of_json, describe_new};
+pub(crate) use scales::AXIS_LABELS;
 
 use super::region::Window;
 use super::temporary::Beside;

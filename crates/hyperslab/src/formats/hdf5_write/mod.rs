@@ -19,6 +19,7 @@ mod chunk_sink;
 mod direct;
 mod filters;
 mod held;
+pub(crate) mod hierarchy;
 mod ordered;
 mod ragged;
 mod reading;
