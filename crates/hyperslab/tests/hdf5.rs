@@ -96,6 +96,12 @@ fn a_file_is_made_and_changed() {
     assert_eq!((sst.path(), sst.codec_names().len()), ("ocean/surface/sst", 1));
     sst.write_slice(&[Index::At(2)], &[2.5_f32; 100]).unwrap();
     sst.append(0, &[3.5_f32; 100]).unwrap();
+    spec.shape = [0, 100].as_slice().into();
+    let mut none = file.create_array("ocean/grows", &spec).unwrap();
+    assert_eq!((none.shape(), none.chunk_shape()), (&[0, 100][..], &[1, 50][..]));
+    none.append(0, &[4.5_f32; 100]).unwrap();
+    spec.chunks = Some([0, 50].as_slice().into());
+    assert!(file.create_array("none", &spec).is_err());
     let mut plain = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), &[3], "<i8".parse().unwrap());
     let run = file.create_array("plain", &plain).unwrap();
     assert!(!run.has_chunks());
@@ -130,6 +136,7 @@ fn a_file_is_made_and_changed() {
     assert_eq!(sst.dimension_names().unwrap(), Some(vec![Some("t".into()), Some("x".into())]));
     assert_eq!(sst.attributes().unwrap().get("long_name"), Some(&"temperature".into()));
     assert_eq!(sst.attributes().unwrap().get("units"), None);
+    assert_eq!(read.array("ocean/grows").unwrap().read_vec::<f32>(&[]).unwrap(), [4.5; 100]);
     assert_eq!(read.array("plain").unwrap().read_vec::<i64>(&[]).unwrap(), [1, 2, 3]);
     assert_eq!(read.group("stays").unwrap().children().unwrap(), []);
     file.finish().unwrap();

@@ -23,13 +23,29 @@ pub(crate) fn describe_new(path: &str, spec: &ArraySpec) -> Result<NewObject> {
     if spec.rectilinear.is_some() {
         return Err(refuse("chunks of an HDF5 dataset have one shape; give one"));
     }
-    let mut spec = spec.clone();
+    let (mut spec, mut real_shape) = (spec.clone(), None);
     let is_given = |choice: &Choice<Vec<Json>>| matches!(choice, Choice::Set(list) if !list.is_empty());
     let has_chunks = spec.chunks.is_some() || is_given(&spec.filters) || is_given(&spec.compressors);
     if spec.compressors == Choice::Auto {
         spec.compressors = Choice::Set(Vec::new());
     }
     let names = spec.dimension_names.take();
+    if has_chunks && !spec.shape.is_empty() {
+        // A copy has no chunks longer than an axis. Here the axis grows.
+        let shape = std::mem::take(&mut spec.shape);
+        spec.shape = shape.iter().map(|n| (*n).max(1)).collect();
+        spec.choose_chunks();
+        let chunks = spec.chunks.clone().unwrap_or_default();
+        if chunks.len() != shape.len() || chunks.contains(&0) {
+            let chunks = &chunks[..];
+            return Err(refuse(&format!(
+                "expected {} sizes of chunks above 0, found {chunks:?}",
+                shape.len()
+            )));
+        }
+        spec.shape = spec.shape.iter().zip(&chunks).map(|(n, chunk)| *n.max(chunk)).collect();
+        real_shape = Some(shape);
+    }
     let array = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
     let options = CopyOptions::default();
     let described = from_nodes::describe(&Node::Array(Array::from(array)), path, &options)?;
@@ -38,9 +54,8 @@ pub(crate) fn describe_new(path: &str, spec: &ArraySpec) -> Result<NewObject> {
         if !has_chunks {
             dataset.storage = NewStorage::Contiguous(None);
         }
-        if let (NewStorage::Chunked { .. }, Dataspace::Simple { max_shape, .. }) =
-            (&dataset.storage, &mut dataset.dataspace)
-        {
+        if let (Some(real), Dataspace::Simple { shape, max_shape }) = (real_shape, &mut dataset.dataspace) {
+            *shape = real.to_vec();
             max_shape.fill(None);
         }
     }
