@@ -114,6 +114,9 @@ class File(FileGroup):
         by default as ``hyperslab.config.file_locks``. Keywords of drivers. Others of h5py are
         accepted and do not affect the file: ``rdcc_nbytes``, ``alignment_interval``,
         ``page_buf_size``, ``fs_persist``, ``track_times`` and the like.
+    flush_every : float, optional
+        Seconds. The first change that comes so long after the last flush of this kind flushes the
+        file. By default it is flushed only by `flush` and `close`.
     cache, storage_options
         As in `hyperslab.open`.
 
@@ -153,6 +156,7 @@ class File(FileGroup):
         fs_page_size: int | None = None,
         cache: CacheLike | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        flush_every: float | None = None,
         **keywords: Any,
     ) -> Self:
         if isinstance(name, GroupID):
@@ -167,6 +171,11 @@ class File(FileGroup):
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
         if fs_strategy is not None and fs_strategy not in _STRATEGIES:
             raise InvalidArgumentError("Invalid file space strategy type")
+        if flush_every is not None and not (mode != "r" and 0 <= flush_every < 1e9):
+            raise InvalidArgumentError(
+                f"flush_every: expected a number of seconds, and a mode that changes the file; found "
+                f"{flush_every!r} and mode {mode!r}"
+            )
         low, high = ("earliest", _VERSIONS[-1]) if libver is None else _versions(libver)
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
         if not isinstance(name, (str, Path)) and is_file_object(name):
@@ -177,6 +186,8 @@ class File(FileGroup):
                     "fileobj: expected the file object that is passed as name, found another one"
                 )
             driver = "fileobj"
+            if flush_every is not None:
+                raise InvalidArgumentError("flush_every: expected a file on the disk, found a file object")
         if given or driver is not None:
             _check_keywords(driver, given)
         if mode != "r":
@@ -189,6 +200,8 @@ class File(FileGroup):
                 "swmr": False,
                 "chunk_cache": _chunk_cache(keywords) if keywords else CHUNK_CACHE,
             }
+            if flush_every is not None:
+                edited.set_flush_every(flush_every)
             return cls._of(edited, cache)
         try:
             store, filename = _store_of(name, driver, given, storage_options)

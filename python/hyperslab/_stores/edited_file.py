@@ -36,6 +36,12 @@ class EditedFile(FileStore):
             editor.flush()
             _write_out(editor, self._sink)
 
+    def set_flush_every(self, seconds: float) -> None:
+        """Flush with the first change that comes so many seconds after the last such flush."""
+        editor = self._native.editor()
+        assert editor is not None
+        editor.set_flush_every(seconds)
+
     def close(self) -> None:
         """Make all changes permanent and close the file. Its contents cannot be read any more.
 

@@ -17,7 +17,8 @@ impl Editing {
         self.change(object, |object| {
             let at = object.find_attribute(&new.name);
             object.put_attribute(at, message.data)
-        })
+        })?;
+        self.flush_if_due()
     }
 
     /// Gives an attribute another name. Fails with [`Hdf5Error::NotFound`] or

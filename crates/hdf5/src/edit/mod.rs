@@ -12,6 +12,7 @@ mod attributes;
 mod chunk_table;
 mod elements;
 mod flush;
+mod flush_every;
 mod free_space;
 mod group;
 mod heap;
@@ -105,6 +106,7 @@ pub(crate) struct Edits {
     extending: u64,
     /// Flushes that are under way.
     flushes: AtomicUsize,
+    flush_every: flush_every::FlushEvery,
     /// The number of flushes of all writers, as this one knows it.
     generation: AtomicU32,
     /// Counts the times that changes of others were read.
@@ -143,6 +145,7 @@ impl Edits {
             adding: turns::number(),
             extending: turns::number(),
             flushes: AtomicUsize::new(0),
+            flush_every: flush_every::FlushEvery::default(),
             generation: AtomicU32::new(0),
             epoch: AtomicU64::new(0),
             has_part: AtomicBool::new(false),

@@ -22,6 +22,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The changes of an open file.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -309,6 +310,15 @@ impl Editor {
     /// Makes the changes permanent, and visible to other programs.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.editing.flush()).or_raise(py)
+    }
+
+    /// Flushes with the first change that comes so many seconds after the last such flush.
+    fn set_flush_every(&self, seconds: f64) -> PyResult<()> {
+        let every = Duration::try_from_secs_f64(seconds).map_err(|why| {
+            pyo3::exceptions::PyValueError::new_err(format!("flush_every: {why}, found {seconds}"))
+        })?;
+        self.editing.set_flush_every(Some(every));
+        Ok(())
     }
 
     /// Ends the changes: flushes, and gives unused space back.

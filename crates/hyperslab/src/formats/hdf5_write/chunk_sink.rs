@@ -207,7 +207,7 @@ impl SinkWrite for Write<'_> {
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
         let placed = self.take_placed();
         if placed.is_empty() {
-            return Ok(());
+            return self.editing().flush_if_due().map_err(fault);
         }
         // Another thread may have made the dataset smaller.
         let now = self.sink.current.dataset().map_err(fault)?;
@@ -219,7 +219,7 @@ impl SinkWrite for Write<'_> {
                 self.editing().free(stored.address, stored.size);
             }
         }
-        Ok(())
+        self.editing().flush_if_due().map_err(fault)
     }
 }
 

@@ -314,6 +314,38 @@ impl Small<'_> {
     fn set(&self, new: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
+
+    /// Writes the elements to the file.
+    fn store(&self) -> Result<(), LocateError> {
+        let sink = self.sink;
+        let editing = sink.current.editing();
+        let state = std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            State::Written,
+        );
+        let bytes = match state {
+            State::Unread | State::Written => return Ok(()),
+            State::Encoded(bytes) => bytes,
+            State::Decoded(memory) if sink.chain().is_identity() => memory.as_slice().to_vec(),
+            State::Decoded(memory) => {
+                let mut bytes = Vec::new();
+                sink.encode(memory.as_slice(), false, &mut bytes, &mut Scratch::default())?;
+                bytes
+            }
+        };
+        if self.is_compact {
+            return editing.set_compact(sink.current.address(), 0, &bytes).map_err(fault);
+        }
+        if let Some(address) = self.own_place() {
+            return sink.write(address, &bytes, sink.bytes);
+        }
+        let address = editing.allocate(sink.bytes).map_err(fault)?;
+        sink.write(address, &bytes, sink.bytes)?;
+        editing.set_run(sink.current.address(), address).map_err(fault)?;
+        // A flush that has settled this run may refer to the new place.
+        self.run.is_new.store(!editing.is_flushing(), Ordering::Release);
+        Ok(())
+    }
 }
 
 impl SinkWrite for Small<'_> {
@@ -383,33 +415,10 @@ impl SinkWrite for Small<'_> {
 
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
         let sink = self.sink;
-        let editing = sink.current.editing();
-        let state = std::mem::replace(
-            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
-            State::Written,
-        );
-        let bytes = match state {
-            State::Unread | State::Written => return Ok(()),
-            State::Encoded(bytes) => bytes,
-            State::Decoded(memory) if sink.chain().is_identity() => memory.as_slice().to_vec(),
-            State::Decoded(memory) => {
-                let mut bytes = Vec::new();
-                sink.encode(memory.as_slice(), false, &mut bytes, &mut Scratch::default())?;
-                bytes
-            }
-        };
-        if self.is_compact {
-            return editing.set_compact(sink.current.address(), 0, &bytes).map_err(fault);
-        }
-        if let Some(address) = self.own_place() {
-            return sink.write(address, &bytes, sink.bytes);
-        }
-        let address = editing.allocate(sink.bytes).map_err(fault)?;
-        sink.write(address, &bytes, sink.bytes)?;
-        editing.set_run(sink.current.address(), address).map_err(fault)?;
-        // A flush that has settled this run may refer to the new place.
-        self.run.is_new.store(!editing.is_flushing(), Ordering::Release);
-        Ok(())
+        self.store()?;
+        // Without the turn: other threads flush, too, and wait for the turns of all runs.
+        drop(self);
+        sink.current.editing().flush_if_due().map_err(fault)
     }
 }
 
@@ -493,6 +502,6 @@ impl SinkWrite for Large<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
-        Ok(())
+        self.sink.current.editing().flush_if_due().map_err(fault)
     }
 }
