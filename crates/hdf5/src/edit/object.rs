@@ -284,9 +284,10 @@ impl Object {
         let count = messages.iter().filter(is_attribute).count();
         let is_large = messages.iter().filter(is_attribute).any(|message| message.data.len() > LARGEST);
         if count <= MOST_COMPACT && !is_large {
-            // HDF5 counts attributes by this message. Without it, h5repack leaves them out.
+            // HDF5 counts attributes by this message. Without it, h5repack leaves them out. It is not
+            // the last one: pyfive reads more bytes than it has.
             if next.is_some() || count > 0 {
-                messages.push(message_of(info(next, [None; 3])));
+                messages.insert(0, message_of(info(next, [None; 3])));
             }
             return Ok(Vec::new());
         }
@@ -298,7 +299,7 @@ impl Object {
             (name.as_str(), message.creation.unwrap_or_default().into(), &message.data[..])
         });
         let (info, bytes) = dense(&all.collect::<Vec<_>>(), next, at)?;
-        messages.push(message_of(info));
+        messages.insert(0, message_of(info));
         Ok(bytes)
     }
 
