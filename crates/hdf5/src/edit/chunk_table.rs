@@ -1,10 +1,12 @@
 //! The stored chunks of a dataset that is being changed.
 
 use super::merge::ChunkConflict;
+use crate::index::paths::{self, Entry, Form, Plan, Tree};
 use crate::index::{ChunkRecord, place};
 use hyperslab_array::Dims;
 use hyperslab_store::fork::{Mutex, RwLock};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The place of a stored chunk.
@@ -30,7 +32,7 @@ pub struct ChunkTable {
     chunks: RwLock<Chunks>,
     /// Counts changes.
     changes: AtomicU64,
-    /// Gated. The stored index, and replaced and removed chunks, which the file on disk may refer to.
+    /// Gated. Replaced and removed chunks, which the file on disk may refer to.
     dropped: Mutex<Vec<(u64, u64)>>,
 }
 
@@ -38,6 +40,41 @@ pub struct ChunkTable {
 struct Chunks {
     places: BTreeMap<Dims, ChunkPlace>,
     bases: Bases,
+    index: StoredIndex,
+}
+
+/// The index in the file. It has the chunks as they were at the last flush.
+#[derive(Debug, Default)]
+pub(super) enum StoredIndex {
+    /// There is none.
+    #[default]
+    None,
+    /// One that the next flush replaces: its places, as far as they are known.
+    Whole(Vec<(u64, u64)>),
+    /// One of which the next flush keeps the nodes that are the same.
+    Tree(Tree),
+}
+
+/// What a flush takes from the table, as it is at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Changes up to here, or more, are among them.
+    pub changes: u64,
+    pub bases: Bases,
+    /// Chunks and indexes that the file does not refer to after the flush. They are taken once.
+    pub dropped: Vec<(u64, u64)>,
+    /// The tree, if the next index is another one.
+    pub replaced: Vec<(u64, u64)>,
+    pub index: Option<TakenIndex>,
+}
+
+/// The chunks of the next index.
+#[derive(Debug)]
+pub(super) enum TakenIndex {
+    /// All of them.
+    Records(Vec<ChunkRecord>),
+    /// The changed nodes of a tree.
+    Tree(Plan),
 }
 
 impl ChunkPlace {
@@ -61,16 +98,15 @@ impl Chunks {
 }
 
 impl ChunkTable {
-    /// Makes the table of a dataset whose chunks are in the file. `index`: the places of the stored
-    /// index, which the next flush replaces.
-    pub(super) fn of(records: &[ChunkRecord], counts: &[u64], index: Vec<(u64, u64)>) -> ChunkTable {
+    /// Makes the table of a dataset whose chunks are in the file.
+    pub(super) fn of(records: &[ChunkRecord], counts: &[u64], index: StoredIndex) -> ChunkTable {
         let place_of = |record: &ChunkRecord| {
             let ChunkRecord { number, address, size, skipped } = *record;
             (place(number, counts).into(), ChunkPlace { address, size, skipped, is_flushed: true })
         };
         let places = records.iter().map(place_of).collect();
-        let chunks = RwLock::new(Chunks { places, bases: Bases::new() });
-        ChunkTable { chunks, changes: AtomicU64::new(0), dropped: Mutex::new(index) }
+        let chunks = RwLock::new(Chunks { places, bases: Bases::new(), index });
+        ChunkTable { chunks, changes: AtomicU64::new(0), dropped: Mutex::default() }
     }
 
     /// Returns a chunk. `None`: it is not stored.
@@ -141,8 +177,13 @@ impl ChunkTable {
     pub(super) fn rebase(&self, theirs: &ChunkTable) -> Vec<(Dims, ChunkConflict)> {
         let mut conflicts = Vec::new();
         let mut chunks = self.chunks.write();
-        let mut places = theirs.chunks.read().places.clone();
-        let Chunks { places: ours, bases } = &mut *chunks;
+        let (mut places, index) = {
+            let mut theirs = theirs.chunks.write();
+            (theirs.places.clone(), std::mem::take(&mut theirs.index))
+        };
+        // Our last index is theirs to replace: they have read it before they flushed.
+        chunks.index = index;
+        let Chunks { places: ours, bases, .. } = &mut *chunks;
         let mut replaced = Vec::new();
         for (place, base) in bases {
             let other = match ours.get(place) {
@@ -161,9 +202,83 @@ impl ChunkTable {
         conflicts
     }
 
-    /// Returns the chunks that were changed since the last flush, as they were, and begins anew.
-    pub(super) fn take_bases(&self) -> Bases {
-        std::mem::take(&mut self.chunks.write().bases)
+    /// Takes the changes since the last flush, in a grid of `counts` chunks per axis. `form`: the tree
+    /// that is to be stored. `None`: all records are wanted.
+    ///
+    /// The file on disk may refer to all chunks from now on.
+    pub(super) fn take(&self, counts: &[u64], form: Option<&Form>) -> Taken {
+        // Changes that come in between count as later ones.
+        let changes = self.changes();
+        let mut guard = self.chunks.write();
+        let Chunks { places, bases: all, index } = &mut *guard;
+        let mut dropped = self.take_dropped();
+        let is_inside = |place: &[u64]| place.iter().zip(counts).all(|(at, count)| at < count);
+        let mut bases = std::mem::take(all);
+        for (place, base) in &bases {
+            let Some(stored) = places.get_mut(place) else { continue };
+            stored.is_flushed = true;
+            if !is_inside(place) {
+                // It is not stored, and may be inside at the next flush.
+                all.insert(place.clone(), *base);
+            }
+        }
+        if let StoredIndex::Whole(whole) = index {
+            dropped.append(whole);
+        }
+        let mut replaced = Vec::new();
+        let new = match form {
+            None => {
+                if let StoredIndex::Tree(tree) = index {
+                    replaced = tree.places();
+                }
+                TakenIndex::Records(records(places, counts))
+            }
+            Some(form) => {
+                let changed = bases.keys().map(|place| &place[..]);
+                let mut chunks = |from: Option<&[u64]>, to: Option<&[u64]>| {
+                    let bounds = (
+                        from.map_or(Bound::Unbounded, Bound::Included),
+                        to.map_or(Bound::Unbounded, Bound::Excluded),
+                    );
+                    let found = places.range::<[u64], _>(bounds).filter(|(place, _)| is_inside(place));
+                    let entry = |(place, stored): (&Dims, &ChunkPlace)| {
+                        let ChunkPlace { address, size, skipped, .. } = *stored;
+                        Entry { place: place.clone(), address, size, skipped }
+                    };
+                    found.map(entry).collect()
+                };
+                TakenIndex::Tree(match index {
+                    StoredIndex::Tree(tree) => paths::plan(form, Some(tree), false, changed, &mut chunks),
+                    StoredIndex::None => paths::plan(form, None, true, changed, &mut chunks),
+                    StoredIndex::Whole(_) => paths::plan(form, None, false, changed, &mut chunks),
+                })
+            }
+        };
+        bases.retain(|place, _| !all.contains_key(place));
+        Taken { changes, bases, dropped, replaced, index: Some(new) }
+    }
+
+    /// Notes that the file has this index.
+    pub(super) fn set_index(&self, index: StoredIndex) {
+        self.chunks.write().index = index;
+    }
+
+    /// `Some` if the file has an index: `true` if it is a tree that grows node by node.
+    pub(super) fn has_tree(&self) -> Option<bool> {
+        match &self.chunks.read().index {
+            StoredIndex::None => None,
+            StoredIndex::Whole(_) => Some(false),
+            StoredIndex::Tree(_) => Some(true),
+        }
+    }
+
+    /// The places of the index in the file, as far as they are known.
+    pub(super) fn index_places(&self) -> Vec<(u64, u64)> {
+        match &self.chunks.read().index {
+            StoredIndex::None => Vec::new(),
+            StoredIndex::Whole(places) => places.clone(),
+            StoredIndex::Tree(tree) => tree.places(),
+        }
     }
 
     /// Gives back bases that count before newer ones, after a flush or a merge that failed.
@@ -209,26 +324,24 @@ impl ChunkTable {
     /// Returns all chunks by number, in a grid of `counts` chunks per axis. Chunks beyond it are left
     /// out.
     pub(crate) fn records(&self, counts: &[u64]) -> Vec<ChunkRecord> {
-        let number = |place: &[u64]| {
-            let axes = place.iter().zip(counts);
-            axes.fold(0_u64, |number, (at, count)| number.saturating_mul(*count).saturating_add(*at))
-        };
-        let chunks = self.chunks.read();
-        let is_inside =
-            |(place, _): &(&Dims, &ChunkPlace)| place.iter().zip(counts).all(|(at, count)| at < count);
-        let record = |(place, stored): (&Dims, &ChunkPlace)| ChunkRecord {
-            number: number(place),
-            address: stored.address,
-            size: stored.size,
-            skipped: stored.skipped,
-        };
-        chunks.places.iter().filter(is_inside).map(record).collect()
+        records(&self.chunks.read().places, counts)
     }
+}
 
-    /// Notes that the file on disk may refer to all chunks from now on.
-    pub(super) fn mark_flushed(&self) {
-        self.chunks.write().places.values_mut().for_each(|place| place.is_flushed = true);
-    }
+fn records(places: &BTreeMap<Dims, ChunkPlace>, counts: &[u64]) -> Vec<ChunkRecord> {
+    let number = |place: &[u64]| {
+        let axes = place.iter().zip(counts);
+        axes.fold(0_u64, |number, (at, count)| number.saturating_mul(*count).saturating_add(*at))
+    };
+    let is_inside =
+        |(place, _): &(&Dims, &ChunkPlace)| place.iter().zip(counts).all(|(at, count)| at < count);
+    let record = |(place, stored): (&Dims, &ChunkPlace)| ChunkRecord {
+        number: number(place),
+        address: stored.address,
+        size: stored.size,
+        skipped: stored.skipped,
+    };
+    places.iter().filter(is_inside).map(record).collect()
 }
 
 #[cfg(test)]
@@ -238,7 +351,7 @@ mod tests {
     #[test]
     fn chunks_keep_their_places_when_the_grid_changes() {
         let record = |number, address| ChunkRecord { number, address, size: 5, skipped: 1 };
-        let table = ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3], vec![(50, 9)]);
+        let table = ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3], StoredIndex::Whole(vec![(50, 9)]));
         assert_eq!(table.get(&[1, 2]).map(|place| (place.address, place.is_flushed)), Some((20, true)));
         let new = ChunkPlace { address: 30, size: 6, skipped: 0, is_flushed: false };
         assert_eq!(table.put(&[3, 0], new), None);
@@ -247,12 +360,37 @@ mod tests {
         let cropped = table.crop(&[3, 2]);
         assert_eq!(cropped.len(), 2);
         assert_eq!((table.len(), table.changes()), (1, 3));
-        // The old index, a flushed chunk that was replaced, and one that is outside.
-        assert_eq!(table.take_dropped(), [(50, 9), (10, 5), (20, 5)]);
-        assert_eq!(table.take_dropped(), []);
-        table.mark_flushed();
+        let taken = table.take(&[3, 2], None);
+        // Flushed chunks that were replaced or are outside, and the old index.
+        assert_eq!((taken.changes, taken.dropped), (3, vec![(10, 5), (20, 5), (50, 9)]));
+        assert_eq!(taken.bases.len(), 3);
+        let Some(TakenIndex::Records(records)) = taken.index else { panic!() };
+        assert_eq!(records, [ChunkRecord { number: 1, address: 30, size: 6, skipped: 0 }]);
+        let again = table.take(&[3, 2], None);
+        assert_eq!((again.dropped, again.bases.len()), (vec![], 0));
         assert_eq!(table.places(), [(Dims::from_slice(&[0, 1]), ChunkPlace { is_flushed: true, ..new })]);
         assert_eq!(table.remove(&[0, 1]).map(|old| old.address), Some(30));
         assert!(table.is_empty());
+    }
+
+    /// A chunk beyond the shape is not stored. It still counts as changed once it is inside.
+    #[test]
+    fn a_chunk_outside_is_stored_later() {
+        let table = ChunkTable::of(&[], &[1], StoredIndex::None);
+        let new = ChunkPlace { address: 30, size: 6, skipped: 0, is_flushed: false };
+        table.put(&[0], new);
+        table.put(&[1], new);
+        let form = Form::One { chunk: vec![2] };
+        let flushed = |count| {
+            let taken = table.take(&[count], Some(&form));
+            let Some(TakenIndex::Tree(plan)) = taken.index else { panic!() };
+            let placed = plan.place(100).unwrap();
+            let found = (placed.tree.len(), placed.bytes.len(), taken.bases.len());
+            table.set_index(StoredIndex::Tree(placed.tree));
+            found
+        };
+        assert_eq!(flushed(1), (1, 2096, 1));
+        assert_eq!(flushed(2), (2, 2096, 1));
+        assert_eq!(flushed(2), (2, 0, 0));
     }
 }

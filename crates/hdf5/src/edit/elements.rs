@@ -1,15 +1,17 @@
 //! Elements of datasets that are being changed: their space, their chunks, their shape.
 
+use super::chunk_table::StoredIndex;
 use super::links::message_of;
 use super::object::{self, Object};
 use super::{Attached, ChunkTable, Editing};
-use crate::data_layout::{self, ChunkIndexKind, DataLayout};
+use crate::data_layout::{self, ChunkIndexKind, ChunkedLayout, DataLayout};
 use crate::dataspace::{self, Dataspace};
 use crate::error::{BuildError, Built};
-use crate::index::version1_places;
+use crate::index::paths::{self, Form};
+use crate::index::{size_width, version1_places};
 use crate::messages::Message;
 use crate::object_header::NewMessage;
-use crate::{Bytes, File, Result};
+use crate::{Bytes, File, Result, Source};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -184,7 +186,7 @@ impl Editing {
             }
         })?;
         let table = is_chunked.as_ref().map(|_| self.chunk_table(dataset)).transpose()?;
-        self.change(dataset, |object| {
+        let shrinks = self.change(dataset, |object| {
             let Dataspace::Simple { shape, max_shape } = object.dataspace()? else {
                 return Err(BuildError("a dataset without axes cannot be resized".into()));
             };
@@ -203,9 +205,10 @@ impl Editing {
             let data = dataspace.build(libver)?;
             object.replace_message(message_of(NewMessage { kind: dataspace::KIND, constant: false, data }));
             object.version += 1;
-            Ok(())
+            Ok(shape.iter().zip(new).any(|(old, new)| new < old))
         })?;
-        if let (Some(table), Some(chunk)) = (table, is_chunked) {
+        // A dataset that only grows loses nothing. To look at all chunks for each new row takes long.
+        if let (Some(table), Some(chunk), true) = (table, is_chunked, shrinks) {
             let counts: Vec<u64> = new.iter().zip(&chunk).map(|(n, len)| n.div_ceil((*len).max(1))).collect();
             for removed in table.crop(&counts) {
                 if !removed.is_flushed {
@@ -266,11 +269,33 @@ pub(super) fn table_of(file: &File, dataset: u64) -> Result<ChunkTable> {
             }
         }
     }
-    let places = match (&layout.index, layout.address) {
-        (ChunkIndexKind::BTree1, Some(root)) => version1_places(file.source(), layout.chunk.len(), root)?,
-        _ => Vec::new(),
+    let index = stored_index(found.file().source(), layout, !found.filters().is_empty(), records.len())?;
+    Ok(ChunkTable::of(&records, &counts, index))
+}
+
+/// Finds out which index a dataset has in the file. `count`: its chunks.
+fn stored_index(source: &Source, layout: &ChunkedLayout, filtered: bool, count: usize) -> Result<StoredIndex> {
+    let Some(address) = layout.address else { return Ok(StoredIndex::None) };
+    let form = match layout.index {
+        ChunkIndexKind::BTree1 => Form::One { chunk: layout.chunk.clone() },
+        ChunkIndexKind::BTree2 { .. } => {
+            let bytes = layout.chunk.iter().fold(layout.element_size, |bytes, n| bytes.saturating_mul(*n));
+            let width = filtered.then(|| size_width(bytes));
+            Form::Two { rank: layout.chunk.len(), width }
+        }
+        _ => return Ok(StoredIndex::Whole(Vec::new())),
     };
-    Ok(ChunkTable::of(&records, &counts, places))
+    // Chunks at the edge that skip their filters say so in the next index only.
+    if !layout.edges_unfiltered
+        && form.is_possible()
+        && let Some(tree) = paths::read(source, &form, address, count as u64)?
+    {
+        return Ok(StoredIndex::Tree(tree));
+    }
+    Ok(StoredIndex::Whole(match form {
+        Form::One { chunk } => version1_places(source, chunk.len(), address)?,
+        Form::Two { .. } => Vec::new(),
+    }))
 }
 
 impl Object {

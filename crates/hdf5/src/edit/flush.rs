@@ -15,12 +15,11 @@
 //! reader reads the size first and the superblock next. It always finds a whole file.
 
 use super::Editing;
-use super::chunk_table::Bases;
-use super::object::{Object, Stored};
+use super::chunk_table::{Bases, StoredIndex, Taken, TakenIndex};
+use super::object::{NextIndex, Object, Stored};
 use super::redo::{self, RecordPlace, Slot, Switch};
 use super::shared::State;
 use crate::Result;
-use crate::index::ChunkRecord;
 use hyperslab_store::turns;
 use std::sync::atomic::Ordering;
 
@@ -30,13 +29,17 @@ const GATHERED: usize = 1 << 20;
 /// One object of a flush.
 struct Switched {
     object: Object,
-    records: Option<Vec<ChunkRecord>>,
+    /// The chunks of the next index, and the index that the file has after the flush.
+    taken: Option<TakenIndex>,
+    index: StoredIndex,
     chunk_changes: u64,
     /// The write that switches it.
     stub: Vec<u8>,
-    /// Its new structures, and chunks that it does not have any more.
+    /// Its new structures.
     blocks: Vec<(u64, u64)>,
+    /// Chunks that it does not have any more, and nodes that its next index does not have.
     dropped: Vec<(u64, u64)>,
+    replaced: Vec<(u64, u64)>,
     /// The chunks that it changes, as the file on disk has them.
     bases: Bases,
 }
@@ -89,7 +92,7 @@ impl Editing {
             self.keep_bases(switched);
             return Err(error);
         }
-        self.note_flushed(&switched);
+        self.note_flushed(switched);
         self.end_appended()?;
         if is_last { self.leave() } else { Ok(()) }
     }
@@ -146,27 +149,23 @@ impl Editing {
 
     /// Takes the changed objects as they are at this moment.
     fn snapshot(&self) -> Vec<Switched> {
-        let mut objects = self.edits.objects.lock();
+        let objects = self.edits.objects.lock();
         // A new object without a name is not in the file.
         let is_written =
-            |object: &Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);
-        let take = |object: &mut Object| {
-            let chunks = object.chunks.clone();
-            // Changes while the records are taken count as later ones.
-            let chunk_changes = chunks.as_ref().map_or(0, |chunks| chunks.changes());
-            let counts = chunks.as_ref().and_then(|_| object.chunk_counts());
-            let records = chunks.as_ref().zip(counts).map(|(chunks, counts)| {
-                let records = chunks.records(&counts);
-                // The file refers to them from now on.
-                chunks.mark_flushed();
-                records
+            |object: &&Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);
+        let take = |object: &Object| {
+            let chunks = object.chunks.as_ref().zip(object.chunk_counts());
+            let taken = chunks.map(|(chunks, counts)| {
+                let form = object.tree_form(chunks.len(), chunks.has_tree());
+                chunks.take(&counts, form.ok().flatten().as_ref())
             });
-            let bases = chunks.as_ref().map_or_else(Bases::default, |chunks| chunks.take_bases());
-            let dropped = chunks.map_or_else(Vec::new, |chunks| chunks.take_dropped());
-            let (stub, blocks) = (Vec::new(), Vec::new());
-            Switched { object: object.clone(), records, chunk_changes, stub, blocks, dropped, bases }
+            let (object, stub, blocks) = (object.clone(), Vec::new(), Vec::new());
+            let index = StoredIndex::Whole(Vec::new());
+            let Taken { changes: chunk_changes, bases, dropped, replaced, index: taken } =
+                taken.unwrap_or_default();
+            Switched { object, taken, index, chunk_changes, stub, blocks, dropped, replaced, bases }
         };
-        objects.values_mut().filter(|object| is_written(object)).map(take).collect()
+        objects.values().filter(is_written).map(take).collect()
     }
 
     /// Builds and writes the structures of objects, and builds their stubs.
@@ -187,15 +186,28 @@ impl Editing {
             }
             Ok(())
         };
-        for Switched { object, records, stub, blocks, .. } in all {
+        for Switched { object, taken, index, stub, blocks, replaced, .. } in all {
             let refuse = |why| self.unstorable(object.address, why);
-            let records = records.as_deref();
-            let (mut messages, mut bytes) = object.build(records, 0).map_err(refuse)?;
+            let next = match taken.take() {
+                None => None,
+                Some(TakenIndex::Records(records)) => Some(NextIndex::Whole(records)),
+                Some(TakenIndex::Tree(plan)) => {
+                    let at = if plan.len() > 0 { self.allocate(plan.len())? } else { 0 };
+                    let placed = plan.place(at).map_err(refuse)?;
+                    if !placed.bytes.is_empty() {
+                        put(at, placed.bytes)?;
+                    }
+                    replaced.extend(placed.replaced);
+                    *index = StoredIndex::Tree(placed.tree);
+                    Some(NextIndex::Tree(placed.address))
+                }
+            };
+            let (mut messages, mut bytes) = object.build(next.as_ref(), 0).map_err(refuse)?;
             if !bytes.is_empty() {
                 // The lengths of structures do not depend on their places.
                 let at = self.allocate(bytes.len() as u64)?;
                 blocks.push((at, bytes.len() as u64));
-                (messages, bytes) = object.build(records, at).map_err(refuse)?;
+                (messages, bytes) = object.build(next.as_ref(), at).map_err(refuse)?;
                 put(at, bytes)?;
             }
             let block = object.build_block(&messages).map_err(refuse)?;
@@ -269,17 +281,21 @@ impl Editing {
     }
 
     /// Notes that the file has these states.
-    fn note_flushed(&self, all: &[Switched]) {
+    fn note_flushed(&self, all: Vec<Switched>) {
         let mut freed = Vec::new();
         let mut objects = self.edits.objects.lock();
-        for Switched { object: written, chunk_changes, blocks, dropped, .. } in all {
+        for Switched { object: written, index, chunk_changes, blocks, dropped, replaced, .. } in all {
+            if let Some(chunks) = &written.chunks {
+                chunks.set_index(index);
+            }
             let Some(object) = objects.get_mut(&written.address) else { continue };
             freed.append(&mut std::mem::replace(&mut object.blocks, blocks.clone()));
             freed.extend(dropped);
+            freed.extend(replaced);
             object.stored = Stored::Stub;
             object.base = written.as_base(blocks.last().map_or(&[], std::slice::from_ref));
             object.flushed = written.changes;
-            object.flushed_chunks = *chunk_changes;
+            object.flushed_chunks = chunk_changes;
             object.flushed_links_to = written.links_to;
             if object.changes == written.changes {
                 object.lost_links = false;

@@ -128,9 +128,10 @@ impl Editing {
             }
             Some(Ok(DataLayout::Chunked(_))) => {
                 drop(freed);
-                let places = self.chunk_table(address)?.places();
+                let table = self.chunk_table(address)?;
+                let places = table.places();
                 let stored = places.iter().map(|(_, place)| (place.address, place.size));
-                self.edits.freed.lock().extend(stored);
+                self.edits.freed.lock().extend(stored.chain(table.index_places()));
             }
             _ => {}
         }

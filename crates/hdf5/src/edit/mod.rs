@@ -22,6 +22,8 @@ mod links;
 mod merge;
 mod object;
 mod open;
+#[cfg(test)]
+mod path_tests;
 pub(crate) mod redo;
 mod shared;
 #[cfg(test)]

@@ -6,11 +6,12 @@ use crate::data_layout::{self, ChunkIndexKind, ChunkedLayout, DataLayout};
 use crate::dataspace::{self, Dataspace};
 use crate::error::{BuildError, Built};
 use crate::filter;
-use crate::index::ChunkRecord;
+use crate::index::paths::Form;
+use crate::index::{BTREE2_NODE, ChunkRecord, size_width};
 use crate::messages::attribute::{self, AttributeParts};
 use crate::messages::{Message, link};
 use crate::new_file::attribute::{LARGEST, MOST_COMPACT, dense, info};
-use crate::new_file::{NewDataset, NewStorage};
+use crate::new_file::{NewDataset, NewStorage, array_slots};
 use crate::object_header::{NewMessage, ObjectHeader, Prefix, REFERENCE_COUNT, TRACKED};
 use crate::output::{NEW_SIZES, Output, fit};
 use crate::{Bytes, Cursor, Libver, Parsed};
@@ -25,6 +26,15 @@ pub(super) enum Stored {
     Whole,
     /// As a stub that leads to a block of messages.
     Stub,
+}
+
+/// The index that a flush gives to a dataset.
+#[derive(Debug)]
+pub(super) enum NextIndex {
+    /// It is built with the other structures of the object.
+    Whole(Vec<ChunkRecord>),
+    /// A tree, which is built before. `None`: there are no chunks.
+    Tree(Option<u64>),
 }
 
 /// An object as this writer read or flushed it last.
@@ -207,16 +217,22 @@ impl Object {
 
     // Structures.
 
-    /// Builds everything that the header leads to, at `at`, and the messages of the header.
-    /// `records`: the chunks of a dataset whose chunks are changed.
-    pub fn build(&self, records: Option<&[ChunkRecord]>, at: u64) -> Built<(Vec<Message>, Vec<u8>)> {
+    /// Builds everything that the header leads to, at `at`, and the messages of the header. `index`: that
+    /// of a dataset whose chunks are changed.
+    pub fn build(&self, index: Option<&NextIndex>, at: u64) -> Built<(Vec<Message>, Vec<u8>)> {
         let mut messages = self.messages.clone();
         let mut bytes = Vec::new();
-        if let Some(records) = records {
-            let (layout, index) = self.build_index(records, at)?;
-            bytes = index;
+        if let Some(index) = index {
+            let layout = match index {
+                NextIndex::Whole(records) => {
+                    let (layout, index) = self.build_index(records, at)?;
+                    bytes = index;
+                    layout
+                }
+                NextIndex::Tree(address) => self.tree_layout(*address)?,
+            };
             if let Some(message) = messages.iter_mut().find(|message| message.kind == data_layout::KIND) {
-                message.data = Bytes::from(layout);
+                message.data = Bytes::from(layout.build()?);
             }
         }
         if let Some(links) = &self.links {
@@ -229,15 +245,23 @@ impl Object {
         Ok((messages, bytes))
     }
 
-    /// Builds the layout message and the index of chunks.
-    fn build_index(&self, records: &[ChunkRecord], at: u64) -> Built<(Vec<u8>, Vec<u8>)> {
+    fn chunked_layout(&self) -> Built<ChunkedLayout> {
         let missing = |what: &str| BuildError(format!("a dataset without a {what} message"));
         let layout = self.message(data_layout::KIND).ok_or_else(|| missing("data layout"))?;
-        let DataLayout::Chunked(layout) = parsed(layout, DataLayout::parse)? else {
-            return Err(missing("chunked data layout"));
-        };
-        let dataspace = self.dataspace()?;
+        match parsed(layout, DataLayout::parse)? {
+            DataLayout::Chunked(layout) => Ok(layout),
+            _ => Err(missing("chunked data layout")),
+        }
+    }
+
+    fn filters(&self) -> Built<Vec<filter::Filter>> {
         let filters = self.message(filter::KIND).map(|message| parsed(message, filter::parse)).transpose()?;
+        Ok(filters.unwrap_or_default())
+    }
+
+    /// Builds the layout message and the index of chunks.
+    fn build_index(&self, records: &[ChunkRecord], at: u64) -> Built<(ChunkedLayout, Vec<u8>)> {
+        let layout = self.chunked_layout()?;
         let is_old = layout.index == ChunkIndexKind::BTree1;
         let libver = if is_old { Libver::Earliest } else { Libver::V110 };
         // The index depends on the size of elements only.
@@ -245,16 +269,56 @@ impl Object {
         let datatype = crate::datatype::Datatype::raw(size);
         let dataset = NewDataset {
             datatype,
-            dataspace,
+            dataspace: self.dataspace()?,
             fill: None,
             unfilled: false,
-            filters: filters.unwrap_or_default(),
+            filters: self.filters()?,
             storage: NewStorage::Chunked { chunk: layout.chunk.clone(), chunks: records.to_vec() },
         };
-        let index = dataset.index(at, libver)?.ok_or_else(|| missing("chunked data layout"))?;
+        let index = dataset.index(at, libver)?;
+        let index = index.ok_or_else(|| BuildError("a dataset without chunks".into()))?;
         let layout =
             ChunkedLayout { index: index.kind, address: index.address, edges_unfiltered: false, ..layout };
-        Ok((layout.build()?, index.bytes))
+        Ok((layout, index.bytes))
+    }
+
+    /// The layout of a dataset whose index is a tree. `None`: it has no chunks.
+    fn tree_layout(&self, address: Option<u64>) -> Built<ChunkedLayout> {
+        let layout = self.chunked_layout()?;
+        let index = match layout.index {
+            ChunkIndexKind::BTree1 => ChunkIndexKind::BTree1,
+            _ => ChunkIndexKind::BTree2 { node_size: BTREE2_NODE, split: 100, merge: 40 },
+        };
+        Ok(ChunkedLayout { index, address, edges_unfiltered: false, ..layout })
+    }
+
+    /// The tree that has the chunks of a dataset. `None`: they have another index, which is built as a
+    /// whole. `count`: the number of chunks. `has_tree`: as [`ChunkTable::has_tree`].
+    ///
+    /// An array of all possible chunks cannot be changed by path copies: its parts have the address of
+    /// its header. A dataset that is flushed a second time gets a tree instead, unless the array is
+    /// small.
+    pub fn tree_form(&self, count: usize, has_tree: Option<bool>) -> Built<Option<Form>> {
+        /// Arrays of so many chunks take 2 to 5 KiB. Two nodes of a tree take as much.
+        const SMALL: u64 = 256;
+        let layout = self.chunked_layout()?;
+        if layout.index == ChunkIndexKind::BTree1 {
+            return Ok(Some(Form::One { chunk: layout.chunk }));
+        }
+        let Dataspace::Simple { shape, max_shape } = self.dataspace()? else { return Ok(None) };
+        let is_single = shape == layout.chunk && max_shape.iter().zip(&shape).all(|(most, n)| *most == Some(*n));
+        let slots = array_slots(&max_shape, &layout.chunk, count);
+        let is_array = slots.is_some_and(|slots| match has_tree {
+            None => true,
+            Some(has_tree) => !has_tree && slots <= SMALL,
+        });
+        if is_single || is_array {
+            return Ok(None);
+        }
+        let bytes = layout.chunk.iter().fold(layout.element_size, |bytes, n| bytes.saturating_mul(*n));
+        let width = (!self.filters()?.is_empty()).then(|| size_width(bytes));
+        let form = Form::Two { rank: layout.chunk.len(), width };
+        Ok(form.is_possible().then_some(form))
     }
 
     /// Chunks per axis of a chunked dataset.

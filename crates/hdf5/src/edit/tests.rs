@@ -12,7 +12,7 @@ use crate::{LinkTarget, Node};
 
 const BOTH: [Libver; 2] = [Libver::Earliest, Libver::V110];
 
-fn new_file(libver: Libver, track_order: bool) -> (Arc<EditedFile>, Editing) {
+pub(super) fn new_file(libver: Libver, track_order: bool) -> (Arc<EditedFile>, Editing) {
     let bytes = Arc::new(EditedFile::memory(Vec::new()));
     let new = NewFile { libver, user_block: 0, track_order };
     let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
@@ -31,7 +31,7 @@ pub(super) fn all_bytes(bytes: &EditedFile) -> Vec<u8> {
     all
 }
 
-fn root(editing: &Editing) -> u64 {
+pub(super) fn root(editing: &Editing) -> u64 {
     editing.file().root().unwrap().address()
 }
 
@@ -345,10 +345,10 @@ fn space_is_used_again_by_the_next_session() {
 }
 
 /// Numbers that depend on a seed.
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, most: u64) -> u64 {
+    pub fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most
     }

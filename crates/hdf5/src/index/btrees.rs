@@ -124,7 +124,7 @@ fn descend(
 }
 
 /// Children of a B-tree node of chunks: the HDF5 library's number for files that name none.
-const MOST_CHUNKS: usize = 64;
+pub(super) const MOST_CHUNKS: usize = 64;
 
 /// Builds a version 1 B-tree at `address`. `counts` are the chunks per axis, and `records` are sorted
 /// by the number of the chunk.

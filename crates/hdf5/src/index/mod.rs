@@ -8,6 +8,7 @@ mod elements;
 mod extensible_array;
 mod fixed_array;
 mod locate;
+pub(crate) mod paths;
 mod records;
 #[cfg(test)]
 mod testing;

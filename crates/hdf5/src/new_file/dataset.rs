@@ -105,14 +105,9 @@ impl NewDataset {
             let only = chunks.first().filter(|_| !self.filters.is_empty());
             return ChunkIndexKind::Single { filtered: only.map(|only| (only.size, only.skipped)) };
         }
-        let slots = max_shape
-            .iter()
-            .zip(chunk)
-            .try_fold(1_u64, |slots, (most, len)| slots.checked_mul(most.as_ref()?.div_ceil(*len)));
-        let enough = (chunks.len() as u64).saturating_mul(4).saturating_add(1024);
-        match slots {
-            Some(slots) if slots <= enough => ChunkIndexKind::FixedArray { page_bits: index::PAGE_BITS },
-            _ => ChunkIndexKind::BTree2 { node_size: index::BTREE2_NODE, split: 100, merge: 40 },
+        match array_slots(max_shape, chunk, chunks.len()) {
+            Some(_) => ChunkIndexKind::FixedArray { page_bits: index::PAGE_BITS },
+            None => ChunkIndexKind::BTree2 { node_size: index::BTREE2_NODE, split: 100, merge: 40 },
         }
     }
 
@@ -203,4 +198,14 @@ impl NewDataset {
         }
         Ok(messages)
     }
+}
+
+/// The elements of a fixed array of chunks: one for each chunk of the maximum shape. `None`: an array is
+/// not possible, or `count` stored chunks are too few for it.
+pub(crate) fn array_slots(max_shape: &[Option<u64>], chunk: &[u64], count: usize) -> Option<u64> {
+    let mut axes = max_shape.iter().zip(chunk);
+    let slots =
+        axes.try_fold(1_u64, |slots, (most, len)| slots.checked_mul(most.as_ref()?.div_ceil((*len).max(1))))?;
+    let enough = (count as u64).saturating_mul(4).saturating_add(1024);
+    (slots <= enough).then_some(slots)
 }

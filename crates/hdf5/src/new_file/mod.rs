@@ -18,6 +18,7 @@ pub(crate) mod value;
 mod vlen;
 
 pub use attribute::NewAttribute;
+pub(crate) use dataset::array_slots;
 pub use dataset::{NewDataset, NewStorage};
 pub use group::{NewLink, NewTarget};
 pub use libver::Libver;

@@ -22,6 +22,8 @@ pub(crate) struct Tree {
 pub(crate) struct Node<'a> {
     /// 0: children are the indexed structures. Otherwise they are nodes of the level below.
     pub level: u8,
+    /// `true` if the node has the address of a sibling.
+    pub has_siblings: bool,
     /// A key and the address of a child, for each child.
     pub entries: Cursor<'a>,
     /// The key after the last child.
@@ -35,7 +37,7 @@ impl Tree {
     }
 
     /// Bytes of a node with room for `entries`.
-    fn node_len(self, entries: u64, sizes: Sizes) -> u64 {
+    pub(crate) fn node_len(self, entries: u64, sizes: Sizes) -> u64 {
         let head = 8 + 2 * u64::from(sizes.offset) + self.key as u64;
         entries.saturating_mul(self.entry(sizes) as u64).saturating_add(head)
     }
@@ -47,10 +49,11 @@ impl Tree {
         if kind != self.kind {
             return Err(at.corrupt(format!("expected a node of type {}, found type {kind}", self.kind)));
         }
-        // Skip the addresses of siblings. Parents have all addresses that are needed.
-        cursor.skip(2 * usize::from(cursor.sizes().offset))?;
+        // The addresses of siblings are not followed. Parents have all addresses that are needed.
+        let siblings = cursor.take(2 * usize::from(cursor.sizes().offset))?;
+        let has_siblings = siblings.iter().any(|byte| *byte != 0xff);
         let entries = cursor.part(self.entry(cursor.sizes()).saturating_mul(usize::from(used)))?;
-        Ok(Node { level, entries, last: cursor.take(self.key)? })
+        Ok(Node { level, has_siblings, entries, last: cursor.take(self.key)? })
     }
 
     /// Calls `leaf` with the entries of each node of level 0, in order.
@@ -60,23 +63,25 @@ impl Tree {
         root: u64,
         leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
     ) -> Result<()> {
-        self.walk_nodes(source, root, leaf, &mut |_| {})
+        self.walk_nodes(source, root, leaf, &mut |_, _| {})
     }
 
     /// The places of all nodes: address and length.
     pub(crate) fn places(self, source: &Source, root: u64) -> Result<Vec<(u64, u64)>> {
         let len = self.node_len(USUAL, source.sizes());
         let mut places = Vec::new();
-        self.walk_nodes(source, root, &mut |_| Ok(()), &mut |node| places.push((node, len)))?;
+        self.walk_nodes(source, root, &mut |_| Ok(()), &mut |node, _| places.push((node, len)))?;
         Ok(places)
     }
 
-    fn walk_nodes(
+    /// Like [`Tree::walk`]. Calls `each` with every node and its address, level by level from the root
+    /// down.
+    pub(crate) fn walk_nodes(
         self,
         source: &Source,
         root: u64,
         leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
-        each: &mut dyn FnMut(u64),
+        each: &mut dyn FnMut(u64, &Node<'_>),
     ) -> Result<()> {
         let (sizes, mut visited) = (source.sizes(), Visited::new(source));
         let mut level: Option<u8> = None;
@@ -88,7 +93,7 @@ impl Tree {
                 let mut node = self.parse(cursor)?;
                 check_level(start, node.level, level)?;
                 visited.meet(start, cursor.position() as u64)?;
-                each(start);
+                each(start, &node);
                 below = node.level.checked_sub(1);
                 if below.is_none() {
                     return leaf(&mut node.entries);
@@ -160,14 +165,10 @@ impl Tree {
                 let first = number * most;
                 let own = children.get(first..children.len().min(first + most)).unwrap_or_default();
                 let own_keys = keys.get(first..=first + own.len()).unwrap_or_default();
-                let start = out.len();
-                out.bytes(b"TREE").u8(self.kind).u8(level).u16(fit(own.len() as u64, "children of a node")?);
-                out.address(number.checked_sub(1).map(address_of));
-                out.address((number + 1 < nodes).then(|| address_of(number + 1)));
-                for (key, child) in own_keys.iter().zip(own) {
-                    out.bytes(key).u64(*child);
-                }
-                out.bytes(own_keys.last().copied().unwrap_or_default()).fill(start + to_usize(len));
+                let siblings =
+                    [number.checked_sub(1), Some(number + 1).filter(|next| *next < nodes)].map(|n| n.map(address_of));
+                let node = NewNode { level, siblings };
+                self.put_node(&mut out, node, &own_keys.concat(), own, most)?;
                 above.push(address_of(number));
                 first_keys.extend(own_keys.first().copied());
             }
@@ -179,6 +180,39 @@ impl Tree {
             level = level.saturating_add(1);
             (keys, children) = (first_keys, above);
         }
+    }
+}
+
+/// A node that is built.
+pub(crate) struct NewNode {
+    pub level: u8,
+    /// The addresses of the nodes before and after it.
+    pub siblings: [Option<u64>; 2],
+}
+
+impl Tree {
+    /// Appends a node with these children: one key before each child, and one after the last. The node
+    /// has room for `most` children.
+    pub(crate) fn put_node(
+        self,
+        out: &mut Output,
+        node: NewNode,
+        keys: &[u8],
+        children: &[u64],
+        most: usize,
+    ) -> Built<()> {
+        let start = out.len();
+        let used = fit(children.len() as u64, "children of a node")?;
+        out.bytes(b"TREE").u8(self.kind).u8(node.level).u16(used);
+        let [before, after] = node.siblings;
+        out.address(before).address(after);
+        let mut keys = keys.chunks_exact(self.key.max(1));
+        for (child, key) in children.iter().zip(&mut keys) {
+            out.bytes(key).u64(*child);
+        }
+        out.bytes(keys.next().unwrap_or_default());
+        out.fill(start + to_usize(self.node_len(most as u64, NEW_SIZES)));
+        Ok(())
     }
 }
 

@@ -28,10 +28,11 @@ const FRAME: u64 = 10;
 const LARGEST_NODE: u32 = 64 << 20;
 
 /// Greatest depth. With a record in each node, no file has a deeper tree.
-const DEEPEST: u16 = 63;
+pub(crate) const DEEPEST: u16 = 63;
 
+/// The layout of nodes.
 #[derive(Debug)]
-struct Tree {
+pub(crate) struct Tree {
     kind: u8,
     node: u32,
     record: u16,
@@ -93,7 +94,7 @@ impl Tree {
     }
 
     /// Computes the layout of nodes for each depth. `None`: nothing fits into them.
-    fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes) -> Option<Tree> {
+    pub(crate) fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes) -> Option<Tree> {
         let (room, record_len) = (u64::from(node).checked_sub(FRAME)?, u64::from(record));
         let leaf = room.checked_div(record_len)?;
         let count_width = width(leaf);
@@ -144,7 +145,7 @@ impl Tree {
 }
 
 /// Bytes of a tree's header.
-const NEW_HEADER: u64 = 38;
+pub(crate) const NEW_HEADER: u64 = 38;
 
 /// Fill percentages at which nodes are split and merged: the HDF5 library's numbers.
 const SPLIT_MERGE: [u8; 2] = [100, 40];
@@ -166,14 +167,41 @@ pub(crate) fn build(address: u64, kind: u8, node: u32, record: u16, records: &[u
             (Some(root), count)
         }
     };
-    let mut out = Output::new();
-    out.bytes(b"BTHD").u8(0).u8(kind).u32(node).u16(record);
-    out.u16(fit(tree.depth() as u64, "levels of a B-tree")?).bytes(&SPLIT_MERGE);
-    out.address(root.0).u16(fit(root.1, "records of a node")?).u64(records.len() as u64).checksum();
-    Ok(out.bytes(&nodes.take()).take())
+    let head = tree.put_header(tree.depth(), root.0, root.1, records.len() as u64)?;
+    Ok([head, nodes.take()].concat())
 }
 
 impl Tree {
+    /// The most records of a node of a depth.
+    pub(crate) fn most(&self, depth: usize) -> usize {
+        to_usize(self.most.get(depth).copied().unwrap_or_default())
+    }
+
+    /// Builds the header of a tree. The root has `own` of all records.
+    pub(crate) fn header(&self, depth: usize, root: u64, own: u64, all: u64) -> Built<Vec<u8>> {
+        self.put_header(depth, Some(root), own, all)
+    }
+
+    fn put_header(&self, depth: usize, root: Option<u64>, own: u64, all: u64) -> Built<Vec<u8>> {
+        let mut out = Output::new();
+        out.bytes(b"BTHD").u8(0).u8(self.kind).u32(self.node).u16(self.record);
+        out.u16(fit(depth as u64, "levels of a B-tree")?).bytes(&SPLIT_MERGE);
+        out.address(root).u16(fit(own, "records of a node")?).u64(all).checksum();
+        Ok(out.take())
+    }
+
+    /// Builds a node of a depth. Each child has an address, records of its own, and all records of its
+    /// own and below it.
+    pub(crate) fn node(&self, depth: usize, records: &[u8], children: &[(u64, u64, u64)]) -> Vec<u8> {
+        let mut node = Output::new();
+        node.bytes(if depth > 0 { b"BTIN" } else { b"BTLF" }).u8(0).u8(self.kind).bytes(records);
+        let width = depth.checked_sub(1).and_then(|below| self.total_widths.get(below));
+        for (address, own, all) in children {
+            node.u64(*address).uint(*own, self.count_width).uint(*all, width.copied().unwrap_or_default());
+        }
+        node.checksum().fill(to_usize(u64::from(self.node))).take()
+    }
+
     fn depth(&self) -> usize {
         self.most.len().saturating_sub(1)
     }
@@ -186,7 +214,7 @@ impl Tree {
 
     /// Appends a node and the nodes below it. Returns its address and the number of its own records.
     fn put(&self, records: &[&[u8]], depth: usize, start: u64, out: &mut Output) -> (u64, u64) {
-        let (mut own, mut pointers) = (Vec::new(), Output::new());
+        let (mut own, mut pointers) = (Vec::new(), Vec::new());
         if depth == 0 {
             own = records.to_vec();
         } else {
@@ -199,18 +227,15 @@ impl Tree {
                 let len = rest / children + u64::from(child < rest % children);
                 let (these, later) = left.split_at(to_usize(len).min(left.len()));
                 let (address, count) = self.put(these, depth - 1, start, out);
-                let total = self.total_widths.get(depth - 1).copied().unwrap_or_default();
-                pointers.u64(address).uint(count, self.count_width).uint(these.len() as u64, total);
+                pointers.push((address, count, these.len() as u64));
                 let Some((between, later)) = later.split_first() else { break };
                 own.push(between);
                 left = later;
             }
         }
-        let mut node = Output::new();
-        node.bytes(if depth > 0 { b"BTIN" } else { b"BTLF" }).u8(0).u8(self.kind);
-        node.bytes(&own.concat()).bytes(&pointers.take()).checksum().fill(to_usize(self.node));
+        let node = self.node(depth, &own.concat(), &pointers);
         let address = start.saturating_add(out.len() as u64);
-        out.bytes(&node.take());
+        out.bytes(&node);
         (address, own.len() as u64)
     }
 }
@@ -274,6 +299,47 @@ pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Resul
         }
     }
     Ok(())
+}
+
+/// A node of a tree.
+pub(crate) struct Outlined {
+    pub address: u64,
+    /// 0: a leaf.
+    pub depth: u16,
+    /// The record before the node, which a node above has. Empty for the first node of a depth.
+    pub key: Vec<u8>,
+    /// Its own records.
+    pub records: Vec<u8>,
+}
+
+/// Returns all nodes of a tree, depth by depth from the root down. `None`: its nodes are not of this
+/// layout.
+pub(crate) fn outline(source: &Source, address: u64, layout: &Tree) -> Result<Option<Vec<Outlined>>> {
+    let (tree, root) = Tree::read(source, address, layout.kind)?;
+    if (tree.node, tree.record) != (layout.node, layout.record) {
+        return Ok(None);
+    }
+    let mut visited = Visited::new(source);
+    let mut found = Vec::new();
+    let mut nodes: Vec<(Child, Vec<u8>)> = root.map(|root| (root, Vec::new())).into_iter().collect();
+    while !nodes.is_empty() {
+        let places: Vec<(u64, u64)> =
+            nodes.iter().map(|(child, _)| (child.address, u64::from(tree.node))).collect();
+        let mut below = Vec::new();
+        source.parse_many(NODE, &places, |place, cursor| {
+            let Some((node, key)) = nodes.get(place) else { return Ok(()) };
+            let (mut records, children) = tree.parse(cursor, *node)?;
+            visited.meet(node.address, cursor.position() as u64)?;
+            let records = records.take_rest();
+            let keys = [&key[..]].into_iter().chain(records.chunks_exact(tree.record.into()));
+            below.extend(children.into_iter().zip(keys.map(<[u8]>::to_vec)));
+            let (key, records) = (key.clone(), records.to_vec());
+            found.push(Outlined { address: node.address, depth: node.depth, key, records });
+            Ok(())
+        })?;
+        nodes = below;
+    }
+    Ok(Some(found))
 }
 
 /// Calls `each` with all records for which `compare` returns equal. Reads only nodes that may have
