@@ -57,6 +57,17 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
+/// Returns `true` if a message that can be parsed has the attribute with this name. Parses no more than
+/// the name: objects have many attributes, and each new one is compared with all of them.
+pub(crate) fn has_name(message: &[u8], name: &str) -> bool {
+    let [version, _, low, high, ..] = message else { return false };
+    let start = if *version == 3 { 9 } else { 8 };
+    let len = usize::from(u16::from_le_bytes([*low, *high]));
+    let Some(stored) = message.get(start..start + len) else { return false };
+    let stored = stored.split(|byte| *byte == 0).next().unwrap_or_default();
+    stored == name.as_bytes() || (std::str::from_utf8(stored).is_err() && lossless(stored) == name)
+}
+
 /// Builds the message from the messages of its datatype and its dataspace, and its elements.
 /// Version 3 can say that a name is not ASCII.
 pub(crate) fn build(

@@ -5,18 +5,23 @@
 
 use crate::errors::{self, OrRaise};
 use crate::hdf5::references::{Reference, RegionReference};
+use crate::values::vlen_input::Places;
 use hyperslab::hdf5::edit::Editing;
 use hyperslab::hdf5::reference::{Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Hdf5Error};
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{PyArray1, PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PySlice, PyString};
 
 /// Bytes of a reference to an object, and to a region.
 const OBJECT: usize = 8;
 const REGION: usize = 12;
+
+/// Fewer texts share a collection with other values. As many do not fit into half of one, with at least
+/// 24 bytes each.
+const FEW: usize = 1366;
 
 /// Values of variable length and references on their way into a file.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -44,55 +49,68 @@ impl NewValues {
 impl NewValues {
     /// Stores text of variable length. Returns the bytes of elements.
     ///
-    /// ``values``: `str` and `bytes`. ``is_ascii``: the type is ASCII text.
+    /// ``values``: `str` and `bytes`, in a list or an array of objects with one axis. ``is_ascii``: the
+    /// type is ASCII text.
     fn text<'py>(
         &self,
         py: Python<'py>,
-        values: &Bound<'py, PyList>,
+        values: &Bound<'py, PyAny>,
         is_ascii: bool,
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
-        let mut bytes: Vec<u8> = Vec::new();
-        let mut ends: Vec<usize> = Vec::with_capacity(values.len());
-        for value in values {
-            let start = bytes.len();
-            if let Ok(text) = value.cast::<PyString>() {
-                match text.to_str() {
-                    Ok(text) if !is_ascii || text.is_ascii() => bytes.extend_from_slice(text.as_bytes()),
-                    // Python's own error says what is wrong. (Lone surrogates are bytes that are not
-                    // UTF-8, as attributes are read.)
-                    _ => {
-                        let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };
-                        let encoded = text.call_method1("encode", how)?;
-                        bytes.extend_from_slice(encoded.cast::<PyBytes>()?.as_bytes());
+        let count = values.len()?;
+        if count < FEW {
+            let mut texts = Few { bytes: Vec::new(), ends: Vec::with_capacity(count) };
+            for value in values.try_iter()? {
+                with_text(&value?, is_ascii, |text| {
+                    texts.bytes.extend_from_slice(text);
+                    texts.ends.push(texts.bytes.len());
+                    Ok(())
+                })?;
+            }
+            return Ok(PyArray1::from_vec(py, self.put(py, texts.all())?));
+        }
+        let mut writer = self.editing.value_writer(count);
+        let mut at = 0;
+        while at < count {
+            // The GIL is released between parts: another thread may change the values meanwhile.
+            let part = values.get_item(PySlice::new(py, at as isize, count as isize, 1))?;
+            let mut put = |value: &Bound<'_, PyAny>| -> PyResult<bool> {
+                with_text(value, is_ascii, |text| writer.put(text.len() as u64, text).or_raise(py))?;
+                at += 1;
+                Ok(writer.is_full())
+            };
+            let mut is_full = false;
+            if let Ok(array) = part.cast::<PyUntypedArray>()
+                && array.dtype().kind() == b'O'
+            {
+                for place in Places::of(array) {
+                    // SAFETY: the place of an object in the array: null or a reference, which is counted
+                    // before any Python code runs.
+                    let found = unsafe { place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned() };
+                    // SAFETY: see above.
+                    let value = unsafe { Bound::from_borrowed_ptr_or_opt(py, found) };
+                    is_full = put(&value.unwrap_or_else(|| py.None().into_bound(py)))?;
+                    if is_full {
+                        break;
                     }
                 }
-            } else if let Ok(text) = value.cast::<PyBytes>() {
-                bytes.extend_from_slice(text.as_bytes());
             } else {
-                let message = format!(
-                    "Can't implicitly convert non-string objects to strings: expected text, found {}",
-                    value.get_type().name()?
-                );
-                return Err(PyTypeError::new_err(message));
-            }
-            if bytes.get(start..).unwrap_or_default().contains(&0) {
-                return Err(PyValueError::new_err("VLEN strings do not support embedded NULLs"));
-            }
-            ends.push(bytes.len());
-        }
-        let starts = [0].into_iter().chain(ends.iter().copied());
-        let found = self.put(
-            py,
-            starts.zip(&ends).map(|(start, end)| {
-                // Text without letters is a NUL. An element without a place would be a null pointer for
-                // programs in C: PyTables follows it.
-                match bytes.get(start..*end).unwrap_or_default() {
-                    [] => (1, &b"\0"[..]),
-                    text => (text.len() as u64, text),
+                for value in part.try_iter()? {
+                    is_full = put(&value?)?;
+                    if is_full {
+                        break;
+                    }
                 }
-            }),
-        )?;
-        Ok(PyArray1::from_vec(py, found))
+            }
+            if is_full {
+                py.detach(|| writer.write()).or_raise(py)?;
+                py.check_signals()?;
+            } else if at < count {
+                return Err(errors::invalid(py, "the texts were changed while they were written".to_owned()));
+            }
+        }
+        let elements = py.detach(|| writer.finish()).or_raise(py)?;
+        Ok(PyArray1::from_vec(py, elements))
     }
 
     /// Stores sequences of variable length. Returns the bytes of elements.
@@ -138,6 +156,59 @@ impl NewValues {
         }
         Ok(PyArray1::from_vec(py, found))
     }
+}
+
+/// Bytes of a few texts.
+struct Few {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Few {
+    fn all(&self) -> impl Iterator<Item = (u64, &[u8])> + Send {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| {
+            let text = self.bytes.get(start..*end).unwrap_or_default();
+            (text.len() as u64, text)
+        })
+    }
+}
+
+/// Calls `put` with the bytes of a text as they are stored.
+fn with_text(
+    value: &Bound<'_, PyAny>,
+    is_ascii: bool,
+    put: impl FnOnce(&[u8]) -> PyResult<()>,
+) -> PyResult<()> {
+    let check = |text: &[u8]| match text {
+        // Text without letters is a NUL. An element without a place would be a null pointer for programs in
+        // C: PyTables follows it.
+        [] => put(b"\0"),
+        text if text.contains(&0) => {
+            Err(PyValueError::new_err("VLEN strings do not support embedded NULLs"))
+        }
+        text => put(text),
+    };
+    if let Ok(text) = value.cast::<PyString>() {
+        return match text.to_str() {
+            Ok(text) if !is_ascii || text.is_ascii() => check(text.as_bytes()),
+            // Python's own error says what is wrong. (Lone surrogates are bytes that are not UTF-8, as
+            // attributes are read.)
+            _ => {
+                let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };
+                let encoded = text.call_method1("encode", how)?;
+                check(encoded.cast::<PyBytes>()?.as_bytes())
+            }
+        };
+    }
+    if let Ok(text) = value.cast::<PyBytes>() {
+        return check(text.as_bytes());
+    }
+    let message = format!(
+        "Can't implicitly convert non-string objects to strings: expected text, found {}",
+        value.get_type().name()?
+    );
+    Err(PyTypeError::new_err(message))
 }
 
 impl NewValues {

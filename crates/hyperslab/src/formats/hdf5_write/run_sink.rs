@@ -110,11 +110,27 @@ fn address_of(dataset: &Dataset) -> Option<u64> {
 
 /// The state that all handles of a dataset share.
 #[derive(Debug)]
-struct Run {
+pub(super) struct Run {
     /// The run has got its place since the last flush: nobody else refers to it.
     is_new: AtomicBool,
     /// Turn of the thread that gives the run a place. The turns of strips are numbered from it.
     turn: u64,
+}
+
+impl Run {
+    fn new(is_new: bool) -> Arc<Run> {
+        Arc::new(Run { is_new: AtomicBool::new(is_new), turn: turns::number() })
+    }
+
+    /// Notes that a new dataset has got its run.
+    pub(super) fn attach_new(editing: &Editing, dataset: u64) {
+        let run = Run::new(true);
+        editing.attached(dataset, || run.clone());
+        // A flush that has begun before does not settle this run.
+        if editing.is_flushing() {
+            run.is_new.store(false, Ordering::Release);
+        }
+    }
 }
 
 impl Attached for Run {
@@ -147,11 +163,8 @@ struct Sink {
 
 impl Sink {
     fn run(&self) -> Option<Arc<Run>> {
-        let make = || -> Arc<dyn Attached> {
-            Arc::new(Run { is_new: AtomicBool::new(false), turn: turns::number() })
-        };
         let attached: Arc<dyn Any + Send + Sync> =
-            self.current.editing().attached(self.current.address(), make);
+            self.current.editing().attached(self.current.address(), || Run::new(false));
         attached.downcast().ok()
     }
 
