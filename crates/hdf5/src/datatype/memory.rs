@@ -117,12 +117,6 @@ impl Datatype {
         Datatype { size: 8, class: Class::Reference(ReferenceKind::Object) }
     }
 
-    /// UTF-8 text of variable length, as h5py stores `str`.
-    pub fn text() -> Datatype {
-        let class = Class::VlenString { padding: Padding::NullTerminated, charset: Charset::Utf8 };
-        Datatype { size: VLEN_SIZE, class }
-    }
-
     /// ASCII text of `len` bytes with a NUL at its end, as netCDF and the HDF5 library write names.
     pub fn fixed_text(len: u32) -> Datatype {
         let class = Class::String { padding: Padding::NullTerminated, charset: Charset::Ascii };

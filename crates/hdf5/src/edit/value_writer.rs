@@ -110,3 +110,75 @@ impl Drop for ValueWriter<'_> {
 fn unstorable(why: String) -> Hdf5Error {
     Hdf5Error::Unstorable { object: "a value".into(), why }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::edit::NewFile;
+    use crate::heaps::Collection;
+    use crate::{File, FileOptions};
+    use hyperslab_store::{Change, EditedFile};
+    use std::sync::Arc;
+
+    fn new_file() -> (Arc<EditedFile>, File) {
+        let bytes = Arc::new(EditedFile::recorded(Vec::new()));
+        let file = File::create(bytes.clone(), NewFile::default(), FileOptions::default()).unwrap();
+        (bytes, file)
+    }
+
+    /// Values of 0 to 69,999 bytes.
+    fn values(count: usize) -> Vec<Vec<u8>> {
+        (0..count).map(|n| vec![(n % 251) as u8 + 1; if n % 1000 == 999 { 69_999 } else { n % 70 }]).collect()
+    }
+
+    #[test]
+    fn elements_lead_to_their_values() {
+        let (bytes, file) = new_file();
+        let editing = file.editing().unwrap();
+        let values = values(100_000);
+        let mut writer = editing.value_writer(values.len());
+        for value in &values {
+            writer.put(value.len() as u64, value).unwrap();
+            if writer.is_full() {
+                writer.write().unwrap();
+            }
+        }
+        let elements = writer.finish().unwrap();
+        assert_eq!(elements.len(), 16 * values.len());
+        // 4 MB of small values with their heads, and 100 large ones.
+        let writes = bytes.changes().iter().filter(|change| matches!(change, Change::Write(..))).count();
+        assert!((8..=16).contains(&writes), "{writes} writes");
+        let mut found: Option<Collection> = None;
+        for (element, value) in elements.chunks_exact(16).zip(&values) {
+            let address = u64::from_le_bytes(element[4..12].try_into().unwrap());
+            let index = u32::from_le_bytes(element[12..].try_into().unwrap());
+            assert_eq!(u32::from_le_bytes(element[..4].try_into().unwrap()), value.len() as u32);
+            if value.is_empty() {
+                assert_eq!(element, [0; 16]);
+                continue;
+            }
+            let collection = match found.take() {
+                Some(collection) if collection.address() == address => collection,
+                _ => Collection::read(file.source(), &[address], 4096).unwrap().remove(0),
+            };
+            let read = collection.object(index).unwrap().read(file.source()).unwrap();
+            assert_eq!(&read[..value.len()], value);
+            found = Some(collection);
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_finished_give_their_space_back() {
+        let (_, file) = new_file();
+        let editing = file.editing().unwrap();
+        let before = editing.allocate(8).unwrap();
+        let mut writer = editing.value_writer(0);
+        for value in values(50_000) {
+            writer.put(1, &value).unwrap();
+        }
+        writer.write().unwrap();
+        let error = writer.put(1 << 32, b"x").unwrap_err().to_string();
+        assert!(error.contains("4294967296 items"), "{error}");
+        drop(writer);
+        assert_eq!(editing.allocate(8).unwrap(), before + 8);
+    }
+}

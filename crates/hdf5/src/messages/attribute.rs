@@ -254,4 +254,19 @@ mod tests {
         let error = build(&"n".repeat(1 << 16), b"", b"", b"", Libver::V110).unwrap_err().to_string();
         assert!(error.contains("bytes of the name of attribute"), "{error}");
     }
+
+    #[test]
+    fn names_are_compared_as_they_are_shown() {
+        for libver in [Libver::Earliest, Libver::V110] {
+            for name in ["a", "température"] {
+                let message = build(name, &[0; 8], &[0; 8], &[], libver).unwrap();
+                assert!(has_name(&message, name));
+                assert!(!has_name(&message, "b") && !has_name(&message, "") && !has_name(&message, "ab"));
+                assert!(!has_name(&message[..8], name));
+            }
+        }
+        let mut message = build("a", &[0; 8], &[0; 8], &[], Libver::Earliest).unwrap();
+        message[8] = 0xff;
+        assert!(has_name(&message, "\\xff") && !has_name(&message, "a"));
+    }
 }

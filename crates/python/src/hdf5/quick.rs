@@ -10,7 +10,7 @@ use crate::nodes::group::GroupBase;
 use crate::nodes::handles::ArrayHandle;
 use crate::values::output::data_of;
 use hyperslab::hdf5::dataspace::Dataspace;
-use hyperslab::hdf5::datatype::Datatype;
+use hyperslab::hdf5::datatype::{Charset, Datatype};
 use hyperslab::hdf5::edit::{COPIED, Editing};
 use hyperslab::hdf5::new_file::{NewAttribute, Part};
 use hyperslab::{DataType, Error};
@@ -51,7 +51,7 @@ pub(crate) fn set_plain_attribute(
             }
             Value::Text(text) => {
                 let element = editing.put_values([(text.len() as u64, text.as_bytes())].into_iter())?;
-                let (datatype, value) = (Datatype::text(), vec![Part::Bytes(element)]);
+                let (datatype, value) = (Datatype::vlen_text(Charset::Utf8), vec![Part::Bytes(element)]);
                 NewAttribute { name, datatype, dataspace: Dataspace::Scalar, value }
             }
         };

@@ -342,11 +342,15 @@ impl SinkWrite for Small<'_> {
         self.run.turn.wrapping_add(1)
     }
 
-    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<bool, LocateError> {
-        let Some(address) = self.own_place() else { return Ok(false) };
+    fn run_piece(&self, _: u64, _: usize, most: usize) -> Option<usize> {
+        self.own_place().map(|_| most)
+    }
+
+    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<(), LocateError> {
+        let address = self.own_place().ok_or("a run of elements without a place")?;
         self.sink.write(address.saturating_add(first), bytes, bytes.len() as u64)?;
         self.set(State::Written);
-        Ok(true)
+        Ok(())
     }
 
     fn encode(
@@ -460,7 +464,11 @@ impl SinkWrite for Large<'_> {
         self.turn_of(self.sink.strips.range(chunk).0)
     }
 
-    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<bool, LocateError> {
+    fn run_piece(&self, _: u64, _: usize, most: usize) -> Option<usize> {
+        Some(most)
+    }
+
+    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<(), LocateError> {
         let end = first.saturating_add(bytes.len() as u64) / self.sink.size.max(1);
         let (mut element, mut held) = (first / self.sink.size.max(1), Vec::new());
         // In ascending order, so that two writers never wait for each other.
@@ -469,8 +477,7 @@ impl SinkWrite for Large<'_> {
             held.push(self.sink.take_turn(self.turn_of(start))?);
             element = next;
         }
-        self.sink.write(self.address.saturating_add(first), bytes, bytes.len() as u64)?;
-        Ok(true)
+        self.sink.write(self.address.saturating_add(first), bytes, bytes.len() as u64)
     }
 
     fn encode(
