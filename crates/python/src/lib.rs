@@ -35,6 +35,8 @@ mod _native {
     #[pymodule_export]
     use crate::hdf5::new_values::NewValues;
     #[pymodule_export]
+    use crate::hdf5::quick::{create_plain, set_plain_attribute};
+    #[pymodule_export]
     use crate::hdf5::references::{Reference, RegionReference};
     #[pymodule_export]
     use crate::hdf5::stored_types::StoredType;

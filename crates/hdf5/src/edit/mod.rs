@@ -32,10 +32,12 @@ mod space;
 mod superblock;
 #[cfg(test)]
 mod tests;
+mod value_writer;
 mod values;
 
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
+pub use value_writer::ValueWriter;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
 
 use crate::error::{BuildError, Built};
@@ -164,7 +166,7 @@ impl Edits {
 
     /// Returns the header of a changed object.
     pub(crate) fn header(&self, address: u64) -> Option<Arc<ObjectHeader>> {
-        self.objects.lock().get(&address).map(|object| object.shown.clone())
+        self.objects.lock().get_mut(&address).map(Object::shown)
     }
 
     /// Returns the links of a changed group.
@@ -216,11 +218,25 @@ impl Editing {
     /// Fails with [`Hdf5Error::Unstorable`] if HDF5 cannot store it. An object that has no name at
     /// a flush is not written.
     pub fn create_object(&self, object: &NewObject) -> Result<u64> {
+        self.create(object, None)
+    }
+
+    /// Makes a contiguous dataset with its stored elements, like [`Editing::create_object`].
+    pub fn create_with_elements(&self, dataset: &NewObject, elements: &[u8]) -> Result<u64> {
+        self.create(dataset, Some(elements))
+    }
+
+    fn create(&self, object: &NewObject, elements: Option<&[u8]>) -> Result<u64> {
         // Built before it gets its place: a refused object takes none.
         let made = self.object_of(object, 0)?;
         let address = self.take(0, Space::take_header)?;
         let mut made = Object { address, ..made };
         self.place_compact(&mut made)?;
+        if let Some(elements) = elements {
+            let run = self.allocate(elements.len() as u64)?;
+            self.write(run, &[elements])?;
+            made.replace_message(object::contiguous(run, elements.len() as u64));
+        }
         made.changed();
         self.edits.objects.lock().insert(address, made);
         if let NewKind::Group { links, .. } = &object.kind {
@@ -299,15 +315,15 @@ impl Editing {
 
     /// Changes an object. If `change` fails, the object stays as it was.
     fn change<R>(&self, address: u64, change: impl FnOnce(&mut Object) -> Built<R>) -> Result<R> {
-        let done = self.with_room(address, |object| {
+        self.try_change(address, |object| {
             let before = object.clone();
-            let done = change(object);
-            match &done {
-                Ok(_) => object.changed(),
-                Err(_) => *object = before,
-            }
-            done
-        })?;
+            change(object).inspect_err(|_| *object = before)
+        })
+    }
+
+    /// Changes an object. `change` leaves the object as it was if it fails.
+    fn try_change<R>(&self, address: u64, change: impl FnOnce(&mut Object) -> Built<R>) -> Result<R> {
+        let done = self.with_room(address, |object| change(object).inspect(|_| object.changed()))?;
         done.map_err(|why| self.unstorable(address, why))
     }
 

@@ -136,6 +136,15 @@ impl DataFile {
         self.object(path)?.into_node()
     }
 
+    /// Opens the node at an address of an HDF5 file. In other files, opens the one at its path.
+    pub fn open_at(&self, address: u64, path: &str) -> Result<Node> {
+        self.check_open()?;
+        match self.as_hdf5() {
+            Some(file) => Object::of_hdf5(file, file.object_at(address, path)?)?.into_node(),
+            None => self.open(path),
+        }
+    }
+
     /// Like [`DataFile::open`], but also finds committed datatypes.
     pub fn object(&self, path: &str) -> Result<Object> {
         self.check_open()?;

@@ -1,5 +1,6 @@
 //! Groups: nodes that hold arrays and other groups.
 
+use crate::formats::hdf5_write;
 use crate::nodes::interface::{Below, GroupNode, Inner, Object, node_methods};
 use crate::stores::{Reached, reach_new};
 use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, Result};
@@ -219,6 +220,24 @@ impl Group {
     /// The NetCDF-3 file whose root this is; `None` for other formats.
     pub fn as_netcdf3(&self) -> Option<&netcdf::File> {
         self.downcast()
+    }
+
+    /// Makes a dataset of few plain elements in a group of an HDF5 file, in one step. Returns its
+    /// address.
+    ///
+    /// `elements`: as they are stored. `None`: the general way has to make it, or to say why it cannot be
+    /// made.
+    pub fn create_run(
+        &self,
+        name: &str,
+        datatype: hdf5::datatype::Datatype,
+        shape: &[u64],
+        elements: &[u8],
+    ) -> Result<Option<u64>> {
+        match self.as_hdf5() {
+            Some(group) => hdf5_write::create_run(group, name, datatype, shape, elements),
+            None => Ok(None),
+        }
     }
 
     fn path_of(&self, name: &str) -> Result<String> {
