@@ -27,7 +27,7 @@ pub const LARGEST: u64 = 1 << 30;
 const USUAL: u64 = 4096;
 
 /// The strategy of files with pages, in a file space info message.
-pub(super) const STRATEGY: u8 = 1;
+pub(crate) const STRATEGY: u8 = 1;
 
 /// Bits of the flags of a file space info message: it is not shared, and programs that do not know it
 /// mark it when they change the file.
@@ -74,7 +74,7 @@ pub(super) fn place(end: u64, len: u64, page: Option<u64>) -> u64 {
 }
 
 /// Returns the size of the pages of a file, from its file space info message. `None`: it has none.
-pub(super) fn of_message(message: &Message) -> Option<u64> {
+pub(crate) fn of_message(message: &Message) -> Option<u64> {
     let [1, STRATEGY, _, rest @ ..] = &*message.data else { return None };
     // The threshold comes first.
     let size = rest.get(8..)?.first_chunk::<8>()?;

@@ -63,7 +63,7 @@ fn put_chunks(editing: &Editing, dataset: u64, numbers: std::ops::Range<u64>) {
 /// A file with deleted objects and replaced chunks.
 fn example(libver: Libver, user_block: u64) -> Vec<u8> {
     let bytes = Arc::new(EditedFile::memory(Vec::new()));
-    let new = NewFile { libver, user_block, track_order: false };
+    let new = NewFile { libver, user_block, track_order: false, space: None };
     let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
     let editing = file.editing().unwrap();
     let root = file.root().unwrap().address();
