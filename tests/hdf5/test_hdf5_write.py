@@ -623,7 +623,7 @@ def test_flush_every(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with pytest.raises(ValueError, match="expected a number of seconds"):
         hs.File(path, "w", flush_every=-1)
-    with pytest.raises(ValueError, match="file object"):
+    with pytest.raises(ValueError, match="expected a file on the disk"):
         hs.File(io.BytesIO(), "w", flush_every=1)
     assert not path.exists()
     with hs.File(path, "w", flush_every=3600) as file:

@@ -90,7 +90,7 @@ impl Editing {
         let done = match self.edits.is_blank.load(Ordering::Acquire) {
             true => self.write_new(&mut switched, is_last),
             false if switched.is_empty() => Ok(()),
-            false => self.switch(&mut switched),
+            false => self.lose_pages().and_then(|()| self.switch(&mut switched)),
         };
         if let Err(error) = done {
             self.keep_bases(switched);

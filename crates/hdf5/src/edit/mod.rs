@@ -24,6 +24,7 @@ mod object;
 mod open;
 #[cfg(test)]
 mod path_tests;
+mod paged;
 pub(crate) mod redo;
 mod shared;
 #[cfg(test)]
@@ -66,6 +67,18 @@ pub struct NewFile {
     pub user_block: u64,
     /// `true`: the root group keeps the order of its links and attributes.
     pub track_order: bool,
+    /// How the HDF5 library manages the space of the file. It is only recorded. `None`: as usual.
+    pub space: Option<FileSpace>,
+}
+
+/// How the HDF5 library manages the space of a file, when it changes the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSpace {
+    /// The library's number: 0 for lists and aggregators of free space, 2 for aggregators, 3 for
+    /// neither. (1 is for [pages](crate::compact::Pages).)
+    pub strategy: u8,
+    /// Free ranges that are shorter are not used.
+    pub threshold: u64,
 }
 
 /// State of the layer above for one dataset, which holds elements that are not in the file yet.
@@ -123,6 +136,8 @@ pub(crate) struct Edits {
     list: Mutex<Option<RecordPlace>>,
     /// The file is new, and has no superblock yet.
     is_blank: AtomicBool,
+    /// Gated.
+    paged: Mutex<Option<paged::Paged>>,
 }
 
 impl Edits {
@@ -156,6 +171,7 @@ impl Edits {
             has_appended: AtomicBool::new(false),
             list: Mutex::default(),
             is_blank: AtomicBool::new(is_blank),
+            paged: Mutex::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 fn create(path: &Path, libver: Libver) {
     let bytes = EditedFile::create(path, true, EditedOptions::default()).unwrap();
-    let new = NewFile { libver, user_block: 0, track_order: false };
+    let new = NewFile { libver, user_block: 0, track_order: false, space: None };
     let file = File::create(Arc::new(bytes), new, FileOptions::default()).unwrap();
     let editing = file.editing().unwrap();
     let root = file.root().unwrap().address();

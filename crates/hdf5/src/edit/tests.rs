@@ -14,7 +14,7 @@ const BOTH: [Libver; 2] = [Libver::Earliest, Libver::V110];
 
 pub(super) fn new_file(libver: Libver, track_order: bool) -> (Arc<EditedFile>, Editing) {
     let bytes = Arc::new(EditedFile::memory(Vec::new()));
-    let new = NewFile { libver, user_block: 0, track_order };
+    let new = NewFile { libver, user_block: 0, track_order, space: None };
     let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
     (bytes, file.editing().unwrap())
 }

@@ -20,7 +20,7 @@ struct Edited {
 impl Edited {
     fn new(libver: Libver) -> Edited {
         let bytes = Arc::new(EditedFile::memory(Vec::new()));
-        let new = NewFile { libver, user_block: 0, track_order: false };
+        let new = NewFile { libver, user_block: 0, track_order: false, space: None };
         let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
         Edited { bytes, editing: file.editing().unwrap() }
     }
