@@ -300,7 +300,7 @@ impl EditedFile {
     pub fn is_alone(&self) -> Result<bool> {
         match &self.place {
             Place::Disk(disk) => disk.is_alone().map_err(|error| self.error(Operation::Lock, error)),
-            Place::Memory(..) => Ok(true),
+            Place::Memory(..) | Place::Spooled(_) => Ok(true),
         }
     }
 

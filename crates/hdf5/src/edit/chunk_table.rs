@@ -351,7 +351,8 @@ mod tests {
     #[test]
     fn chunks_keep_their_places_when_the_grid_changes() {
         let record = |number, address| ChunkRecord { number, address, size: 5, skipped: 1 };
-        let table = ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3], StoredIndex::Whole(vec![(50, 9)]));
+        let table =
+            ChunkTable::of(&[record(1, 10), record(5, 20)], &[2, 3], StoredIndex::Whole(vec![(50, 9)]));
         assert_eq!(table.get(&[1, 2]).map(|place| (place.address, place.is_flushed)), Some((20, true)));
         let new = ChunkPlace { address: 30, size: 6, skipped: 0, is_flushed: false };
         assert_eq!(table.put(&[3, 0], new), None);

@@ -274,7 +274,12 @@ pub(super) fn table_of(file: &File, dataset: u64) -> Result<ChunkTable> {
 }
 
 /// Finds out which index a dataset has in the file. `count`: its chunks.
-fn stored_index(source: &Source, layout: &ChunkedLayout, filtered: bool, count: usize) -> Result<StoredIndex> {
+fn stored_index(
+    source: &Source,
+    layout: &ChunkedLayout,
+    filtered: bool,
+    count: usize,
+) -> Result<StoredIndex> {
     let Some(address) = layout.address else { return Ok(StoredIndex::None) };
     let form = match layout.index {
         ChunkIndexKind::BTree1 => Form::One { chunk: layout.chunk.clone() },

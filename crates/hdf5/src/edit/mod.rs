@@ -22,9 +22,9 @@ mod links;
 mod merge;
 mod object;
 mod open;
+mod paged;
 #[cfg(test)]
 mod path_tests;
-mod paged;
 pub(crate) mod redo;
 mod shared;
 #[cfg(test)]
@@ -38,8 +38,8 @@ mod values;
 
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
-pub use value_writer::ValueWriter;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
+pub use value_writer::ValueWriter;
 
 use crate::error::{BuildError, Built};
 use crate::new_file::{NewKind, NewObject};

@@ -192,9 +192,9 @@ impl Object {
 
     /// The position of an attribute's message.
     pub fn find_attribute(&self, name: &str) -> Option<usize> {
-        self.messages.iter().position(|message| {
-            message.kind == attribute::KIND && attribute::has_name(&message.data, name)
-        })
+        self.messages
+            .iter()
+            .position(|message| message.kind == attribute::KIND && attribute::has_name(&message.data, name))
     }
 
     /// Adds an attribute, or replaces the one at a position. An error leaves the object as it was.
@@ -315,7 +315,8 @@ impl Object {
             return Ok(Some(Form::One { chunk: layout.chunk }));
         }
         let Dataspace::Simple { shape, max_shape } = self.dataspace()? else { return Ok(None) };
-        let is_single = shape == layout.chunk && max_shape.iter().zip(&shape).all(|(most, n)| *most == Some(*n));
+        let is_single =
+            shape == layout.chunk && max_shape.iter().zip(&shape).all(|(most, n)| *most == Some(*n));
         let slots = array_slots(&max_shape, &layout.chunk, count);
         let is_array = slots.is_some_and(|slots| match has_tree {
             None => true,

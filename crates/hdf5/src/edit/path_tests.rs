@@ -122,7 +122,8 @@ fn several_writers_share_nodes() {
         let mut random = Random(seed);
         let mut writers: Vec<Editing> = (0..3).map(|_| writer(&path)).collect();
         let made = dataset(&writers[0]);
-        let mut model: BTreeMap<u64, Vec<u8>> = (1..300).map(|n| (n, (n as u32).to_le_bytes().into())).collect();
+        let mut model: BTreeMap<u64, Vec<u8>> =
+            (1..300).map(|n| (n, (n as u32).to_le_bytes().into())).collect();
         model.insert(0, vec![1; 4]);
         for step in 0..60_u8 {
             let number = random.below(3) as usize;

@@ -206,8 +206,8 @@ impl Tree {
                 let own = children.get(first..children.len().min(first + most)).unwrap_or_default();
                 let own_keys = keys.get(first..=first + own.len()).unwrap_or_default();
                 out.fill(to_usize(address_of(number).saturating_sub(address)));
-                let siblings =
-                    [number.checked_sub(1), Some(number + 1).filter(|next| *next < nodes)].map(|n| n.map(address_of));
+                let siblings = [number.checked_sub(1), Some(number + 1).filter(|next| *next < nodes)]
+                    .map(|n| n.map(address_of));
                 let node = NewNode { level, siblings };
                 self.put_node(&mut out, node, &own_keys.concat(), own, most)?;
                 above.push(address_of(number));

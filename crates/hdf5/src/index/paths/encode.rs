@@ -65,7 +65,9 @@ impl Plan {
             for (number, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.is_fresh) {
                 let children = below.get(draft.first..draft.first + draft.node.len).unwrap_or_default();
                 match &self.form {
-                    Form::One { chunk } => self.put_node1(&mut out, (level, number), draft, children, chunk)?,
+                    Form::One { chunk } => {
+                        self.put_node1(&mut out, (level, number), draft, children, chunk)?
+                    }
                     Form::Two { width, .. } => {
                         self.put_node2(&mut out, (level, number), draft, children, *width)?;
                     }

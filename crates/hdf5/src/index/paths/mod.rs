@@ -227,13 +227,7 @@ struct Change {
 }
 
 /// Notes that the chunk at a place has changed.
-fn note_change(
-    form: &Form,
-    leaves: &[Node],
-    changes: &mut [Change],
-    place: &[u64],
-    chunks: &mut Chunks<'_>,
-) {
+fn note_change(form: &Form, leaves: &[Node], changes: &mut [Change], place: &[u64], chunks: &mut Chunks<'_>) {
     let later = leaves.get(1..).unwrap_or_default();
     let number = later.partition_point(|node| node.key.place[..] <= *place);
     let (Some(leaf), Some(change)) = (leaves.get(number), changes.get_mut(number)) else { return };
@@ -316,7 +310,8 @@ fn parents_of(form: &Form, level: usize, old: &[Node], below: &[Draft]) -> Vec<D
     };
     let lens = old.iter().enumerate().map(|(number, node)| {
         let own = below.get(children(number)).unwrap_or_default();
-        let has_new_key = |(at, child): (usize, &Draft)| child.has_new_key && (at > 0 || !form.is_version_2());
+        let has_new_key =
+            |(at, child): (usize, &Draft)| child.has_new_key && (at > 0 || !form.is_version_2());
         let is_fresh = own.iter().any(|child| child.is_fresh);
         (node.len, is_fresh || own.len() != node.len || own.iter().enumerate().any(has_new_key))
     });

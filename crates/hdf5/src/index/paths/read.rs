@@ -64,9 +64,8 @@ fn version2(source: &Source, form: &Form, header: u64) -> Result<Option<Vec<Vec<
         place: numbers(record.get(places_at..)).take(*rank).collect(),
         address: number(record.get(..8)),
         size: width.map_or(0, |width| number(record.get(8..8 + width))),
-        skipped: width.map_or(0, |width| {
-            u32::try_from(number(record.get(8 + width..places_at))).unwrap_or_default()
-        }),
+        skipped: width
+            .map_or(0, |width| u32::try_from(number(record.get(8 + width..places_at))).unwrap_or_default()),
     };
     let record = places_at + 8 * rank;
     let mut is_sorted = true;
@@ -119,8 +118,7 @@ impl Tree {
         let leaves = self.levels.first().map_or(&[][..], |leaves| &leaves[..]);
         let ends = leaves.iter().zip(leaves.iter().skip(1));
         let is_version_1 = !self.form.is_version_2();
-        ends.into_iter().all(|(one, next)| {
-            one.key.place < next.key.place && (!is_version_1 || one.end <= next.key.place)
-        })
+        ends.into_iter()
+            .all(|(one, next)| one.key.place < next.key.place && (!is_version_1 || one.end <= next.key.place))
     }
 }

@@ -139,9 +139,8 @@ mod tests {
     #[test]
     fn only_changed_groups_are_divided_anew() {
         let items = |len: usize| vec![7; len];
-        let regrouped = |old: &[(usize, bool)], now: &[usize], limits| {
-            regroup(old, limits, |number| items(now[number]))
-        };
+        let regrouped =
+            |old: &[(usize, bool)], now: &[usize], limits| regroup(old, limits, |number| items(now[number]));
         // A node that overflows is split.
         let found = regrouped(&[(10, false), (10, true), (10, false)], &[10, 11, 10], LIMITS);
         assert_eq!(lens(&found), [10, 7, 4, 10]);

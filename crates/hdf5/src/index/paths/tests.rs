@@ -48,8 +48,10 @@ impl Stored {
 
     fn plan(&self) -> Plan {
         let mut chunks = |from: Option<&[u64]>, to: Option<&[u64]>| {
-            let bounds =
-                (from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded));
+            let bounds = (
+                from.map_or(Bound::Unbounded, Bound::Included),
+                to.map_or(Bound::Unbounded, Bound::Excluded),
+            );
             self.chunks.range::<[u64], _>(bounds).map(|(_, entry)| entry.clone()).collect()
         };
         let is_first = self.tree.is_none();
