@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -616,3 +617,28 @@ def test_filters_of_the_library_need_no_note(tmp_path: Path) -> None:
     assert copied(tmp_path / "a", tmp_path / "a.h5", compressors="gzip").notes == ()
     hs.create_array(tmp_path / "b", data=np.arange(100), chunks=50, compressors=[hs.codecs.Gzip()])
     assert copied(tmp_path / "b", tmp_path / "b.h5").notes == ()
+
+
+def test_flush_every(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with pytest.raises(ValueError, match="expected a number of seconds"):
+        hs.File(path, "w", flush_every=-1)
+    with pytest.raises(ValueError, match="expected a file on the disk"):
+        hs.File(io.BytesIO(), "w", flush_every=1)
+    assert not path.exists()
+    with hs.File(path, "w", flush_every=3600) as file:
+        file["a"] = 1
+        file["a"][...] = 2
+        file.attrs["b"] = 3
+        assert not path.exists()
+    with hs.File(path, "r+", flush_every=0) as file:
+        file["a"][...] = 5
+        file["c"] = np.arange(4)
+        file.attrs["b"] = 6
+        with h5py.File(path, "r") as read:
+            assert (read["a"][()], read["c"][()].tolist(), read.attrs["b"]) == (5, [0, 1, 2, 3], 6)
+        more = file.create_dataset("more", (0,), "i4", maxshape=(None,), chunks=(10,), compression="gzip")
+        for number in range(25):
+            more.append([number])
+            with h5py.File(path, "r") as read:
+                assert read["more"][()].tolist() == list(range(number + 1))

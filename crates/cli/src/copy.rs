@@ -11,7 +11,7 @@ use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
 use hyperslab::copy::{
-    Compressors, CopyOptions, CopyReport, Libver, Order, Region, Shards, copy, copy_into, plan,
+    Compressors, CopyOptions, CopyReport, FileLayout, Libver, Order, Region, Shards, copy, copy_into, plan,
 };
 use std::io::Write;
 use std::str::FromStr;
@@ -56,6 +56,8 @@ Examples:
   hyperslab copy ten.zarr/sst all.zarr/sst --target-region 20:30
   # to HDF5
   hyperslab copy ocean.zarr ocean.h5 --codec gzip:4 --verify
+  # to HDF5 on a server, for readers far away
+  hyperslab copy ocean.zarr s3://bucket/ocean.h5 --layout cloud
   # back to Zarr v2, in place of what was there
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
@@ -121,6 +123,11 @@ pub(crate) struct CopyArgs {
     /// Structures of a new HDF5 file: the oldest possible ones, or structures of HDF5 1.10.
     #[arg(long, value_parser = str::parse::<Libver>, value_name = "earliest|v110", default_value = "earliest")]
     libver: Libver,
+    /// Order of the parts of a new HDF5 file. cloud: all metadata in front, in pages, and then the
+    /// chunks in the order of their arrays. Readers far away open such a file with few requests.
+    #[arg(long, value_parser = str::parse::<FileLayout>, value_name = "plain|cloud", default_value = "plain",
+        conflicts_with_all = ["resume", "scheduler", "target_region"])]
+    layout: FileLayout,
     /// Show how SRC would be copied, and why: reads and writes, how often each chunk is decoded,
     /// memory, temporary arrays. Write nothing.
     #[arg(long)]
@@ -260,6 +267,8 @@ impl CopyArgs {
             overwrite: self.overwrite,
             fsync: self.fsync || wants_fsync(),
             libver: self.libver,
+            layout: self.layout,
+            storage: Vec::new(),
             region: self.region.clone(),
             progress: None,
         }

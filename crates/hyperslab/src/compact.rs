@@ -2,10 +2,11 @@
 
 use crate::copy::{Phase, Progress};
 use crate::formats::data_file::DataFile;
+use crate::stores;
 use crate::{Error, Format, Result, settings};
-pub use hyperslab_hdf5::compact::Compacted;
 use hyperslab_hdf5::compact::Compaction;
-use hyperslab_hdf5::{File, Hdf5Error};
+pub use hyperslab_hdf5::compact::{Compacted, Pages};
+use hyperslab_hdf5::{File, FileOptions, Hdf5Error};
 use hyperslab_store::{EditedFile, EditedOptions, FileStore, Store};
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -55,7 +56,52 @@ pub fn compact(path: &Path, dry: bool, progress: Option<&dyn Progress>) -> Resul
     Ok(done)
 }
 
-fn plan(path: &Path, is_stopped: &dyn Fn() -> bool) -> Result<Compaction> {
+/// Replaces an HDF5 file by a copy with all metadata in front, in pages. Like [`compact`].
+pub fn paginate(path: &Path, pages: Pages) -> Result<()> {
+    let failed = |what| move |source| Error::Io { what, path: path.to_owned(), source };
+    let place = path.canonicalize().map_err(failed("give pages to"))?;
+    let old = place.metadata().map_err(failed("give pages to"))?;
+    check_names(path, &old)?;
+    let options = EditedOptions { locks: settings::file_locks(), fsync: true };
+    let into = Arc::new(EditedFile::create(&place, true, options)?);
+    let file = open(&place)?;
+    let file = file.as_hdf5().ok_or_else(|| Error::Options("only HDF5 files have pages".into()))?;
+    write_pages(file, pages, &into)?;
+    into.publish()?;
+    keep_owner(&place, &old).map_err(failed("keep the owner of"))
+}
+
+/// Returns the image of a file with all metadata in front, in pages.
+pub fn paginated(image: Vec<u8>, pages: Pages) -> Result<Vec<u8>> {
+    let into = Arc::new(EditedFile::memory(Vec::new()));
+    write_pages(&whole(Arc::new(EditedFile::memory(image)))?, pages, &into)?;
+    let mut image = vec![0; usize::try_from(into.len()?).unwrap_or_default()];
+    into.read_at(0, &mut image)?;
+    Ok(image)
+}
+
+/// Makes the object at the destination of a new file that is complete. Does nothing for files that are
+/// where they belong. `pages`: the object has all metadata in front, in pages.
+pub fn deliver(file: &Arc<EditedFile>, pages: Option<Pages>) -> Result<()> {
+    let (Some(pages), Some(to)) = (pages, file.destination()) else { return Ok(file.deliver()?) };
+    let into = Arc::new(EditedFile::spooled(stores::spool()?, Some(to.clone()), false));
+    write_pages(&whole(file.clone())?, pages, &into)?;
+    Ok(into.deliver()?)
+}
+
+/// Opens the flushed state of a file that is being written.
+fn whole(file: Arc<EditedFile>) -> Result<File> {
+    let key = file.key().to_owned();
+    let options = FileOptions { verify: settings::verify_checksums(), others: None };
+    Ok(File::open(file, &key, options)?)
+}
+
+fn write_pages(file: &File, pages: Pages, into: &Arc<EditedFile>) -> Result<()> {
+    let plan = Compaction::paged(file, pages).map_err(interrupted)?;
+    plan.write(into, &mut |_| true).map(drop).map_err(interrupted)
+}
+
+fn open(path: &Path) -> Result<DataFile> {
     let store = FileStore::open(path)?;
     let store = store.ok_or_else(|| Error::Io {
         what: "compact",
@@ -64,10 +110,14 @@ fn plan(path: &Path, is_stopped: &dyn Fn() -> bool) -> Result<Compaction> {
     })?;
     let key = store.key().to_owned();
     let store: Arc<dyn Store> = Arc::new(store);
-    let file = match DataFile::open_object(&store, &key)? {
-        Some(file) => file,
-        None => return Err(DataFile::not_data(&store, &key, path)?),
-    };
+    match DataFile::open_object(&store, &key)? {
+        Some(file) => Ok(file),
+        None => Err(DataFile::not_data(&store, &key, path)?),
+    }
+}
+
+fn plan(path: &Path, is_stopped: &dyn Fn() -> bool) -> Result<Compaction> {
+    let file = open(path)?;
     let Some(file) = file.as_hdf5() else {
         let format: Format = file.format();
         return Err(Error::Options(format!(

@@ -18,7 +18,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Tells how files of a format are changed, if they can be.
 fn changing(format: Format) -> &'static str {
     match format {
-        Format::Hdf5 => ": use hyperslab.File in Python, or hyperslab::hdf5::edit in Rust",
+        Format::Hdf5 => ": use hyperslab.File in Python, or Group::create and Group::edit in Rust",
         _ => "",
     }
 }

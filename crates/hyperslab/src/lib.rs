@@ -28,6 +28,32 @@
 //! # }
 //! ```
 //!
+//! HDF5 files are made, and changed, in the same words. Changes become permanent by [`Group::flush`]
+//! and [`Group::finish`]:
+//!
+//! ```
+//! use hyperslab::prelude::*;
+//!
+//! # fn main() -> Result<(), hyperslab::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let location = directory.path().join("ocean.h5").display().to_string();
+//! let ocean = Group::create(&location, Format::Hdf5)?;
+//! let mut spec = ArraySpec::new(Format::ZarrV3.zarr()?, &[0, 360], "<f4".parse()?);
+//! spec.chunks = Some([10, 360].as_slice().into());
+//! let mut sst = ocean.create_array("surface/sst", &spec)?;
+//! sst.append(0, &[15.5_f32; 360])?;
+//! ocean.finish()?;
+//!
+//! let ocean = Group::edit(&location)?;
+//! ocean.array("surface/sst")?.write_slice(&[Index::At(0), Index::At(7)], &[16.5_f32])?;
+//! ocean.finish()?;
+//! assert_eq!(hyperslab::open(&format!("{location}/surface/sst"))?.into_array()?.shape(), [1, 360]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`hdf5::edit`] has the words of HDF5 itself: links, references, committed types.
+//!
 //! [`copy`] converts whole hierarchies: to other chunks, other codecs or the other format. The
 //! layers below are re-exported for features that this crate does not wrap: [`mod@array`] (the
 //! engine), [`codec`], [`store`], [`zarr`], [`hdf5`], [`netcdf`].

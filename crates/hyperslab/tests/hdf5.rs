@@ -6,7 +6,7 @@ mod common;
 use common::{corpus, memory};
 use hyperslab::copy::{CopyOptions, copy_to_store};
 use hyperslab::references::{ReferenceOptions, chunks, references};
-use hyperslab::{Error, Format, Group, Index, Json, Node, NodeKind, hdf5, open};
+use hyperslab::{ArraySpec, Choice, Error, Format, Group, Index, Json, Node, NodeKind, hdf5, open};
 use std::path::Path;
 
 fn group(path: &Path) -> Group {
@@ -57,11 +57,11 @@ fn nothing_can_be_changed() {
         file.set_attributes(Json::object()).unwrap_err(),
         file.create_group("new", Json::object()).unwrap_err(),
         array.set_attributes(Json::object()).unwrap_err(),
-        Group::create("/nowhere", Format::Hdf5).unwrap_err(),
+        file.delete("fixed_array").unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(error, Error::OnlyRead { format: Format::Hdf5 }), "{error}");
-        assert!(error.to_string().contains("hyperslab::hdf5::edit"), "{error}");
+        assert!(error.to_string().contains("Group::edit"), "{error}");
     }
     let closed = [
         array.write_slice(&[], &[0i8; 15]).unwrap_err(),
@@ -73,6 +73,81 @@ fn nothing_can_be_changed() {
         assert!(error.to_string().contains("open it with mode 'r+' to change it"), "{error}");
     }
     assert_eq!(array.compact(false, None).unwrap(), 0);
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_file_is_made_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.h5");
+    let location = path.to_str().unwrap();
+    let mut file = Group::create(location, Format::Hdf5).unwrap();
+    file.set_attributes(json(r#"{"title": "an ocean", "levels": [1, 2]}"#)).unwrap();
+    let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[4, 100], "<f4".parse().unwrap());
+    spec.chunks = Some([1, 50].as_slice().into());
+    spec.compressors = Choice::Set(vec![json(r#"{"name": "gzip", "configuration": {"level": 4}}"#)]);
+    spec.fill = Some(1.5_f32.to_le_bytes().to_vec());
+    spec.attributes = json(r#"{"units": "K"}"#);
+    spec.dimension_names = Some(vec![Some("t".into()), Some("x".into())]);
+    let mut sst = file.create_array("ocean/surface/sst", &spec).unwrap();
+    assert_eq!((sst.path(), sst.codec_names().len()), ("ocean/surface/sst", 1));
+    sst.write_slice(&[Index::At(2)], &[2.5_f32; 100]).unwrap();
+    sst.append(0, &[3.5_f32; 100]).unwrap();
+    spec.shape = [0, 100].as_slice().into();
+    let mut none = file.create_array("ocean/grows", &spec).unwrap();
+    assert_eq!((none.shape(), none.chunk_shape()), (&[0, 100][..], &[1, 50][..]));
+    none.append(0, &[4.5_f32; 100]).unwrap();
+    spec.chunks = Some([0, 50].as_slice().into());
+    assert!(file.create_array("none", &spec).is_err());
+    let mut plain = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), &[3], "<i8".parse().unwrap());
+    let run = file.create_array("plain", &plain).unwrap();
+    assert!(!run.has_chunks());
+    run.write_slice(&[], &[1_i64, 2, 3]).unwrap();
+    let stays = file.create_group("stays/here", json(r#"{"a": null}"#)).unwrap();
+    assert_eq!(stays.path(), "stays/here");
+
+    // Refused, and nothing is left of it.
+    assert!(!path.exists());
+    plain.shards = Some([3].as_slice().into());
+    let error = file.create_array("new/array", &plain).unwrap_err().to_string();
+    assert!(error.contains("'/new/array'") && error.contains("HDF5 has no shards"), "{error}");
+    for name in ["plain", "stays/here", "plain/below", "", "/"] {
+        assert!(file.create_group(name, Json::object()).is_err(), "{name}");
+    }
+    assert!(file.child_kind("new").unwrap().is_none());
+    file.finish().unwrap();
+    assert!(Group::create(location, Format::Hdf5).is_err());
+
+    let mut file = Group::edit(location).unwrap();
+    assert_eq!(file.attributes().unwrap().as_ref(), &json(r#"{"levels": [1, 2], "title": "an ocean"}"#));
+    let mut sst = file.array("ocean/surface/sst").unwrap();
+    sst.set_attributes(json(r#"{"long_name": "temperature"}"#)).unwrap();
+    file.delete("stays/here").unwrap();
+    assert!(file.delete("stays/here").is_err() && file.delete("no/such").is_err());
+    file.flush().unwrap();
+
+    let read = group(&path);
+    let sst = read.array("ocean/surface/sst").unwrap();
+    let columns = |at| sst.read_vec::<f32>(&[Index::At(at), Index::At(99)]).unwrap();
+    assert_eq!([0, 2, 4].map(columns), [[1.5], [2.5], [3.5]]);
+    assert_eq!(sst.dimension_names().unwrap(), Some(vec![Some("t".into()), Some("x".into())]));
+    assert_eq!(sst.attributes().unwrap().get("long_name"), Some(&"temperature".into()));
+    assert_eq!(sst.attributes().unwrap().get("units"), None);
+    assert_eq!(read.array("ocean/grows").unwrap().read_vec::<f32>(&[]).unwrap(), [4.5; 100]);
+    assert_eq!(read.array("plain").unwrap().read_vec::<i64>(&[]).unwrap(), [1, 2, 3]);
+    assert_eq!(read.group("stays").unwrap().children().unwrap(), []);
+    file.finish().unwrap();
+    // A Zarr group is changed in the same words.
+    let zarr = folder.path().join("z.zarr");
+    Group::create(zarr.to_str().unwrap(), Format::ZarrV3).unwrap();
+    let mut zarr = Group::edit(zarr.to_str().unwrap()).unwrap();
+    zarr.create_group("a", Json::object()).unwrap();
+    zarr.delete("a").unwrap();
+    assert_eq!(zarr.children().unwrap(), []);
+    zarr.finish().unwrap();
 }
 
 #[test]

@@ -31,9 +31,13 @@ mod _native {
     #[pymodule_export]
     use crate::gil::stop::Stopper;
     #[pymodule_export]
-    use crate::hdf5::editor::{Editor, edit_file, encodes_filter, filter_name};
+    use crate::hdf5::editor::{
+        Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image,
+    };
     #[pymodule_export]
     use crate::hdf5::new_values::NewValues;
+    #[pymodule_export]
+    use crate::hdf5::quick::{create_plain, set_plain_attribute};
     #[pymodule_export]
     use crate::hdf5::references::{Reference, RegionReference};
     #[pymodule_export]

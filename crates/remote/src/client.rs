@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use hyperslab_store::fork::{self, Mutex};
 use object_store::list::PaginatedListStore;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, ObjectStore};
 use std::fmt;
@@ -172,12 +173,15 @@ pub(crate) struct Connected {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The same client, for servers that list in pages.
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
+    /// The same client, for servers that take objects in parts.
+    pub(crate) multiparts: Option<Arc<dyn MultipartStore>>,
 }
 
 /// The client of one process.
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
+    pub(crate) multiparts: Option<Arc<dyn MultipartStore>>,
     permits: Semaphore,
     /// For the bodies of large responses.
     bodies: Semaphore,
@@ -498,10 +502,11 @@ impl PerProcess {
         let client = cell.get_or_try_init(|| async {
             let connect = tokio::time::timeout(self.settings.deadline, self.connect.connect());
             let late = |_| Cause::new(ErrorKind::TimedOut, "the server did not answer in time");
-            let Connected { store, pages } = connect.await.map_err(late).flatten()?;
+            let Connected { store, pages, multiparts } = connect.await.map_err(late).flatten()?;
             Ok::<_, Box<Cause>>(Arc::new(Client {
                 store,
                 pages,
+                multiparts,
                 permits: Semaphore::new(self.settings.in_all.max(1)),
                 bodies: Semaphore::new(
                     BODIES_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from),

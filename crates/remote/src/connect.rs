@@ -20,6 +20,7 @@ use object_store::client::{HttpRequest, HttpRequestBody, HttpService};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
+use object_store::multipart::MultipartStore;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -225,10 +226,10 @@ fn prepare_http(location: &Location, options: &mut Options) {
     }
 }
 
-/// Connects to a server that lists in pages.
-fn in_pages<S: ObjectStore + PaginatedListStore>(store: S) -> Connected {
+/// Connects to a server that lists in pages, and takes objects in parts.
+fn in_pages<S: ObjectStore + PaginatedListStore + MultipartStore>(store: S) -> Connected {
     let store = Arc::new(store);
-    Connected { store: store.clone(), pages: Some(store) }
+    Connected { store: store.clone(), pages: Some(store.clone()), multiparts: Some(store) }
 }
 
 /// The retry configuration of `object_store`.
@@ -315,7 +316,7 @@ impl Server {
         let url = format!("{}/{query}", self.location.bucket);
         let builder = HttpBuilder::new().with_url(url).with_retry(retries).with_http_connector(service);
         let store = builder.build().map_err(|error| Self::options_error(&error))?;
-        Ok(Connected { store: Arc::new(store), pages: None })
+        Ok(Connected { store: Arc::new(store), pages: None, multiparts: None })
     }
 }
 

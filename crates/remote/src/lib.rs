@@ -54,6 +54,7 @@ mod take_back;
 #[cfg(test)]
 mod testing;
 mod transport;
+mod upload;
 mod write;
 mod write_while;
 

@@ -15,7 +15,8 @@ struct Memory(Arc<InMemory>);
 
 impl Connect for Memory {
     fn connect(&self) -> BoxFuture<'_, Result<Connected, Box<Cause>>> {
-        async { Ok(Connected { store: self.0.clone(), pages: None }) }.boxed()
+        async { Ok(Connected { store: self.0.clone(), pages: None, multiparts: Some(self.0.clone()) }) }
+            .boxed()
     }
 }
 

@@ -9,7 +9,9 @@ use crate::settings::default_interval;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use http::StatusCode;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, IF_NONE_MATCH, RANGE, RETRY_AFTER,
+};
 use hyperslab_store::fork::{self, Mutex};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -55,6 +57,23 @@ impl Trace {
 
 tokio::task_local! {
     static TRACE: RefCell<Trace>;
+    /// Set while parts become an object, on condition that there is none.
+    static CREATING: ();
+}
+
+/// Runs a request that makes an object of parts, on condition that there is none. The layer above
+/// has no way to say so. S3 takes the header without a signature.
+pub(crate) async fn creating<T>(work: impl Future<Output = T>) -> T {
+    CREATING.scope((), work).await
+}
+
+/// Adds the condition of [`creating`] to a request that completes an upload.
+fn condition(request: &mut HttpRequest) {
+    let completes = request.method() == http::Method::POST
+        && request.uri().query().is_some_and(|query| query.contains("uploadId="));
+    if completes && CREATING.try_with(|()| ()).is_ok() {
+        request.headers_mut().insert(IF_NONE_MATCH, http::HeaderValue::from_static("*"));
+    }
 }
 
 /// Runs a request for at most `limit`, and returns its result, if it has ended, and the transport's
@@ -343,7 +362,7 @@ impl HttpConnector for Service {
 
 #[async_trait]
 impl HttpService for Service {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let metadata = request.uri().host().is_some_and(is_metadata_host);
         let host = (!metadata).then(|| Host::of(&authority(&request)));
         let turn = match &host {
@@ -357,6 +376,7 @@ impl HttpService for Service {
             let (sent, in_line) = (trace.sent + 1, trace.in_line);
             *trace = Trace { sent, in_line, no_metadata: metadata, ..Trace::default() };
         });
+        condition(&mut request);
         let bytes = request.body().content_length();
         let is_read = request.method() == http::Method::GET;
         let ranged = request.headers().contains_key(RANGE);

@@ -1,13 +1,15 @@
 //! A file that is changed in place, for formats that keep a hierarchy in one file.
 //!
-//! It is a store of one object, which readers use like any other. Its bytes are on disk or in
-//! memory.
+//! It is a store of one object, which readers use like any other. Its bytes are on disk, in memory,
+//! or on disk without a name until they go to another place as a whole.
 
 use crate::fork::{Mutex, RwLock};
 use crate::local::EditedDisk;
+use crate::spooled::{Destination, Spooled};
 use crate::{Cost, Facts, Holds, Key, OnDisk, Opened, Operation, RangeRead, Result, Store, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Options of a file that is changed.
@@ -38,6 +40,7 @@ enum Place {
     Disk(EditedDisk),
     /// Gated. The second is the list of changes, if they are recorded.
     Memory(RwLock<Vec<u8>>, Option<Recorded>),
+    Spooled(Spooled),
 }
 
 /// The changes of a file, for tests.
@@ -102,6 +105,39 @@ impl EditedFile {
         EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
     }
 
+    /// Makes a file of the bytes in `spool`, which nobody else has open. [`EditedFile::deliver`] makes
+    /// the object at the destination of them.
+    ///
+    /// `is_draft`: the destination is only kept. Another file, made of this one, goes there.
+    pub fn spooled(
+        spool: std::fs::File,
+        destination: Option<Arc<dyn Destination>>,
+        is_draft: bool,
+    ) -> EditedFile {
+        let key = destination.as_ref().map_or_else(|| "file".to_owned(), |to| to.key().to_owned());
+        let place = Place::Spooled(Spooled::new(spool, destination, is_draft));
+        EditedFile { key, place, open: AtomicBool::new(true) }
+    }
+
+    /// The place that gets the bytes of a spooled file when they are complete.
+    pub fn destination(&self) -> Option<&Arc<dyn Destination>> {
+        match &self.place {
+            Place::Spooled(spooled) => spooled.destination(),
+            _ => None,
+        }
+    }
+
+    /// Makes the object at the destination of a spooled file, in one step. Does nothing for other
+    /// files.
+    ///
+    /// After an error there is no new object, and this may be called again.
+    pub fn deliver(&self) -> Result<()> {
+        match &self.place {
+            Place::Spooled(spooled) => spooled.deliver(),
+            _ => Ok(()),
+        }
+    }
+
     /// The changes since the file was made, if they are recorded.
     pub fn changes(&self) -> Vec<Change> {
         match &self.place {
@@ -139,7 +175,7 @@ impl EditedFile {
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             Place::Disk(disk) => Some(disk.path()),
-            Place::Memory(..) => None,
+            _ => None,
         }
     }
 
@@ -148,6 +184,7 @@ impl EditedFile {
         self.check_open()?;
         match &self.place {
             Place::Disk(disk) => disk.len().map_err(|error| self.error(Operation::Size, error)),
+            Place::Spooled(file) => file.len().map_err(|error| self.error(Operation::Size, error)),
             Place::Memory(bytes, _) => Ok(bytes.read().len() as u64),
         }
     }
@@ -169,6 +206,9 @@ impl EditedFile {
             Place::Disk(disk) => {
                 disk.read_at(offset, buf).map_err(|error| self.error(Operation::Read, error))
             }
+            Place::Spooled(file) => {
+                file.read_at(offset, buf).map_err(|error| self.error(Operation::Read, error))
+            }
             Place::Memory(bytes, _) => {
                 let bytes = bytes.read();
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -189,6 +229,7 @@ impl EditedFile {
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
             Place::Disk(disk) => disk.write_at(offset, bytes).map_err(failed),
+            Place::Spooled(file) => file.write_at(offset, bytes).map_err(failed),
             Place::Memory(memory, _) => {
                 let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
                 let start = usize::try_from(offset).map_err(|_| no_memory())?;
@@ -214,6 +255,7 @@ impl EditedFile {
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
             Place::Disk(disk) => disk.set_len(len).map_err(failed),
+            Place::Spooled(file) => file.set_len(len).map_err(failed),
             Place::Memory(memory, _) => {
                 let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
                 let len = usize::try_from(len).map_err(|_| no_memory())?;
@@ -231,7 +273,7 @@ impl EditedFile {
         self.record(|| Change::Sync)?;
         match &self.place {
             Place::Disk(disk) => disk.sync().map_err(|error| self.error(Operation::Write, error)),
-            Place::Memory(..) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -239,7 +281,7 @@ impl EditedFile {
     pub fn publish(&self) -> Result<()> {
         match &self.place {
             Place::Disk(disk) => disk.publish().map_err(|error| self.error(Operation::Write, error)),
-            Place::Memory(..) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -247,7 +289,18 @@ impl EditedFile {
     pub fn was_alone(&self) -> bool {
         match &self.place {
             Place::Disk(disk) => disk.was_alone,
-            Place::Memory(..) => true,
+            _ => true,
+        }
+    }
+
+    /// Returns `true` if no other program has the file open now, as far as locks tell.
+    ///
+    /// Only for a writer that leaves: programs that open the file in this moment may be refused. After
+    /// an error another program has the file open for writing, and this one must not write any more.
+    pub fn is_alone(&self) -> Result<bool> {
+        match &self.place {
+            Place::Disk(disk) => disk.is_alone().map_err(|error| self.error(Operation::Lock, error)),
+            Place::Memory(..) | Place::Spooled(_) => Ok(true),
         }
     }
 
@@ -267,7 +320,7 @@ impl EditedFile {
                 };
                 Some(disk.lock_changes().map_err(stopped)?)
             }
-            Place::Memory(..) => None,
+            _ => None,
         };
         Ok(ChangeLock { _lock: lock })
     }
@@ -292,7 +345,7 @@ impl EditedFile {
             Place::Disk(disk) => {
                 disk.mark_appended(has_appended).map_err(|error| self.error(Operation::Lock, error))
             }
-            Place::Memory(..) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -300,7 +353,7 @@ impl EditedFile {
     pub fn others_appended(&self) -> bool {
         match &self.place {
             Place::Disk(disk) => disk.others_appended(),
-            Place::Memory(..) => false,
+            _ => false,
         }
     }
 
@@ -308,7 +361,7 @@ impl EditedFile {
     pub fn is_shared(&self) -> bool {
         match &self.place {
             Place::Disk(disk) => disk.is_locked(),
-            Place::Memory(..) => false,
+            _ => false,
         }
     }
 
@@ -316,7 +369,7 @@ impl EditedFile {
     pub fn has_others(&self) -> bool {
         match &self.place {
             Place::Disk(disk) => disk.has_others(),
-            Place::Memory(..) => false,
+            _ => false,
         }
     }
 
@@ -324,7 +377,7 @@ impl EditedFile {
     pub fn is_published(&self) -> bool {
         match &self.place {
             Place::Disk(disk) => disk.is_published(),
-            Place::Memory(..) => false,
+            _ => false,
         }
     }
 
@@ -348,6 +401,10 @@ impl Store for EditedFile {
     fn url(&self) -> String {
         match &self.place {
             Place::Disk(disk) => disk.url(),
+            Place::Spooled(file) => match file.destination() {
+                Some(destination) => destination.url(),
+                None => format!("memory://{self:p}"),
+            },
             Place::Memory(..) => format!("memory://{self:p}"),
         }
     }
@@ -569,6 +626,46 @@ mod tests {
             }
         });
         assert_eq!(std::fs::read(&path).unwrap(), 600_u64.to_le_bytes());
+    }
+
+    #[derive(Debug, Default)]
+    struct Noting(Mutex<Vec<String>>);
+
+    impl Destination for Noting {
+        fn url(&self) -> String {
+            "far://away".into()
+        }
+
+        fn key(&self) -> &str {
+            "a.h5"
+        }
+
+        fn note(&self, _: &Arc<std::fs::File>, changed: std::ops::Range<u64>) {
+            self.0.lock().push(format!("{changed:?}"));
+        }
+
+        fn complete(&self, _: &Arc<std::fs::File>, len: u64) -> Result<()> {
+            self.0.lock().push(format!("complete {len}"));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_spooled_file_tells_its_destination_what_changes() {
+        let to = Arc::new(Noting::default());
+        let file = EditedFile::spooled(tempfile::tempfile().unwrap(), Some(to.clone()), false);
+        file.write_at(2, b"cd").unwrap();
+        file.set_len(10).unwrap();
+        file.set_len(3).unwrap();
+        file.publish().unwrap();
+        assert_eq!(text(&file), "\0\0c");
+        file.deliver().unwrap();
+        assert_eq!(*to.0.lock(), ["2..4", "3..10", "complete 3"]);
+        assert_eq!((file.key(), Store::url(&file)), ("a.h5", "far://away".into()));
+        let draft = EditedFile::spooled(tempfile::tempfile().unwrap(), Some(to.clone()), true);
+        draft.write_at(0, b"x").unwrap();
+        draft.deliver().unwrap();
+        assert_eq!(to.0.lock().len(), 3);
     }
 
     #[test]

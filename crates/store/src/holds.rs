@@ -46,6 +46,12 @@ pub trait Holds: Store {
         true
     }
 
+    /// Tells programs that change the object in place that somebody reads it, until it is closed.
+    ///
+    /// They leave alone the space that older states of the object used. The default does nothing, for
+    /// objects that nobody changes in place.
+    fn lock_for_reading(&self) {}
+
     /// Returns whether the name of the open object still leads to it: it has not been replaced.
     fn is_current(&self) -> bool {
         true
@@ -94,6 +100,14 @@ impl dyn Store + '_ {
         match self.holds() {
             Some(able) => able.is_open(),
             None => Holds::is_open(self),
+        }
+    }
+
+    /// See [`Holds::lock_for_reading`].
+    pub fn lock_for_reading(&self) {
+        match self.holds() {
+            Some(able) => able.lock_for_reading(),
+            None => Holds::lock_for_reading(self),
         }
     }
 

@@ -46,6 +46,7 @@
 //! become empty through deletions are removed, but never the root.
 
 mod attempts;
+mod byte_lock;
 mod delete;
 mod edited;
 mod exchange;

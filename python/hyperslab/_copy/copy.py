@@ -70,13 +70,15 @@ def copy(
     consolidated: bool = True,
     overwrite: bool = False,
     libver: Literal["earliest", "v110"] = "earliest",
+    layout: Literal["plain", "cloud"] = "plain",
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
     """Copy an array or a group, optionally with other chunks, codecs, order or format.
 
-    A group is copied with everything below it. A destination path that ends in ``.h5``, ``.hdf5``
-    or ``.he5`` becomes an HDF5 file, any other destination Zarr.
+    A group is copied with everything below it. A destination path or URL that ends in ``.h5``,
+    ``.hdf5`` or ``.he5`` becomes an HDF5 file, any other destination Zarr. An HDF5 file on a server
+    appears in one step, when the copy is complete.
 
     A destination on disk is either complete or, after an error, Ctrl-C or a kill, as it was before.
     With ``overwrite``, the finished copy replaces the old node in one step: the destination is
@@ -132,6 +134,10 @@ def copy(
         the old metadata is deleted first if there is more than 64 MiB of new data.
     libver : {"earliest", "v110"}, default "earliest"
         Structures of a new HDF5 file, as in h5py: the oldest possible ones, or structures of HDF5 1.10.
+    layout : {"plain", "cloud"}, default "plain"
+        Order of the parts of a new HDF5 file. ``"cloud"``: all metadata in front, in pages, and then
+        the chunks in the order of their arrays. Readers far away open such a file with few requests.
+        The file is written twice on the local disk.
     progress : callable, or True, optional
         Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True`` shows a bar
         on standard error.
@@ -182,6 +188,11 @@ def copy(
     wanted["consolidated"] = bool(consolidated)
     wanted["overwrite"] = bool(overwrite)
     wanted["libver"] = libver
+    wanted["layout"] = layout
+    if target_region is not None and layout != "plain":
+        raise InvalidArgumentError(
+            "layout: only a new HDF5 file has one; target_region is in an array that exists"
+        )
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite)
         if name is not None:
@@ -198,13 +209,18 @@ def copy(
     # The setting of a destination store decides about flushing.
     wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
     where, path = _destination(node, dest, name, storage_options)
+    is_far_file = isinstance(where, str) and _is_far_file(where)
+    if is_far_file:
+        from hyperslab._stores.remote import flat_options
+
+        wanted["storage"] = flat_options(storage_options)
     if overwrite and not isinstance(where, str) and (path or not where.is_far()):
         raise InvalidArgumentError(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
     # The engine updates groups within the store. On a server there may be more groups above it.
     with show_progress(progress) as told:
-        if _is_remote(dest):
+        if _is_remote(dest) and not is_far_file:
             facts = _copy_below_groups(
                 lambda: groups_above(str(dest), path, storage_options, False),
                 lambda: _native.copy(node._handle, where, path, wanted, told),
@@ -290,6 +306,8 @@ def wanted_copy(
         "overwrite": False,
         "fsync": False,
         "libver": "earliest",
+        "layout": "plain",
+        "storage": [],
         "region": copy_region(region, "region"),
     }
 
@@ -349,6 +367,14 @@ def _is_remote(place: Any) -> bool:
     return isinstance(place, str) and _native.takes_storage_options(place)
 
 
+def _is_far_file(place: Any) -> bool:
+    """Return True for the URL of a new HDF5 file on a server."""
+    if not _is_remote(place):
+        return False
+    name = place.partition("?")[0].rpartition("/")[2]
+    return name.lower().endswith((".h5", ".hdf5", ".he5"))
+
+
 def _destination(
     node: Array | Group, dest: Group | StoreLike, name: str | None, options: Mapping[str, Any] | None
 ) -> tuple[str | _native.StoreHandle, str]:
@@ -356,7 +382,7 @@ def _destination(
 
     Either a new directory, which appears when the copy is complete, or a store and a path in it.
     """
-    if isinstance(dest, (str, os.PathLike)) and name is None and not _is_remote(dest):
+    if isinstance(dest, (str, os.PathLike)) and name is None and (not _is_remote(dest) or _is_far_file(dest)):
         return os.fspath(dest), ""
     if isinstance(dest, Group):
         name = node.basename if name is None else name

@@ -107,6 +107,8 @@ class CopySpec(TypedDict):
     overwrite: bool
     fsync: bool
     libver: str
+    layout: str
+    storage: list[tuple[str, str]]
     region: CopyRegion | None
 
 

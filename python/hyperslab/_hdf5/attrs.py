@@ -155,7 +155,8 @@ class FileAttributes(MutableMapping[str, Any]):
     # ---- changing
 
     def __setitem__(self, name: str | bytes, value: Any) -> None:
-        self.create(name, value)
+        if not _native.set_plain_attribute(self._node, name, value):
+            self.create(name, value)
 
     def __delitem__(self, name: str | bytes) -> None:
         editor, name = self._editor, text_of(name)

@@ -28,9 +28,13 @@ def encoded(element: _native.ElementHandle, values: _Array, new: _native.NewValu
 
     If elements are small arrays, the last axes of ``values`` are theirs.
     """
-    inner = element.dtype.shape
+    dtype = element.dtype
+    inner = dtype.shape
     shape = values.shape[: values.ndim - len(inner)]
     count = math.prod(shape)
+    if count and not inner and dtype.names is None and element.is_made_of_objects:
+        # The elements are the whole result: they need no other place.
+        return _objects(element, dtype, values.reshape(-1), new).view(f"V{element.size}").reshape(shape)
     memory = np.zeros(count * element.size, np.uint8)
     _put(element, memory, 0, element.size, count, values, new)
     return memory.view(f"V{element.size}").reshape(shape)
@@ -76,15 +80,21 @@ def _put(
             if name in names:
                 _put(field, memory, offset + at, stride, count, flat[name], new)
         return
-    if base is not None:
-        raw = _sequences(base, flat, new)
-    elif is_text(dtype):
-        raw = _texts(dtype, flat, new)
-    else:
-        is_region = metadata_entry(dtype, "ref") is RegionReference
-        raw = new.references(flat.tolist(), is_region)
+    raw = _objects(element, dtype, flat, new)
     cell = f"V{element.size}"
     _cells(memory, cell, offset, stride, count)[...] = raw.view(cell)
+
+
+def _objects(
+    element: _native.ElementHandle, dtype: np.dtype[Any], values: _Array, new: _native.NewValues
+) -> _Array:
+    """Return the raw elements of text, sequences or references, as bytes."""
+    base = element.base()
+    if base is not None:
+        return _sequences(base, values, new)
+    if is_text(dtype):
+        return _texts(dtype, values, new)
+    return new.references(values.tolist(), metadata_entry(dtype, "ref") is RegionReference)
 
 
 def _texts(dtype: np.dtype[Any], values: _Array, new: _native.NewValues) -> _Array:
@@ -92,14 +102,20 @@ def _texts(dtype: np.dtype[Any], values: _Array, new: _native.NewValues) -> _Arr
     if values.dtype.kind not in "OSTU":
         raise ConversionError(f"there is no conversion from elements of type {values.dtype} to text")
     # An array of text of fixed length gives texts without the NULs at their ends.
-    return new.text(values.tolist(), metadata_entry(dtype, "vlen") is bytes)
+    texts = values if values.dtype.kind == "O" else values.tolist()
+    return new.text(texts, metadata_entry(dtype, "vlen") is bytes)
 
 
 def _sequences(base: _native.ElementHandle, values: _Array, new: _native.NewValues) -> _Array:
     """Return the raw elements of sequences."""
     inner = base.dtype
     kind = inner.base if inner.subdtype is not None else inner
-    if values.dtype.kind != "O":
+    if values.dtype.kind == "O":
+        if not inner.shape and not base.is_made_of_objects:
+            raw = new.arrays(values, inner)
+            if raw is not None:
+                return raw
+    else:
         # Each row is a sequence.
         values = values.reshape(len(values), -1)
     items = [_items(value, kind) for value in values]
@@ -110,7 +126,8 @@ def _sequences(base: _native.ElementHandle, values: _Array, new: _native.NewValu
     filled = [item.reshape(-1) for item in items if item.size]
     if len({item.dtype for item in filled}) > 1:
         filled = [converted(item, kind) for item in filled]
-    together = np.concatenate(filled) if filled else np.empty(0, kind)
+    # With a type, NumPy does not look for a common one array by array.
+    together = np.concatenate(filled, dtype=filled[0].dtype) if filled else np.empty(0, kind)
     raw = encoded(base, together.reshape(-1, *inner.shape), new)
     return new.sequences(starts, raw.view(np.uint8), base.size)
 

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import errno
-import io
 import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from hyperslab import _native
-from hyperslab._base.config import config
 from hyperslab._base.regular_file import open_regular
 from hyperslab._core.cache import CacheLike, resolve_cache
-from hyperslab._hdf5.defaults import get_config
+from hyperslab._hdf5.changing import (
+    ROS3,
+    STRATEGIES,
+    New,
+    in_memory,
+    is_far,
+    open_to_change,
+    ros3_options,
+    space_of,
+)
 from hyperslab._hdf5.group import FileGroup
 from hyperslab._hdf5.ids import CHUNK_CACHE, FileID, GroupID
-from hyperslab._stores.edited_file import EditedFile
+from hyperslab._stores.edited_file import image_of
 from hyperslab._stores.file_objects import is_file_object, store_of_object
-from hyperslab._stores.store import FileStore, Store, location_of
+from hyperslab._stores.store import FileStore, Store
 from hyperslab.errors import (
-    ArgumentTypeError,
     DamagedFileError,
     InvalidArgumentError,
     MetadataValidationError,
     NodeNotFoundError,
     UnknownFormatError,
-    UnsupportedError,
 )
 
 __all__ = ["File", "file_of", "is_hdf5"]
@@ -38,26 +43,16 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
 # h5py's versions of HDF5, oldest first.
 _VERSIONS = ("earliest", "v108", "v110", "v112", "v114", "v200")
-_STRATEGIES = ("fsm", "page", "aggregate", "none")
-# Drivers for a single file on the disk, or in memory.
-_WRITABLE = (None, "sec2", "stdio", "core", "direct", "windows", "fileobj")
 # Drivers for a single file. The engine reads it the same way for each of them.
 _PLAIN = (None, "sec2", "stdio", "core", "direct", "windows")
 _DRIVERS = (*_PLAIN, "family", "split", "fileobj", "ros3")
-# Keywords of the driver ros3, and their names in `storage_options`.
-_ROS3 = {
-    "aws_region": "region",
-    "secret_id": "access_key_id",
-    "secret_key": "secret_access_key",
-    "session_token": "session_token",
-}
 _DRIVER_KEYWORDS = {
     "core": ("block_size", "backing_store"),
     "direct": ("alignment", "block_size", "cbuf_size"),
     "family": ("memb_size",),
     "split": ("meta_ext", "raw_ext", "meta_plist", "raw_plist"),
     "fileobj": ("fileobj",),
-    "ros3": tuple(_ROS3),
+    "ros3": tuple(ROS3),
 }
 # Keywords of h5py for creating files or for tuning reads.
 _WITHOUT_EFFECT = (
@@ -87,9 +82,11 @@ class File(FileGroup):
     Parameters
     ----------
     name : str, os.PathLike, bytes or file object
-        A path; a URL (``s3://``, ``https://``, …) to read; or an object with ``read`` and ``seek``.
+        A path; a URL (``s3://``, ``https://``, …); or an object with ``read`` and ``seek``.
         To read, it is read on demand (``BytesIO`` is copied). To write, its bytes are changed in
-        memory, and written back by `flush` and `close`. The object stays open.
+        memory, and written back by `flush` and `close`. The object stays open. New files can also be
+        made in an object that only has ``write``, such as a pipe; it gets all bytes when the file is
+        closed. On a server, only new files are written: the object appears when the file is closed.
     mode : str, default "r"
         ``"r"``: read. ``"r+"``: change a file that exists. ``"w"``: create a file; it may replace
         another one. ``"w-"``, ``"x"``: create a file, and fail if there is one. ``"a"``: change a
@@ -106,14 +103,19 @@ class File(FileGroup):
         Bytes in front of a new file: 0, 512, 1024, ….
     swmr : bool, default False
         Accepted as in h5py. Files being written can always be read.
-    fs_strategy, fs_page_size
-        Only for new files. Checked as in h5py. They do not affect the file.
+    fs_strategy, fs_page_size, fs_threshold
+        Only for new files, as in h5py. ``fs_strategy="page"``: when the file is closed, it is written
+        anew with all metadata in front, in pages of ``fs_page_size`` bytes (4096; more if one index
+        needs more). Other strategies are recorded for programs of the HDF5 library.
     **keywords
         ``track_order``: whether the root group of a new file keeps the order of its links and
         attributes. ``locking``: whether other programs are kept from changing the file meanwhile;
         by default as ``hyperslab.config.file_locks``. Keywords of drivers. Others of h5py are
         accepted and do not affect the file: ``rdcc_nbytes``, ``alignment_interval``,
         ``page_buf_size``, ``fs_persist``, ``track_times`` and the like.
+    flush_every : float, optional
+        Seconds. The first change that comes so long after the last flush of this kind flushes the
+        file. By default it is flushed only by `flush` and `close`.
     cache, storage_options
         As in `hyperslab.open`.
 
@@ -153,6 +155,7 @@ class File(FileGroup):
         fs_page_size: int | None = None,
         cache: CacheLike | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        flush_every: float | None = None,
         **keywords: Any,
     ) -> Self:
         if isinstance(name, GroupID):
@@ -165,11 +168,18 @@ class File(FileGroup):
             raise InvalidArgumentError("User block may only be specified when creating a file")
         if (fs_strategy is not None or fs_page_size is not None) and mode in ("r", "r+", "a"):
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
-        if fs_strategy is not None and fs_strategy not in _STRATEGIES:
+        if fs_strategy is not None and fs_strategy not in STRATEGIES:
             raise InvalidArgumentError("Invalid file space strategy type")
+        if flush_every is not None and not (mode != "r" and 0 <= flush_every < 1e9):
+            raise InvalidArgumentError(
+                f"flush_every: expected a number of seconds, and a mode that changes the file; found "
+                f"{flush_every!r} and mode {mode!r}"
+            )
         low, high = ("earliest", _VERSIONS[-1]) if libver is None else _versions(libver)
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
-        if not isinstance(name, (str, Path)) and is_file_object(name):
+        if not isinstance(name, (str, Path)) and (
+            is_file_object(name) or (mode in ("w", "w-", "x") and hasattr(name, "write"))
+        ):
             if driver not in (None, "fileobj"):
                 raise InvalidArgumentError("Driver must be 'fileobj' for file-like object if specified.")
             if given.pop("fileobj", name) is not name:
@@ -177,19 +187,30 @@ class File(FileGroup):
                     "fileobj: expected the file object that is passed as name, found another one"
                 )
             driver = "fileobj"
+        if flush_every is not None and (driver == "fileobj" or is_far(name)):
+            raise InvalidArgumentError("flush_every: expected a file on the disk, found another place")
         if given or driver is not None:
             _check_keywords(driver, given)
         if mode != "r":
-            new = _New(mode, low, userblock_size, keywords.get("track_order"), keywords.get("locking"))
-            edited = _edited(name, driver, given, new)
-            edited._opened_as = {
+            new = New(
+                mode,
+                low,
+                userblock_size,
+                keywords.get("track_order"),
+                keywords.get("locking"),
+                *space_of(fs_strategy, fs_page_size, keywords.get("fs_threshold")),
+            )
+            changed = open_to_change(name, driver, given, new, storage_options)
+            changed._opened_as = {
                 "filename": repr(name) if driver == "fileobj" else os.fsdecode(name),
-                "driver": driver or "sec2",
+                "driver": driver or ("ros3" if is_far(name) else "sec2"),
                 "libver": (low, high),
                 "swmr": False,
                 "chunk_cache": _chunk_cache(keywords) if keywords else CHUNK_CACHE,
             }
-            return cls._of(edited, cache)
+            if flush_every is not None:
+                changed.set_flush_every(flush_every)
+            return cls._of(changed, cache)
         try:
             store, filename = _store_of(name, driver, given, storage_options)
         except MetadataValidationError as error:
@@ -233,15 +254,20 @@ class File(FileGroup):
                 if key in keywords:
                     raise TypeError(f"{key} parameters cannot be used with file_image")
         cache, libver = keywords.pop("cache", None), keywords.pop("libver", None)
+        strategy, page_size = keywords.pop("fs_strategy", None), keywords.pop("fs_page_size", None)
+        if strategy is not None and strategy not in STRATEGIES:
+            raise InvalidArgumentError("Invalid file space strategy type")
         low, high = ("earliest", _VERSIONS[-1]) if libver is None else _versions(libver)
-        new = _New(
+        new = New(
             "r+" if image else "w",
             low,
             keywords.pop("userblock_size", None),
             keywords.pop("track_order", None),
+            None,
+            *space_of(strategy, page_size, keywords.get("fs_threshold")),
         )
         _check_keywords(None, {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT})
-        store = _in_memory(image or b"", new, None)
+        store = in_memory(image or b"", new, None)
         store._opened_as = {
             "filename": f"in_memory_{next(_numbers)}",
             "driver": "core",
@@ -253,7 +279,7 @@ class File(FileGroup):
     def image(self) -> bytes:
         """Return the bytes of a file that is being changed, after a `flush`."""
         self.flush()
-        return self._editor.image()
+        return image_of(self._editor, self._store._pages)  # type: ignore[attr-defined]
 
     # ---- what it is
 
@@ -357,50 +383,6 @@ def is_hdf5(fname: Any) -> bool:
     return False
 
 
-class _New(NamedTuple):
-    """How a file is opened to change it."""
-
-    mode: str
-    libver: str
-    user_block: int | None
-    track_order: bool | None
-    locking: Any = None
-
-    def locks(self) -> bool | None:
-        """Return whether the file is locked; ``None``: as in the settings."""
-        if self.locking is None:
-            return None
-        if self.locking in (False, "false"):
-            return False
-        if self.locking in (True, "true", "best-effort"):
-            return True
-        raise InvalidArgumentError(f"Unsupported locking value: {self.locking}")
-
-    def open(self, path: Path | None, image: bytes | None, mode: str) -> _native.StoreHandle | None:
-        """Open or create a file; ``None``: there is none to open."""
-        size = 0
-        if self.user_block is not None:
-            try:
-                size = int(self.user_block)
-            except (TypeError, ValueError):
-                raise InvalidArgumentError("User block size must be an integer") from None
-            if size and (size < 512 or size & (size - 1)):
-                raise InvalidArgumentError(
-                    f"userblock_size: expected 0, 512, 1024, 2048 or another power of two, found {size}"
-                )
-        tracks = get_config().track_order if self.track_order is None else self.track_order
-        # HDF5 1.8 and older versions have the same structures, and so have all from 1.10 on.
-        libver = "earliest" if self.libver in ("earliest", "v108") else "v110"
-        found = _native.edit_file(path, image, mode, libver, size, bool(tracks), self.locks(), config.fsync)
-        if found is not None and mode == "r+" and self.user_block is not None and found.user_block != size:
-            existing = found.user_block
-            found.close()
-            raise InvalidArgumentError(
-                f"Requested userblock size ({size}) does not match that of existing file ({existing})"
-            )
-        return found
-
-
 def _chunk_cache(keywords: Mapping[str, Any]) -> tuple[int, int, float]:
     """Return the settings of HDF5's cache of chunks, as they were asked for."""
     given = (keywords.get(name) for name in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
@@ -436,76 +418,6 @@ def _versions(libver: Any) -> tuple[str, str]:
     return low, high
 
 
-def _edited(name: Any, driver: str | None, given: Mapping[str, Any], new: _New) -> EditedFile:
-    """Open a file to change it."""
-    if driver not in _WRITABLE:
-        raise UnsupportedError(f"driver {driver!r}: such files are only read, with mode 'r'")
-    if driver == "fileobj":
-        return _in_object(name, new)
-    if isinstance(name, str) and "://" in name and not name.startswith("file://"):
-        raise UnsupportedError(
-            f"{_native.shown(name)}: files on servers are only read; write a local file, and copy it there"
-        )
-    place = location_of(
-        name[7:] if isinstance(name, str) and name.startswith("file://") else os.fsdecode(name)
-    )
-    path = Path(place)
-    if not str(name):
-        raise NodeNotFoundError("the name of a file is missing")
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, f"{path} is a directory", str(path))
-    if driver == "core" and not given.get("backing_store", True):
-        image = path.read_bytes() if new.mode in ("r+", "a") and path.exists() else None
-        if image is None and new.mode == "r+":
-            raise _missing(path)
-        if new.mode in ("w-", "x") and path.exists():
-            raise FileExistsError(errno.EEXIST, f"there is a file {path}", str(path))
-        return _in_memory(image or b"", new._replace(mode="r+" if image else "w"), None)
-    try:
-        handle = None
-        if new.mode in ("r+", "a"):
-            handle = new.open(path, None, "r+")
-            if handle is None and new.mode == "r+":
-                raise _missing(path)
-        if handle is None:
-            handle = new.open(path, None, "w" if new.mode == "w" else "x")
-    except MetadataValidationError as error:
-        raise DamagedFileError(str(error)) from None
-    assert handle is not None
-    return EditedFile(handle)
-
-
-def _missing(path: Path) -> Exception:
-    error = NodeNotFoundError(f"there is no HDF5 file '{path}'")
-    error.errno, error.strerror, error.filename = errno.ENOENT, str(error), str(path)
-    return error
-
-
-def _in_memory(image: bytes, new: _New, sink: Any) -> EditedFile:
-    try:
-        handle = new.open(None, image, "r+" if new.mode == "r+" else "w")
-    except MetadataValidationError as error:
-        raise DamagedFileError(str(error)) from None
-    assert handle is not None
-    return EditedFile(handle, sink)
-
-
-def _in_object(file: Any, new: _New) -> EditedFile:
-    """Change the bytes of a Python file object."""
-    for method in ("read", "write", "seek", "truncate"):
-        if not hasattr(file, method):
-            raise ArgumentTypeError(f"{file!r} has no method {method!r}, which is needed to write to it")
-    if isinstance(file, io.TextIOBase):
-        raise TypeError(f"{file!r} is open for text: open it with mode 'w+b' or 'r+b'")
-    image = b""
-    if new.mode in ("r+", "a"):
-        file.seek(0)
-        image = file.read()
-        if not image and new.mode == "r+":
-            raise DamagedFileError(f"{file!r} is empty, so it is not an HDF5 file (file signature not found)")
-    return _in_memory(image, new._replace(mode="r+" if image else "w"), file)
-
-
 def _check_keywords(driver: str | None, given: Mapping[str, Any]) -> None:
     if driver == "mpio":
         raise InvalidArgumentError(
@@ -539,17 +451,8 @@ def _store_of(
         extension = os.fsdecode(extension)
         first = extension.replace("%s", first) if "%s" in extension else first + extension
     elif driver == "ros3":
-        options = {**_ros3_options(given), **(options or {})}
+        options = {**ros3_options(given), **(options or {})}
     return _opened(first if isinstance(name, str) else Path(first), options), shown
-
-
-def _ros3_options(given: Mapping[str, Any]) -> dict[str, str]:
-    found = {
-        ours: value.decode() if isinstance(value, bytes) else value
-        for theirs, ours in _ROS3.items()
-        if (value := given.get(theirs))
-    }
-    return found if "access_key_id" in found else {**found, "anon": "true"}
 
 
 def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:

@@ -194,6 +194,11 @@ class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
             return array if FileArray._kin is None else array._as_kin()
         return FileGroup(handle, store, self._cache)
 
+    def _array(self, handle: _native.ArrayHandle) -> FileArray:
+        """Return the array of a handle in the file of this group."""
+        array = FileArray(handle, self._store, None, self._cache)
+        return array if FileArray._kin is None else array._as_kin()
+
     # ---- what it is
 
     @property

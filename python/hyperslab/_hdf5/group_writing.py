@@ -13,7 +13,7 @@ from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5.names import text_of
 from hyperslab._hdf5.node import FileNode
-from hyperslab._native import StoredType
+from hyperslab._native import StoredType, create_plain
 from hyperslab.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
@@ -41,6 +41,7 @@ class GroupWriting(FileNode):
 
         def _hdf5_address(self) -> int: ...
         def _node(self, handle: Any) -> Any: ...
+        def _array(self, handle: Any) -> FileArray: ...
         def _file_link(self, name: str) -> tuple[str, int, str, str] | None: ...
 
     def _start(self: Any, path: str) -> FileGroup:
@@ -208,6 +209,11 @@ class GroupWriting(FileNode):
         >>> t[1:3], t.compression, t.compression_opts
         (array([1., 2.]), 'gzip', 4)
         """
+        if shape is None and dtype is None and not keywords and not get_config().track_order:
+            # Most datasets are small arrays of numbers: one call makes the whole dataset.
+            handle = create_plain(self, name, data)
+            if handle is not None:
+                return self._array(handle)  # type: ignore[no-any-return]
         if not name:
             made = new_dataset(self, "", shape, dtype, data, **keywords)
             vars(made)["_is_anonymous"] = True

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._elements.hdf5_types import Empty
+from hyperslab._elements.hdf5_types import Empty, is_text
 from hyperslab._hdf5.dtypes import ref_dtype, regionref_dtype, string_dtype
 from hyperslab._native import Reference, RegionReference
 
@@ -33,7 +33,7 @@ def item_type(data: Any) -> type | None:
     if isinstance(data, np.ndarray):
         if data.dtype.kind != "O" or data.dtype.metadata:
             return None
-        kinds: set[type | None] = {type(item) for item in data.flat}
+        kinds: set[type | None] = {*map(type, data.flat)}
     elif isinstance(data, (list, tuple)):
         kinds = {item_type(item) for item in data}
     else:
@@ -65,6 +65,9 @@ def array_of(data: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
     is_array = isinstance(data, np.ndarray)
     if wanted is not None and (not is_array or (wanted.kind == "f" and wanted.itemsize == 2)):
         kind: np.dtype[Any] | None = wanted
+    elif wanted is not None and is_text(wanted):
+        # The type is known, and each element is looked at when it is written.
+        kind = None
     else:
         kind = _guessed(data)
     if kind is not None and kind.kind == "S" and not is_array and item_type(data) is str:

@@ -80,11 +80,17 @@ pub trait SinkWrite: Sync {
     /// Number of the turn that excludes other writers of this chunk.
     fn turn(&self, chunk: &[u64]) -> u64;
 
-    /// Writes elements that are one run of bytes, in C order, from this byte of the array on.
+    /// Asks whether elements can be written that are one run of `len` bytes, in C order, from byte
+    /// `first` of the array on. Returns the bytes of a piece for [`SinkWrite::put_run`], about `most`.
     ///
-    /// `false`, the default: write them chunk by chunk.
-    fn put_run(&self, _first: u64, _bytes: &[u8]) -> Result<bool, LocateError> {
-        Ok(false)
+    /// `None`, the default: write them chunk by chunk.
+    fn run_piece(&self, _first: u64, _len: usize, _most: usize) -> Option<usize> {
+        None
+    }
+
+    /// Writes the next piece of a run. See [`SinkWrite::run_piece`].
+    fn put_run(&self, _first: u64, _bytes: &[u8]) -> Result<(), LocateError> {
+        Err("a run of elements that was not asked for".into())
     }
 
     /// Prepares for the chunks from number `start` on, which come next: are they whole?

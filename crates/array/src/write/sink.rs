@@ -53,8 +53,9 @@ pub(crate) fn write(
     let request = sink.begin(covers).map_err(failed)?;
     let to = request.layout();
     if let Some((first, bytes)) = run_of(to, selection, source)
-        && put_run(&*request, first, bytes, options)?
+        && let Some(piece) = request.run_piece(first, bytes.len(), RUN)
     {
+        put_run(&*request, first, bytes.chunks(piece.max(1)), options)?;
         return request.finish().map_err(failed);
     }
     let plan = Plan::new(to, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
@@ -101,25 +102,23 @@ pub(crate) fn write(
     request.finish().map_err(failed)
 }
 
-/// Writes a run of elements piece by piece. `false`: the sink does not take runs.
-fn put_run(
+/// Writes a run of elements piece by piece.
+fn put_run<'s>(
     request: &dyn SinkWrite,
     first: u64,
-    bytes: &[u8],
+    pieces: impl Iterator<Item = &'s [u8]>,
     options: WriteOptions<'_>,
-) -> Result<bool, ArrayError> {
+) -> Result<(), ArrayError> {
     let layout = request.layout();
     let mut at = first;
-    for piece in bytes.chunks(RUN) {
+    for piece in pieces {
         if at > first && options.interrupt.is_some_and(|ask| ask()) {
             return Err(tasks::interrupted_error(layout));
         }
-        if !request.put_run(at, piece).map_err(|error| sink_error(layout, &[], error))? {
-            return Ok(false);
-        }
+        request.put_run(at, piece).map_err(|error| sink_error(layout, &[], error))?;
         at = at.saturating_add(piece.len() as u64);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Returns the elements as one run of the array's bytes, if they are one: where it begins, and its

@@ -3,6 +3,7 @@
 use super::mover::Mover;
 use super::survey::cursor;
 use super::unstorable;
+use crate::error::Built;
 use crate::messages::Message;
 use crate::messages::attribute::{AttributeInfo, AttributeParts, NameRecord};
 use crate::messages::link::{self, LinkHead, LinkInfo, SymbolTable};
@@ -78,6 +79,13 @@ fn places(data: &[u8], width: usize) -> (usize, bool) {
     (2 + if flags & 1 != 0 { width } else { 0 }, flags & 2 != 0)
 }
 
+/// A structure that must not cross the border of a page.
+pub(super) fn whole<T>(built: Built<(T, Vec<u8>)>) -> Result<(T, Vec<u8>, u64)> {
+    let (result, bytes) = built.map_err(unstorable)?;
+    let len = bytes.len() as u64;
+    Ok((result, bytes, len))
+}
+
 impl Mover<'_> {
     /// Moves a hard link. Other links have no addresses.
     pub fn link(&self, data: &[u8]) -> Result<Vec<u8>> {
@@ -103,9 +111,7 @@ impl Mover<'_> {
                 *address = self.header_address(*address)?;
             }
         }
-        self.rest.align(self.out)?;
-        let (table, bytes) = symbol_table::build_entries(self.rest.end(), &entries).map_err(unstorable)?;
-        self.rest.put(self.out, &bytes)?;
+        let table = self.structure(|at, _| whole(symbol_table::build_entries(at, &entries)))?;
         self.table = Some(table);
         let mut data = message.data.to_vec();
         self.patch(&mut data, 0, table.btree)?;
@@ -124,9 +130,7 @@ impl Mover<'_> {
             links.push(group::DenseLink { name: head.name, order: head.creation_order, message });
         }
         let (at, orders) = places(&message.data, 8);
-        self.rest.align(self.out)?;
-        let (new, bytes) = group::dense_structures(&links, orders, self.rest.end()).map_err(unstorable)?;
-        self.rest.put(self.out, &bytes)?;
+        let new = self.structure(|at, _| whole(group::dense_structures(&links, orders, at)))?;
         self.put_places(&message.data, at, new)
     }
 
@@ -148,10 +152,7 @@ impl Mover<'_> {
             attributes.push((parts.stored_name, *order, data));
         }
         let (at, orders) = places(&message.data, 2);
-        self.rest.align(self.out)?;
-        let (new, bytes) =
-            attribute::dense_structures(&attributes, orders, self.rest.end()).map_err(unstorable)?;
-        self.rest.put(self.out, &bytes)?;
+        let new = self.structure(|at, _| whole(attribute::dense_structures(&attributes, orders, at)))?;
         self.put_places(&message.data, at, new)
     }
 

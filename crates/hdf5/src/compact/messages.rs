@@ -17,9 +17,6 @@ use crate::superblock::{GROUP_K, LEAF_K};
 use crate::{Bytes, Cursor, ParseError, Parsed, Result};
 use std::ops::Range;
 
-/// The strategy of files with pages, in a file space info message.
-const PAGES: u8 = 1;
-
 impl Mover<'_> {
     /// Returns the bytes of a message in the copy. `None`: the copy does not have the message.
     pub fn message(&mut self, header: &ObjectHeader, message: &Message) -> Result<Option<Vec<u8>>> {
@@ -49,8 +46,7 @@ impl Mover<'_> {
                 message.data.to_vec()
             }
             FILE_SPACE => match *message.data {
-                [1, strategy, ..] if strategy != PAGES => self.file_space(&message.data),
-                [1, ..] => return refuse("a file with pages (h5repack keeps them)"),
+                [1, ..] => self.file_space(&message.data),
                 _ => return refuse("a file with an old list of its free space"),
             },
             // Its structures were read from the image, and are where they belong in the copy.
@@ -139,10 +135,12 @@ impl Mover<'_> {
     /// Copies the heap with the names of external files.
     fn external_files(&mut self, message: &Message) -> Result<Vec<u8>> {
         let files = self.file.parse(message, ExternalFiles::parse)?;
-        self.rest.align(self.out)?;
-        let address = self.rest.end();
-        let heap = LocalHeap::moved(self.file.source(), files.heap, address)?;
-        self.rest.put(self.out, &heap)?;
+        let source = self.file.source();
+        let address = self.structure(|at, _| {
+            let heap = LocalHeap::moved(source, files.heap, at)?;
+            let len = heap.len() as u64;
+            Ok((at, heap, len))
+        })?;
         let mut data = message.data.to_vec();
         // Version, reserved bytes and two counts come first.
         self.patch(&mut data, 8, address)?;

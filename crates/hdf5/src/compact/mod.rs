@@ -7,8 +7,9 @@
 //! 1. `survey` finds all objects that the root group leads to.
 //! 2. A first pass does everything but write. It finds what cannot be kept, and the lengths of
 //!    headers and of values of variable length, which do not depend on addresses.
-//! 3. A second pass writes: user block, superblock, headers, values of variable length, and the rest
-//!    object by object.
+//! 3. A file with pages takes another such pass, once the size of its pages is known.
+//! 4. The last pass writes: user block, superblock, headers, other structures, values of variable
+//!    length, and then the elements of one object after the other, chunks in C order.
 //!
 //! References to deleted objects become empty references and are counted: after a copy, an old
 //! address may be inside any object.
@@ -19,9 +20,10 @@ mod links;
 mod messages;
 mod mover;
 mod output;
+pub(crate) mod pages;
 mod storage;
 mod superblock;
-mod survey;
+pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +31,7 @@ use crate::superblock::Superblock;
 use crate::{File, Hdf5Error, Result};
 use hyperslab_store::EditedFile;
 use mover::{Mover, Passed, Places};
-use std::collections::HashMap;
+pub use pages::Pages;
 use std::sync::Arc;
 use survey::Found;
 
@@ -50,44 +52,69 @@ pub struct Compaction {
     file: File,
     superblock: Vec<u8>,
     objects: Vec<Found>,
+    /// The superblock's extension of a file with pages.
+    extension: Option<Vec<u8>>,
     first: Passed,
+    places: Places,
 }
 
 impl Compaction {
-    /// Reads all metadata of a file.
+    /// Reads all metadata of a file. A file with pages keeps them.
     ///
     /// Fails with [`Hdf5Error::Unsupported`] if the file has something that would be lost.
     pub fn of(file: &File) -> Result<Compaction> {
-        let superblock = superblock::read(file)?;
-        let objects = survey::survey(file)?;
-        let unplaced = Places {
-            headers: objects.iter().map(|found| (found.address, 0)).collect(),
-            first_header: 0,
-            values: 0,
-            rest: 0,
-        };
-        let first = Mover::new(file, &unplaced, None, &mut |_| true).run(&objects)?;
-        Ok(Compaction { file: file.clone(), superblock, objects, first })
+        Compaction::paged(file, Pages::Keep)
     }
 
-    fn places(&self) -> Places {
-        let first_header = superblock::len(&self.superblock).next_multiple_of(8);
-        let mut at = first_header;
-        let mut headers = HashMap::with_capacity(self.objects.len());
-        for (found, len) in self.objects.iter().zip(&self.first.headers) {
-            headers.insert(found.address, at);
-            at = at.saturating_add(*len);
+    /// Reads all metadata of a file. The copy has these pages.
+    ///
+    /// Fails like [`Compaction::of`].
+    pub fn paged(file: &File, pages: Pages) -> Result<Compaction> {
+        let mut superblock = superblock::read(file)?;
+        let mut objects = survey::survey(file)?;
+        let pages = match (pages, survey::pages(file)?) {
+            (Pages::Keep, None) => None,
+            (Pages::Keep, Some(size)) => Some(Pages::AtLeast(size)),
+            (pages, _) => Some(pages),
+        };
+        if pages.is_some() {
+            // It is built again.
+            survey::check_extension(file)?;
+            objects.retain(|found| Some(found.address) != file.inner.superblock.extension);
+            superblock = superblock::with_extension(&superblock);
         }
-        let values = at.next_multiple_of(8);
-        let rest = values.saturating_add(self.first.values).next_multiple_of(8);
-        Places { headers, first_header, values, rest }
+        let unplaced =
+            Places { headers: objects.iter().map(|found| (found.address, 0)).collect(), ..Places::default() };
+        let dry = |places: &Places| Mover::new(file, places, None, &mut |_| true).run(&objects);
+        let mut first = dry(&unplaced)?;
+        let (mut extension, mut places) = (None, unplaced);
+        if let Some(pages) = pages {
+            let all = first.headers.iter().sum::<u64>().saturating_add(first.structures).saturating_add(4096);
+            let page = pages.size(first.longest, all).map_err(unstorable)?;
+            let version = if superblock.get(8) == Some(&2) { 1 } else { 2 };
+            let built = pages::extension(version, pages::STRATEGY, 1, page).map_err(unstorable)?;
+            extension = Some(built);
+            let front = superblock::len(&superblock)
+                .saturating_add(extension.as_ref().map_or(0, |new| new.len() as u64));
+            places = Places::new(&objects, &first, front, Some(page));
+            first = dry(&places)?;
+        }
+        let front =
+            superblock::len(&superblock).saturating_add(extension.as_ref().map_or(0, |new| new.len() as u64));
+        places = Places::new(&objects, &first, front, places.page);
+        Ok(Compaction { file: file.clone(), superblock, objects, extension, first, places })
+    }
+
+    /// The address of an object in the copy, given its address in the file.
+    pub fn address(&self, old: u64) -> Option<u64> {
+        self.places.headers.get(&old).copied()
     }
 
     /// The gain of the copy. The copy of a file with filtered values of variable length may have a few
     /// bytes more or less: addresses compress in another way.
     pub fn expected(&self) -> Compacted {
         let source = self.file.source();
-        let end = self.places().rest.saturating_add(self.first.rest);
+        let end = self.places.elements.saturating_add(self.first.elements);
         Compacted {
             before: source.size(),
             after: source.base().saturating_add(end),
@@ -99,12 +126,13 @@ impl Compaction {
     /// number of bytes since its last call. It returns `false` to stop.
     pub fn write(&self, into: &Arc<EditedFile>, advance: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
         let source = self.file.source();
-        let places = self.places();
-        let passed = Mover::new(&self.file, &places, Some(&**into), advance).run(&self.objects)?;
-        if (&passed.headers, passed.values) != (&self.first.headers, self.first.values) {
+        let places = &self.places;
+        let passed = Mover::new(&self.file, places, Some(&**into), advance).run(&self.objects)?;
+        let lens = |passed: &Passed| (passed.headers.clone(), passed.structures, passed.values);
+        if lens(&passed) != lens(&self.first) {
             return Err(source.invalid("it was changed by another program while it was copied"));
         }
-        let end = places.rest.saturating_add(passed.rest);
+        let end = places.elements.saturating_add(passed.elements);
         let of = |address: Option<u64>| address.and_then(|old| places.headers.get(&old).copied());
         let Superblock { root, extension, .. } = self.file.inner.superblock.clone();
         let root = of(Some(root)).ok_or_else(|| source.invalid("it has no root group"))?;
@@ -114,11 +142,14 @@ impl Compaction {
             end,
             root,
             passed.root_table.as_ref(),
-            of(extension),
+            self.extension.as_ref().map(|_| superblock::len(&self.superblock)).or(of(extension)),
         );
         let after = source.base().saturating_add(end);
         into.set_len(after)?;
         superblock::copy_user_block(&self.file, into)?;
+        if let Some(extension) = &self.extension {
+            into.write_at(source.base().saturating_add(new.len() as u64), extension)?;
+        }
         into.write_at(source.base(), &new)?;
         into.sync()?;
         self.check(into)?;
@@ -130,7 +161,9 @@ impl Compaction {
         let copy = File::open(copy.clone(), copy.key(), self.file.options().clone())?;
         let found = survey::survey(&copy)?;
         let paths = |all: &[Found]| all.iter().map(|found| found.path.clone()).collect::<Vec<_>>();
-        if paths(&found) == paths(&self.objects) {
+        let mut expected = paths(&self.objects);
+        expected.extend(self.extension.as_ref().map(|_| survey::EXTENSION.to_owned()));
+        if paths(&found) == expected {
             return Ok(());
         }
         let (expected, found) = (self.objects.len(), found.len());

@@ -1,6 +1,7 @@
 //! The state of a pass over all objects.
 
 use super::output::{Out, Part};
+use super::pages;
 use super::survey::Found;
 use super::unstorable;
 use crate::heaps::{Collection, HeapPlace, HeapWriter};
@@ -13,15 +14,38 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The places of the parts of a copy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Places {
     /// The new address of each header, by its old one.
     pub headers: HashMap<u64, u64>,
     pub first_header: u64,
+    /// Links, attributes and indexes that are not in headers.
+    pub structures: u64,
     /// Heap collections with values of variable length.
     pub values: u64,
-    /// Everything else.
-    pub rest: u64,
+    /// Chunks and runs of elements.
+    pub elements: u64,
+    /// Bytes of a page, in a file with pages.
+    pub page: Option<u64>,
+}
+
+impl Places {
+    /// Returns the places of parts with the lengths of a pass. `front`: the bytes before all of them.
+    pub fn new(objects: &[Found], passed: &Passed, front: u64, page: Option<u64>) -> Places {
+        let mut headers = HashMap::with_capacity(objects.len());
+        let mut end = front;
+        let mut first_header = None;
+        for (found, len) in objects.iter().zip(&passed.headers) {
+            let at = pages::place(end, *len, page);
+            first_header.get_or_insert(at);
+            headers.insert(found.address, at);
+            end = at.saturating_add(*len);
+        }
+        let structures = end.next_multiple_of(8);
+        let values = structures.saturating_add(passed.structures).next_multiple_of(8);
+        let elements = values.saturating_add(passed.values).next_multiple_of(page.unwrap_or(8));
+        Places { headers, first_header: first_header.unwrap_or(end), structures, values, elements, page }
+    }
 }
 
 /// The results of a pass.
@@ -29,10 +53,14 @@ pub(super) struct Places {
 pub(super) struct Passed {
     /// Bytes of each header.
     pub headers: Vec<u64>,
+    /// Bytes of all links, attributes and indexes that are not in headers.
+    pub structures: u64,
+    /// Bytes of the longest of them that has to be in one page.
+    pub longest: u64,
     /// Bytes of all heap collections.
     pub values: u64,
-    /// Bytes of everything else.
-    pub rest: u64,
+    /// Bytes of all elements.
+    pub elements: u64,
     pub lost_references: u64,
     /// The links of the root group, if it is an old group.
     pub root_table: Option<SymbolTable>,
@@ -44,6 +72,8 @@ pub(super) struct Mover<'m> {
     places: &'m Places,
     pub out: Out<'m>,
     headers: Part,
+    structures: Part,
+    longest: u64,
     values: Part,
     pub rest: Part,
     /// The collection that takes values.
@@ -75,8 +105,10 @@ impl<'m> Mover<'m> {
             places,
             out: Out { file: into, base: file.source().base() },
             headers: Part::new(places.first_header),
+            structures: Part::new(places.structures),
+            longest: 0,
             values: Part::new(places.values),
-            rest: Part::new(places.rest),
+            rest: Part::new(places.elements),
             heap: HeapWriter::new(places.values),
             known: HashMap::new(),
             last: None,
@@ -96,20 +128,23 @@ impl<'m> Mover<'m> {
             let header = self.file.header(found.address)?;
             let bytes = self.header(&header).map_err(|error| named(error, &found.path))?;
             lens.push(bytes.len() as u64);
-            self.headers.put(self.out, &bytes)?;
+            let at = pages::place(self.headers.end(), bytes.len() as u64, self.places.page);
+            self.headers.put_at(self.out, at, &bytes)?;
             if found.address == self.file.inner.superblock.root {
                 root_table = self.table.take();
             }
         }
         let last = std::mem::replace(&mut self.heap, HeapWriter::new(0)).finish();
         self.values.put(self.out, &last)?;
-        for part in [&mut self.headers, &mut self.values, &mut self.rest] {
+        for part in [&mut self.headers, &mut self.structures, &mut self.values, &mut self.rest] {
             part.finish(self.out)?;
         }
         Ok(Passed {
             headers: lens,
+            structures: self.structures.len(),
+            longest: self.longest,
             values: self.values.len(),
-            rest: self.rest.len(),
+            elements: self.rest.len(),
             lost_references: self.lost_references,
             root_table,
         })
@@ -123,6 +158,23 @@ impl<'m> Mover<'m> {
             }
         }
         object_header::rebuild(&header.prefix, &messages).map_err(unstorable)
+    }
+
+    /// Appends links, attributes or an index. `build` gets their address and the bytes of a page. It
+    /// returns its result, the bytes, and how many of them must not cross the border of a page.
+    pub fn structure<T>(
+        &mut self,
+        build: impl Fn(u64, Option<u64>) -> Result<(T, Vec<u8>, u64)>,
+    ) -> Result<T> {
+        let (end, page) = (self.structures.end().next_multiple_of(8), self.places.page);
+        let (mut built, mut bytes, together) = build(end, page)?;
+        let at = pages::place(end, together, page);
+        if at != end {
+            (built, bytes, _) = build(at, page)?;
+        }
+        self.longest = self.longest.max(together);
+        self.structures.put_at(self.out, at, &bytes)?;
+        Ok(built)
     }
 
     /// Writes finished collections of values.

@@ -52,6 +52,24 @@ impl Part {
         Ok(address)
     }
 
+    /// Appends zeros up to an address, and bytes there.
+    pub fn put_at(&mut self, out: Out<'_>, address: u64, bytes: &[u8]) -> Result<()> {
+        // The gap is at most a page.
+        let gap = usize::try_from(address.saturating_sub(self.end())).unwrap_or(0);
+        if gap > 0 {
+            match out.file {
+                None => self.at = address,
+                Some(_) if gap < PIECE => drop(self.put(out, &vec![0; gap])?),
+                Some(_) => {
+                    // Bytes that are not written are zero.
+                    self.finish(out)?;
+                    self.at = address;
+                }
+            }
+        }
+        self.put(out, bytes).map(drop)
+    }
+
     /// Appends zeros up to a multiple of 8.
     pub fn align(&mut self, out: Out<'_>) -> Result<()> {
         let gap = self.end().next_multiple_of(8).saturating_sub(self.end());

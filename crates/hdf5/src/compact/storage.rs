@@ -1,6 +1,7 @@
 //! The elements of datasets, and the indexes of their chunks.
 
 use super::filters::Filters;
+use super::links::whole;
 use super::mover::Mover;
 use super::survey::cursor;
 use super::unstorable;
@@ -225,28 +226,26 @@ impl Mover<'_> {
         if let (ChunkIndexKind::Single { .. }, [only, ..]) = (kind, &records[..]) {
             return Ok(only.address);
         }
-        self.rest.align(self.out)?;
-        let at = self.rest.end();
-        let (root, bytes) = match kind {
+        let slots = match kind {
+            ChunkIndexKind::FixedArray { .. } => self.slots(chunked, counts, records)?,
+            _ => Vec::new(),
+        };
+        let width = chunked.width;
+        self.structure(|at, page| match kind {
             ChunkIndexKind::FixedArray { .. } => {
-                let slots = self.slots(chunked, counts, records)?;
-                let bytes = index::build_fixed_array(at, chunked.width.is_some(), &slots);
-                (at, bytes.map_err(unstorable)?)
+                whole(index::build_fixed_array(at, width.is_some(), &slots).map(|bytes| (at, bytes)))
             }
             ChunkIndexKind::ExtensibleArray { .. } => {
-                (at, index::build_extensible_array(request, at, chunked.width, records)?)
+                whole(Ok((at, index::build_extensible_array(request, at, width, records)?)))
             }
             ChunkIndexKind::BTree2 { .. } => {
-                let bytes = index::build_version2(at, chunked.width, counts, records);
-                (at, bytes.map_err(unstorable)?)
+                whole(index::build_version2(at, width, counts, records).map(|bytes| (at, bytes)))
             }
             _ => {
-                let tree = index::build_version1(at, chunk, counts, records).map_err(unstorable)?;
-                (tree.root, tree.bytes)
+                let tree = index::build_version1(at, chunk, counts, records, page).map_err(unstorable)?;
+                Ok((tree.root, tree.bytes, tree.node))
             }
-        };
-        self.rest.put(self.out, &bytes)?;
-        Ok(root)
+        })
     }
 
     /// The elements of a fixed array: a slot for each chunk of the maximum shape, in C order.

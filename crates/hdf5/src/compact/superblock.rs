@@ -2,7 +2,7 @@
 
 use crate::checksum::lookup3;
 use crate::messages::link::SymbolTable;
-use crate::superblock::{GROUP_K, LEAF_K, NEW_LEN, OLD_LEN};
+use crate::superblock::{GROUP_K, LEAF_K, NEW_LEN, OLD_LEN, build_new};
 use crate::{File, Hdf5Error, Result};
 use hyperslab_store::{EditedFile, Key, RangeRead};
 
@@ -54,6 +54,19 @@ pub(super) fn read(file: &File) -> Result<Vec<u8>> {
         return refuse(&format!("a file with chunk indexes of other nodes (k {})", number(24)));
     }
     Ok(bytes)
+}
+
+/// Returns a superblock that can have an extension: of version 2 or later.
+pub(super) fn with_extension(superblock: &[u8]) -> Vec<u8> {
+    if byte(superblock, 8) >= 2 {
+        return superblock.to_vec();
+    }
+    let mut new = build_new(0, 0, 0);
+    if let Some(version) = new.get_mut(8) {
+        // HDF5 1.8 reads it.
+        *version = 2;
+    }
+    new
 }
 
 /// Returns the superblock of the copy. `base`: its offset. `end`, `root`, `extension`: addresses.

@@ -1,6 +1,7 @@
 //! Finds all objects of a file.
 
 use super::links::{self, GroupLinks};
+use super::pages;
 use crate::messages::attribute::{self, AttributeParts};
 use crate::messages::link::{self, LinkHead};
 use crate::messages::shared::Shared;
@@ -20,8 +21,11 @@ pub(super) const PLAIN: [u16; 9] = [0x01, 0x03, 0x09, 0x0a, 0x0b, 0x0d, 0x0e, 0x
 pub(super) const SHARED_TABLE: u16 = 0x0f;
 pub(super) const BTREE_K: u16 = 0x13;
 pub(super) const DRIVER_INFO: u16 = 0x14;
-pub(super) const FILE_SPACE: u16 = 0x17;
+pub(crate) const FILE_SPACE: u16 = 0x17;
 pub(super) const CACHE_IMAGE: u16 = 0x18;
+
+/// The path of the superblock's extension, for messages.
+pub(super) const EXTENSION: &str = "superblock extension";
 
 /// An object.
 #[derive(Clone, Debug)]
@@ -63,7 +67,30 @@ pub(super) fn survey(file: &File) -> Result<Vec<Found>> {
         if !file.header(extension)?.all_messages().iter().any(is_kept) {
             return Ok(found);
         }
-        waiting.push(Found { address: extension, path: "superblock extension".into() });
+        waiting.push(Found { address: extension, path: EXTENSION.into() });
+    }
+}
+
+/// The size of the pages of a file. `None`: it has none.
+pub(super) fn pages(file: &File) -> Result<Option<u64>> {
+    let Some(extension) = file.inner.superblock.extension else { return Ok(None) };
+    Ok(file.header(extension)?.messages(FILE_SPACE).find_map(pages::of_message))
+}
+
+/// Refuses a file whose superblock's extension has something that a new one would not have.
+pub(super) fn check_extension(file: &File) -> Result<()> {
+    let Some(extension) = file.inner.superblock.extension else { return Ok(()) };
+    let header = file.header(extension)?;
+    let other = header.all_messages().iter().find(|message| {
+        // The B-tree nodes have the library's sizes: other files are refused.
+        !matches!(message.kind, FILE_SPACE | CACHE_IMAGE | BTREE_K | SHARED_TABLE | DRIVER_INFO)
+    });
+    match other {
+        Some(message) => {
+            let what = format!("a file with a message of type {:#06x} in its superblock", message.kind);
+            Err(file.source().unsupported(format!("compacting {what}")))
+        }
+        None => Ok(()),
     }
 }
 

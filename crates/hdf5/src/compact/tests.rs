@@ -63,7 +63,7 @@ fn put_chunks(editing: &Editing, dataset: u64, numbers: std::ops::Range<u64>) {
 /// A file with deleted objects and replaced chunks.
 fn example(libver: Libver, user_block: u64) -> Vec<u8> {
     let bytes = Arc::new(EditedFile::memory(Vec::new()));
-    let new = NewFile { libver, user_block, track_order: false };
+    let new = NewFile { libver, user_block, track_order: false, space: None };
     let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
     let editing = file.editing().unwrap();
     let root = file.root().unwrap().address();
@@ -166,6 +166,44 @@ fn everything_is_kept_but_unused_space() {
             assert_eq!(described(&after), described(&before));
             // Another copy is not smaller, and the same bytes.
             assert_eq!(compacted(&after).unwrap().1, copy);
+        }
+    }
+}
+
+#[test]
+fn pages() {
+    for libver in BOTH {
+        for user_block in [0, 512] {
+            let before = open(&example(libver, user_block)).unwrap();
+            for pages in [Pages::Chosen, Pages::AtLeast(4096), Pages::AtLeast(1 << 16)] {
+                let into = Arc::new(EditedFile::memory(Vec::new()));
+                let plan = Compaction::paged(&before, pages).unwrap();
+                assert_eq!(plan.write(&into, &mut |_| true).unwrap(), plan.expected());
+                let copy = File::open(into.clone(), into.key(), FileOptions::default()).unwrap();
+                assert_eq!(described(&copy), described(&before));
+                let size = survey::pages(&copy).unwrap().unwrap();
+                assert!(pages == Pages::Chosen || pages == Pages::AtLeast(size), "{size}");
+                // All metadata are in front of all chunks.
+                let Node::Dataset(a) = copy.node("a").unwrap() else { panic!("no dataset") };
+                let index = a.chunk_index().unwrap().unwrap();
+                let first = index.records.first().unwrap().address;
+                assert_eq!(first % size, 0);
+                let crosses = |at: u64, len: u64| at / size != (at + len.min(size) - 1) / size;
+                for found in survey::survey(&copy).unwrap() {
+                    assert!(found.address < first);
+                    let header = copy.header(found.address).unwrap();
+                    assert!(!crosses(found.address, header.bytes), "{}", found.path);
+                }
+                // It keeps its pages.
+                let again = Arc::new(EditedFile::memory(Vec::new()));
+                Compaction::of(&copy).unwrap().write(&again, &mut |_| true).unwrap();
+                let all = |file: &EditedFile| {
+                    let mut all = vec![0; file.len().unwrap() as usize];
+                    file.read_at(0, &mut all).unwrap();
+                    all
+                };
+                assert!(all(&again) == all(&into));
+            }
         }
     }
 }

@@ -14,10 +14,11 @@ impl Editing {
         let built = new.message(&mut places, self.libver());
         places.finish()?;
         let message = built.map_err(|why| self.unstorable(object, why))?;
-        self.change(object, |object| {
+        self.try_change(object, |object| {
             let at = object.find_attribute(&new.name);
             object.put_attribute(at, message.data)
-        })
+        })?;
+        self.flush_if_due()
     }
 
     /// Gives an attribute another name. Fails with [`Hdf5Error::NotFound`] or
@@ -65,7 +66,7 @@ impl Editing {
 
 /// Takes the attributes of an object from wherever they are to messages of its header.
 pub(super) fn load(file: &File, object: &mut Object) -> Result<()> {
-    let found = crate::attribute::read_messages(file, &object.shown)?;
+    let found = crate::attribute::read_messages(file, &object.shown())?;
     object.messages.retain(|message| !matches!(message.kind, attribute::KIND | attribute::INFO_KIND));
     if let Some(last) = found.iter().filter_map(|message| message.creation).max() {
         object.next_attribute = object.next_attribute.max(last.saturating_add(1));

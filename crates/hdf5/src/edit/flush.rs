@@ -19,12 +19,16 @@ use super::chunk_table::{Bases, StoredIndex, Taken, TakenIndex};
 use super::object::{NextIndex, Object, Stored};
 use super::redo::{self, RecordPlace, Slot, Switch};
 use super::shared::State;
+use super::space::LINE;
 use crate::Result;
 use hyperslab_store::turns;
 use std::sync::atomic::Ordering;
 
 /// Structures up to this many bytes are written with one call.
 const GATHERED: usize = 1 << 20;
+
+/// Stubs within this many bytes are read with one call: a page, which costs hardly more than a line.
+const NEAR: u64 = 4096;
 
 /// One object of a flush.
 struct Switched {
@@ -86,7 +90,7 @@ impl Editing {
         let done = match self.edits.is_blank.load(Ordering::Acquire) {
             true => self.write_new(&mut switched, is_last),
             false if switched.is_empty() => Ok(()),
-            false => self.switch(&mut switched),
+            false => self.lose_pages().and_then(|()| self.switch(&mut switched)),
         };
         if let Err(error) = done {
             self.keep_bases(switched);
@@ -100,7 +104,7 @@ impl Editing {
     /// Writes a new file. Nobody else has it open, so any order is right.
     fn write_new(&self, switched: &mut [Switched], is_last: bool) -> Result<()> {
         self.write_structures(switched)?;
-        self.write_stubs(switched.iter())?;
+        self.write_lines(switched)?;
         let used = self.edits.space.lock().end_part();
         if is_last {
             self.write_superblock(used)?;
@@ -129,7 +133,7 @@ impl Editing {
         switched.sort_by_key(|one| (one.object.stored != Stored::New, order_of(&one.object)));
         let first_old = switched.partition_point(|one| one.object.stored == Stored::New);
         let (new, old) = switched.split_at(first_old);
-        self.write_stubs(new.iter())?;
+        self.write_lines(new)?;
         let pending = self.write_record(old)?;
         bytes.sync()?;
         // Before the first switch: others must not miss it if this writer is killed.
@@ -139,7 +143,7 @@ impl Editing {
         self.edits.generation.store(generation, Ordering::Release);
         self.file.note_own_flush(before, generation);
         bytes.sync()?;
-        self.write_stubs(old.iter())?;
+        old.iter().try_for_each(|one| self.write(one.object.address, &[&one.stub]))?;
         bytes.sync()?;
         if pending.is_some() {
             self.update_slot(|slot| slot.pending = None)?;
@@ -221,19 +225,58 @@ impl Editing {
         if together.is_empty() { Ok(()) } else { self.write(start, &[&together]) }
     }
 
-    fn write_stubs<'s>(&self, mut all: impl Iterator<Item = &'s Switched>) -> Result<()> {
-        all.try_for_each(|one| self.write(one.object.address, &[&one.stub]))
+    /// Writes the stubs of objects that nobody refers to yet. Lines that follow each other go to the
+    /// file together.
+    fn write_lines(&self, all: &[Switched]) -> Result<()> {
+        let follow = |one: &Switched, next: &Switched| {
+            let is_line = one.object.stored == Stored::New && one.stub.len() as u64 <= LINE;
+            is_line && one.object.address.checked_add(LINE) == Some(next.object.address)
+        };
+        let mut together = Vec::new();
+        for run in all.chunk_by(follow) {
+            let Some(first) = run.first() else { continue };
+            together.clear();
+            for (number, one) in run.iter().enumerate() {
+                together.resize(number.saturating_mul(LINE as usize), 0);
+                together.extend_from_slice(&one.stub);
+            }
+            self.write(first.object.address, &[&together])?;
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes that stubs are going to replace. Stubs that are close together are read together.
+    fn read_replaced(&self, all: &[Switched]) -> Result<Vec<Vec<u8>>> {
+        let base = self.file.source().base();
+        let end = |one: &Switched| one.object.address.saturating_add(one.stub.len() as u64);
+        let mut found = Vec::with_capacity(all.len());
+        let mut rest = all;
+        while let Some(first) = rest.first() {
+            let start = first.object.address;
+            let is_near = |one: &&Switched| one.object.address >= start && end(one) <= start + NEAR;
+            let (run, after) = rest.split_at(rest.iter().take_while(is_near).count().max(1));
+            let len = run.iter().map(end).max().unwrap_or(start) - start;
+            let mut together = vec![0; usize::try_from(len).unwrap_or_default()];
+            self.edits.bytes.read_at(base.saturating_add(start), &mut together)?;
+            found.extend(run.iter().map(|one| {
+                let at = usize::try_from(one.object.address - start).unwrap_or_default();
+                together.get(at..at + one.stub.len()).unwrap_or_default().to_vec()
+            }));
+            rest = after;
+        }
+        Ok(found)
     }
 
     /// Writes the switches to a record, if one write would not switch all. Returns its place.
     fn write_record(&self, all: &[Switched]) -> Result<Option<RecordPlace>> {
         let base = self.file.source().base();
-        let switch = |one: &Switched| -> Result<Switch> {
-            let (address, mut old) = (one.object.address, vec![0; one.stub.len()]);
-            self.edits.bytes.read_at(base.saturating_add(address), &mut old)?;
-            Ok(Switch { address, old, new: one.stub.clone() })
+        let replaced = self.read_replaced(all)?;
+        let switch = |(one, old): (&Switched, Vec<u8>)| Switch {
+            address: one.object.address,
+            old,
+            new: one.stub.clone(),
         };
-        let switches = all.iter().map(switch).collect::<Result<Vec<Switch>>>()?;
+        let switches: Vec<Switch> = all.iter().zip(replaced).map(switch).collect();
         if switches.len() < 2 && !switches.iter().any(|switch| switch.crosses_page(base)) {
             return Ok(None);
         }

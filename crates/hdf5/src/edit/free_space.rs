@@ -3,7 +3,7 @@
 //! Structures and chunks that a flush replaces are not used again at once: readers may have the
 //! file open as it was before. When the file is closed, a list of them is written, and the slot
 //! before the end of the file leads there. A writer uses them if nobody else had the file open when
-//! it was opened. It removes the list first: a writer that is killed loses the space, and nothing
+//! it was opened. Free space at the end is cut off instead if nobody else has the file open then. It removes the list first: a writer that is killed loses the space, and nothing
 //! else.
 //!
 //! Another program that changes the file does not know the list, and adds behind the end of the
@@ -189,7 +189,13 @@ impl Editing {
             ranges.extend(read(self.file().source(), list, state.end)?);
         }
         let mut ranges = joined(ranges);
-        while let Some((start, _)) = ranges.pop_if(|(start, len)| is_last && *start + *len == end) {
+        // Readers may have a state open that has these bytes: what others append must not lie there.
+        let may_cut = match is_last.then(|| bytes.is_alone()).transpose() {
+            Ok(is_alone) => is_alone == Some(true),
+            // A writer of the HDF5 library was faster. The space is lost until the file is compacted.
+            Err(_) => return Ok(()),
+        };
+        while let Some((start, _)) = ranges.pop_if(|(start, len)| may_cut && *start + *len == end) {
             end = start;
         }
         let list = match ranges {

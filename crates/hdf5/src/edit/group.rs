@@ -18,7 +18,8 @@ impl Editing {
     /// give the same name.
     pub fn link(&self, group: u64, name: &str, target: LinkTarget) -> Result<()> {
         if !self.has_others() {
-            return self.add_link(group, name, target);
+            self.add_link(group, name, target)?;
+            return self.flush_if_due();
         }
         self.exclusively(|| {
             self.add_link(group, name, target)?;

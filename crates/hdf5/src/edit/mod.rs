@@ -12,6 +12,7 @@ mod attributes;
 mod chunk_table;
 mod elements;
 mod flush;
+mod flush_every;
 mod free_space;
 mod group;
 mod heap;
@@ -21,6 +22,7 @@ mod links;
 mod merge;
 mod object;
 mod open;
+mod paged;
 #[cfg(test)]
 mod path_tests;
 pub(crate) mod redo;
@@ -31,11 +33,13 @@ mod space;
 mod superblock;
 #[cfg(test)]
 mod tests;
+mod value_writer;
 mod values;
 
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
+pub use value_writer::ValueWriter;
 
 use crate::error::{BuildError, Built};
 use crate::new_file::{NewKind, NewObject};
@@ -63,6 +67,18 @@ pub struct NewFile {
     pub user_block: u64,
     /// `true`: the root group keeps the order of its links and attributes.
     pub track_order: bool,
+    /// How the HDF5 library manages the space of the file. It is only recorded. `None`: as usual.
+    pub space: Option<FileSpace>,
+}
+
+/// How the HDF5 library manages the space of a file, when it changes the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSpace {
+    /// The library's number: 0 for lists and aggregators of free space, 2 for aggregators, 3 for
+    /// neither. (1 is for [pages](crate::compact::Pages).)
+    pub strategy: u8,
+    /// Free ranges that are shorter are not used.
+    pub threshold: u64,
 }
 
 /// State of the layer above for one dataset, which holds elements that are not in the file yet.
@@ -107,6 +123,7 @@ pub(crate) struct Edits {
     extending: u64,
     /// Flushes that are under way.
     flushes: AtomicUsize,
+    flush_every: flush_every::FlushEvery,
     /// The number of flushes of all writers, as this one knows it.
     generation: AtomicU32,
     /// Counts the times that changes of others were read.
@@ -119,6 +136,8 @@ pub(crate) struct Edits {
     list: Mutex<Option<RecordPlace>>,
     /// The file is new, and has no superblock yet.
     is_blank: AtomicBool,
+    /// Gated.
+    paged: Mutex<Option<paged::Paged>>,
 }
 
 impl Edits {
@@ -145,12 +164,14 @@ impl Edits {
             adding: turns::number(),
             extending: turns::number(),
             flushes: AtomicUsize::new(0),
+            flush_every: flush_every::FlushEvery::default(),
             generation: AtomicU32::new(0),
             epoch: AtomicU64::new(0),
             has_part: AtomicBool::new(false),
             has_appended: AtomicBool::new(false),
             list: Mutex::default(),
             is_blank: AtomicBool::new(is_blank),
+            paged: Mutex::default(),
         }
     }
 
@@ -161,7 +182,7 @@ impl Edits {
 
     /// Returns the header of a changed object.
     pub(crate) fn header(&self, address: u64) -> Option<Arc<ObjectHeader>> {
-        self.objects.lock().get(&address).map(|object| object.shown.clone())
+        self.objects.lock().get_mut(&address).map(Object::shown)
     }
 
     /// Returns the links of a changed group.
@@ -213,11 +234,25 @@ impl Editing {
     /// Fails with [`Hdf5Error::Unstorable`] if HDF5 cannot store it. An object that has no name at
     /// a flush is not written.
     pub fn create_object(&self, object: &NewObject) -> Result<u64> {
+        self.create(object, None)
+    }
+
+    /// Makes a contiguous dataset with its stored elements, like [`Editing::create_object`].
+    pub fn create_with_elements(&self, dataset: &NewObject, elements: &[u8]) -> Result<u64> {
+        self.create(dataset, Some(elements))
+    }
+
+    fn create(&self, object: &NewObject, elements: Option<&[u8]>) -> Result<u64> {
         // Built before it gets its place: a refused object takes none.
         let made = self.object_of(object, 0)?;
         let address = self.take(0, Space::take_header)?;
         let mut made = Object { address, ..made };
         self.place_compact(&mut made)?;
+        if let Some(elements) = elements {
+            let run = self.allocate(elements.len() as u64)?;
+            self.write(run, &[elements])?;
+            made.replace_message(object::contiguous(run, elements.len() as u64));
+        }
         made.changed();
         self.edits.objects.lock().insert(address, made);
         if let NewKind::Group { links, .. } = &object.kind {
@@ -296,15 +331,15 @@ impl Editing {
 
     /// Changes an object. If `change` fails, the object stays as it was.
     fn change<R>(&self, address: u64, change: impl FnOnce(&mut Object) -> Built<R>) -> Result<R> {
-        let done = self.with_room(address, |object| {
+        self.try_change(address, |object| {
             let before = object.clone();
-            let done = change(object);
-            match &done {
-                Ok(_) => object.changed(),
-                Err(_) => *object = before,
-            }
-            done
-        })?;
+            change(object).inspect_err(|_| *object = before)
+        })
+    }
+
+    /// Changes an object. `change` leaves the object as it was if it fails.
+    fn try_change<R>(&self, address: u64, change: impl FnOnce(&mut Object) -> Built<R>) -> Result<R> {
+        let done = self.with_room(address, |object| change(object).inspect(|_| object.changed()))?;
         done.map_err(|why| self.unstorable(address, why))
     }
 

@@ -76,8 +76,9 @@ pub(super) struct Object {
     pub flushed: u64,
     /// Counts changes of shape, layout and type.
     pub version: u64,
-    /// The header that readers of this process see.
-    pub shown: Arc<ObjectHeader>,
+    /// The header that readers of this process see. `None`: it is made when one asks for it, since
+    /// many changes come between two readers.
+    pub shown: Option<Arc<ObjectHeader>>,
 }
 
 impl Object {
@@ -111,7 +112,7 @@ impl Object {
             changes: 0,
             flushed: 0,
             version: 0,
-            shown: header.clone(),
+            shown: Some(header.clone()),
         }
     }
 
@@ -125,8 +126,8 @@ impl Object {
         let flags = if tracks_attributes { TRACKED } else { 0 };
         let version = if is_new_version { 2 } else { 1 };
         let prefix = Prefix { version, flags, block: 0, links: 0, extra: Vec::new() };
-        let shown = Arc::new(ObjectHeader::of_messages(address, prefix, messages));
-        let mut object = Object::of(&shown);
+        let header = Arc::new(ObjectHeader::of_messages(address, prefix, messages));
+        let mut object = Object::of(&header);
         (object.stored, object.links_to, object.flushed_links_to) = (Stored::New, 0, 0);
         object.changes = 1;
         object
@@ -145,8 +146,16 @@ impl Object {
 
     /// Shows the state to readers.
     pub fn show(&mut self) {
-        let (prefix, messages) = (self.prefix.clone(), self.messages.clone());
-        self.shown = Arc::new(ObjectHeader::of_messages(self.address, prefix, messages));
+        self.shown = None;
+    }
+
+    /// The header that readers of this process see.
+    pub fn shown(&mut self) -> Arc<ObjectHeader> {
+        let make = || {
+            let (prefix, messages) = (self.prefix.clone(), self.messages.clone());
+            Arc::new(ObjectHeader::of_messages(self.address, prefix, messages))
+        };
+        self.shown.get_or_insert_with(make).clone()
     }
 
     /// Returns `true` if the file on disk has an older state.
@@ -183,12 +192,12 @@ impl Object {
 
     /// The position of an attribute's message.
     pub fn find_attribute(&self, name: &str) -> Option<usize> {
-        self.messages.iter().position(|message| {
-            message.kind == attribute::KIND && attribute_name(message).is_ok_and(|found| found == name)
-        })
+        self.messages
+            .iter()
+            .position(|message| message.kind == attribute::KIND && attribute::has_name(&message.data, name))
     }
 
-    /// Adds an attribute, or replaces the one at a position.
+    /// Adds an attribute, or replaces the one at a position. An error leaves the object as it was.
     pub fn put_attribute(&mut self, at: Option<usize>, data: Vec<u8>) -> Built<()> {
         if self.prefix.version == 1 && data.len() > LARGEST {
             let len = data.len();
@@ -349,9 +358,10 @@ impl Object {
         let count = messages.iter().filter(is_attribute).count();
         let is_large = messages.iter().filter(is_attribute).any(|message| message.data.len() > LARGEST);
         if count <= MOST_COMPACT && !is_large {
-            // HDF5 counts attributes by this message. Without it, h5repack leaves them out.
+            // HDF5 counts attributes by this message. Without it, h5repack leaves them out. It is not
+            // the last one: pyfive reads more bytes than it has.
             if next.is_some() || count > 0 {
-                messages.push(message_of(info(next, [None; 3])));
+                messages.insert(0, message_of(info(next, [None; 3])));
             }
             return Ok(Vec::new());
         }
@@ -363,7 +373,7 @@ impl Object {
             (name.as_str(), message.creation.unwrap_or_default().into(), &message.data[..])
         });
         let (info, bytes) = dense(&all.collect::<Vec<_>>(), next, at)?;
-        messages.push(message_of(info));
+        messages.insert(0, message_of(info));
         Ok(bytes)
     }
 

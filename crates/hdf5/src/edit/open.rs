@@ -2,7 +2,7 @@
 
 use super::shared::{State, complete};
 use super::space::Space;
-use super::{Editing, Edits, NewFile, superblock};
+use super::{Editing, Edits, NewFile, paged, superblock};
 use crate::new_file::{NewKind, NewObject};
 use crate::{File, FileOptions, Hdf5Error, Libver, Result, Source};
 use hyperslab_store::EditedFile;
@@ -14,15 +14,17 @@ impl File {
     /// from its first [`Editing::flush`] on.
     pub fn create(bytes: Arc<EditedFile>, new: NewFile, options: FileOptions) -> Result<File> {
         let source = Source::new(bytes.clone(), bytes.key(), new.user_block)?;
+        let recorded = new.space.map(|space| superblock::recorded(space, new.libver)).transpose();
+        let recorded = recorded.map_err(|why| source.unsupported(why.0))?.unwrap_or_default();
         let len = match new.libver {
-            Libver::Earliest => crate::superblock::OLD_LEN,
-            Libver::V110 => crate::superblock::NEW_LEN,
+            Libver::Earliest if recorded.is_empty() => crate::superblock::OLD_LEN,
+            _ => crate::superblock::NEW_LEN + recorded.len(),
         };
         let mut space = Space::new(len as u64);
         let no_space = || source.invalid("a file without space");
         let root = space.take_header().ok_or_else(no_space)?;
         source.grow(space.used());
-        let place = superblock::Place::new(new.user_block, root, new.libver);
+        let place = superblock::Place::new(new.user_block, root, new.libver, &recorded);
         let edits = Edits::new(bytes, new.libver, space, place, true);
         let superblock = crate::superblock::Superblock {
             sizes: source.sizes(),
@@ -64,19 +66,20 @@ impl File {
         if superblock.writing || superblock.swmr {
             return Err(Hdf5Error::Unclosed { file: source.name() });
         }
+        let mut pages = None;
         if let Some(extension) = superblock.extension {
             let header = read.header(extension)?;
             for (kind, what) in [
                 (0x0f, "a file with a table of shared messages"),
                 (0x13, "a file with B-tree nodes of other sizes"),
                 (0x14, "a file that is split into several files"),
-                (0x17, "a file that keeps a list of its free space, or has pages,"),
                 (0x18, "a file with a metadata cache image"),
             ] {
                 if header.message(kind).is_some() {
                     return Err(refuse(what));
                 }
             }
+            pages = paged::of(&header).map_err(refuse)?;
         }
         let place = superblock::Place::read(source)?.map_err(|what| refuse(&what))?;
         let end = superblock.end_from(source.base()).unwrap_or(source.size());
@@ -87,6 +90,7 @@ impl File {
         let new = new.with_format(superblock.sizes, options.verify);
         let edits = Edits::new(bytes.clone(), libver, Space::shared(state.used()), place, false);
         edits.generation.store(state.generation(), Ordering::Release);
+        *edits.paged.lock() = pages;
         if bytes.was_alone() {
             *edits.list.lock() = state.slot.and_then(|slot| slot.free);
         }

@@ -4,14 +4,14 @@ use super::tests::{described, number};
 use super::*;
 use crate::new_file::NewAttribute;
 use crate::{FileOptions, LinkTarget};
-use hyperslab_store::EditedOptions;
+use hyperslab_store::{EditedOptions, FileStore};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 fn create(path: &Path, libver: Libver) {
     let bytes = EditedFile::create(path, true, EditedOptions::default()).unwrap();
-    let new = NewFile { libver, user_block: 0, track_order: false };
+    let new = NewFile { libver, user_block: 0, track_order: false, space: None };
     let file = File::create(Arc::new(bytes), new, FileOptions::default()).unwrap();
     let editing = file.editing().unwrap();
     let root = file.root().unwrap().address();
@@ -343,4 +343,35 @@ fn links_are_counted_once_also_after_an_error() {
     first.close().unwrap();
     let file = crate::testing::open(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(file.header(address).unwrap().prefix.links, 1);
+}
+
+/// A reader that has the file open while writers come and go sees the state that it opened.
+#[test]
+fn a_reader_keeps_its_state_while_writers_come_and_go() {
+    for is_closed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        create(&path, Libver::Earliest);
+        let write = |value: u8, number: u64| {
+            let editing = open(&path);
+            let dataset = dataset(&editing);
+            super::tests::put_chunk(&editing, dataset, &[number], &[value; 8192]);
+            editing.close().unwrap();
+            usize::try_from(editing.chunk_table(dataset).unwrap().get(&[number]).unwrap().address).unwrap()
+        };
+        let start = write(1, 1);
+        let store = FileStore::open(&path).unwrap().unwrap();
+        let key = store.key().to_owned();
+        let file = File::open(Arc::new(store), &key, FileOptions::default()).unwrap();
+        if is_closed {
+            file.close();
+        }
+        // The second one replaces what the reader sees, and the others would use its space.
+        for value in 2..8 {
+            write(value, 1);
+            write(value, 0);
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.get(start..start + 8192) == Some(&[1; 8192]), !is_closed);
+    }
 }

@@ -1,6 +1,9 @@
 //! The superblock of a file that is being changed: which of its bytes are rewritten.
 
+use super::FileSpace;
 use crate::checksum::lookup3;
+use crate::compact::pages;
+use crate::error::Built;
 use crate::superblock::{GROUP_K, LEAF_K, NEW_LEN, OLD_LEN, build_new, build_old};
 use crate::{Libver, Source};
 use hyperslab_store::EditedFile;
@@ -16,6 +19,13 @@ pub(super) fn read_end(bytes: &EditedFile, base: u64, place: &Place) -> crate::R
     Ok(u64::from_le_bytes(end).saturating_sub(place.base()))
 }
 
+/// Builds the superblock's extension of a new file.
+pub(super) fn recorded(space: FileSpace, libver: Libver) -> Built<Vec<u8>> {
+    let version = if libver == Libver::Earliest { 1 } else { 2 };
+    // The size of pages counts for files with pages only. This is the library's usual one.
+    pages::extension(version, space.strategy, space.threshold, 4096)
+}
+
 /// A superblock in a file.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -23,13 +33,20 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes the superblock of a new file.
-    pub fn new(base: u64, root: u64, libver: Libver) -> Place {
+    /// Makes the superblock of a new file. `recorded`: its extension, or nothing.
+    pub fn new(base: u64, root: u64, libver: Libver, recorded: &[u8]) -> Place {
         let bytes = match libver {
-            Libver::Earliest => build_old(base, 0, root, None),
-            Libver::V110 => build_new(base, 0, root),
+            Libver::Earliest if recorded.is_empty() => build_old(base, 0, root, None),
+            _ => build_new(base, 0, root),
         };
-        Place { bytes }
+        let mut place = Place { bytes };
+        if !recorded.is_empty() {
+            // HDF5 1.8 reads version 2. The checksum follows with the end of the file.
+            place.put(8, &[if libver == Libver::Earliest { 2 } else { 3 }]);
+            place.put(20, &(NEW_LEN as u64).to_le_bytes());
+            place.bytes.extend_from_slice(recorded);
+        }
+        place
     }
 
     /// Reads the superblock at address 0. `Err`: files with its features cannot be changed.

@@ -14,7 +14,7 @@ const BOTH: [Libver; 2] = [Libver::Earliest, Libver::V110];
 
 pub(super) fn new_file(libver: Libver, track_order: bool) -> (Arc<EditedFile>, Editing) {
     let bytes = Arc::new(EditedFile::memory(Vec::new()));
-    let new = NewFile { libver, user_block: 0, track_order };
+    let new = NewFile { libver, user_block: 0, track_order, space: None };
     let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
     (bytes, file.editing().unwrap())
 }
@@ -424,4 +424,57 @@ pub(super) fn changed_objects(editing: &Editing, seed: u64, count: usize) {
             }
         }
     }
+}
+
+#[test]
+fn objects_are_switched_by_few_calls() {
+    let bytes = Arc::new(EditedFile::recorded(Vec::new()));
+    let file = File::create(bytes.clone(), NewFile::default(), FileOptions::default()).unwrap();
+    let editing = file.editing().unwrap();
+    let root = root(&editing);
+    let made: Vec<u64> = (0..512)
+        .map(|n| {
+            let address = editing.create_object(&group(false)).unwrap();
+            editing.link(root, &n.to_string(), LinkTarget::Hard(address)).unwrap();
+            address
+        })
+        .collect();
+    editing.flush().unwrap();
+    // 4 lines come first, then 64 at a time. Structures, superblock and slot follow.
+    assert!(bytes.changes().len() < 20, "{} changes", bytes.changes().len());
+    let before = bytes.changes().len();
+    for (n, address) in made.iter().enumerate() {
+        editing.set_attribute(*address, &number("n", n as u16)).unwrap();
+        editing.set_attribute(*address, &number("n", n as u16 + 1)).unwrap();
+    }
+    editing.flush().unwrap();
+    // Each object that others refer to is switched by a write of its own.
+    let switches = bytes.changes().len() - before;
+    assert!((512..530).contains(&switches), "{switches} changes");
+    let file = open(&all_bytes(&bytes));
+    for n in 0..512 {
+        let Node::Group(found) = file.node(&n.to_string()).unwrap() else { panic!("no group") };
+        let attributes = found.attributes().unwrap();
+        assert_eq!(attributes.len(), 1);
+        assert_eq!(&*attributes[0].data, (n as u16 + 1).to_le_bytes());
+    }
+}
+
+#[test]
+fn a_refused_attribute_changes_nothing() {
+    let (_, editing) = new_file(Libver::Earliest, false);
+    let root = root(&editing);
+    editing.set_attribute(root, &number("a", 1)).unwrap();
+    let large = NewAttribute {
+        dataspace: Dataspace::Simple { shape: vec![40_000], max_shape: vec![Some(40_000)] },
+        value: vec![Part::Bytes(vec![0; 80_000])],
+        ..number("a", 1)
+    };
+    for _ in 0..2 {
+        let error = editing.set_attribute(root, &large).unwrap_err().to_string();
+        assert!(error.contains("object header message is too large"), "{error}");
+    }
+    let found = editing.file().root().unwrap().attributes().unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(&*found[0].data, [1, 0]);
 }

@@ -4,7 +4,6 @@ use super::Editing;
 use super::heap::OpenCollection;
 use crate::error::{BuildError, Built};
 use crate::heaps::{HeapPlace, WHOLE, object_len};
-use crate::new_file::StoredValues;
 use crate::new_file::value::Places;
 use crate::{Hdf5Error, Result};
 use hyperslab_store::turns;
@@ -77,20 +76,14 @@ impl Editing {
         let values: Vec<(u64, &[u8])> = values.collect();
         let bytes = values.iter().fold(0, |sum: u64, (_, value)| sum.saturating_add(object_len(value)));
         if bytes > WHOLE / 2 {
-            // Their collections come first at address 0, and then get their place.
-            let StoredValues { mut elements, collections } =
-                StoredValues::new(0, values.into_iter()).map_err(unstorable)?;
-            let base = self.allocate(collections.len() as u64)?;
-            self.write(base, &[&collections])?;
-            for element in elements.chunks_exact_mut(16) {
-                if let Some(address) = element.get_mut(4..12).filter(|_| true)
-                    && let Ok(old) = <[u8; 8]>::try_from(&*address)
-                {
-                    address.copy_from_slice(&u64::from_le_bytes(old).saturating_add(base).to_le_bytes());
+            let mut writer = self.value_writer(values.len());
+            for (count, value) in values {
+                writer.put(count, value)?;
+                if writer.is_full() {
+                    writer.write()?;
                 }
             }
-            // Elements without bytes have no place.
-            Ok(without_places_of_nothing(elements, base))
+            writer.finish()
         } else {
             let mut elements = Vec::with_capacity(values.len().saturating_mul(16));
             for (count, value) in values {
@@ -147,15 +140,4 @@ impl Editing {
         }
         Ok(())
     }
-}
-
-/// Elements of no bytes must not lead to the first collection.
-fn without_places_of_nothing(mut elements: Vec<u8>, base: u64) -> Vec<u8> {
-    let nothing = [&[0; 4][..], &base.to_le_bytes(), &[0; 4]].concat();
-    for element in elements.chunks_exact_mut(16) {
-        if *element == nothing[..] {
-            element.fill(0);
-        }
-    }
-    elements
 }

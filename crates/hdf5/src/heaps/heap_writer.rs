@@ -17,13 +17,24 @@ const OBJECT_HEAD: u64 = 16;
 /// Builds a collection of `len` bytes from its objects.
 pub(crate) fn collection(objects: &[u8], len: u64) -> Vec<u8> {
     let mut out = Output::new();
-    out.bytes(b"GCOL").u8(1).zeros(3).u64(len).bytes(objects);
+    head(&mut out, len);
+    out.bytes(objects);
     let free = len.saturating_sub(out.len() as u64);
+    free_space(&mut out, free);
+    out.fill(usize::try_from(len).unwrap_or(usize::MAX)).take()
+}
+
+/// Appends the head of a collection of `len` bytes.
+fn head(out: &mut Output, len: u64) {
+    out.bytes(b"GCOL").u8(1).zeros(3).u64(len);
+}
+
+/// Appends object 0, which is the free space of a collection including its head. Less than a head needs
+/// none.
+fn free_space(out: &mut Output, free: u64) {
     if free >= OBJECT_HEAD {
-        // Object 0 is the free space, including its head.
         out.u16(0).u16(0).u32(0).u64(free);
     }
-    out.fill(usize::try_from(len).unwrap_or(usize::MAX)).take()
 }
 
 /// Appends an object to the objects of a collection.
@@ -45,51 +56,95 @@ pub(crate) struct HeapPlace {
 }
 
 /// New collections. The first is at a given address, and each follows the one before.
+///
+/// They are built in one place: a million texts cost no more than their bytes.
 #[derive(Debug)]
 pub(crate) struct HeapWriter {
-    /// Address of the current collection.
+    /// Address of the first byte.
     address: u64,
-    /// The finished collections.
-    done: Vec<u8>,
-    /// The objects of the current collection, and their number.
-    objects: Output,
+    /// Finished collections that were not taken, and the current one.
+    bytes: Vec<u8>,
+    /// Where the current collection begins.
+    start: usize,
+    /// Objects of the current collection. 0: it has not begun.
     count: u16,
 }
 
 impl HeapWriter {
     pub fn new(address: u64) -> HeapWriter {
-        HeapWriter { address, done: Vec::new(), objects: Output::new(), count: 0 }
+        HeapWriter { address, bytes: Vec::new(), start: 0, count: 0 }
     }
 
     /// Adds an object.
     pub fn put(&mut self, data: &[u8]) -> Built<HeapPlace> {
-        if self.count > 0 && HEAD + self.objects.len() as u64 + object_len(data) > WHOLE {
+        let used = (self.bytes.len() - self.start) as u64;
+        if self.count > 0 && used.saturating_add(object_len(data)) > WHOLE {
             self.finish_collection();
         }
+        if self.count == 0 {
+            // The head follows when the length is known.
+            self.bytes.extend([0; HEAD as usize]);
+        }
         self.count = fit(u64::from(self.count) + 1, "objects of a heap collection")?;
-        add_object(&mut self.objects, self.count, data);
-        Ok(HeapPlace { collection: self.address, index: self.count.into() })
+        let [low, high] = self.count.to_le_bytes();
+        let mut head = [low, high, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        head[8..].copy_from_slice(&(data.len() as u64).to_le_bytes());
+        self.bytes.extend_from_slice(&head);
+        self.bytes.extend_from_slice(data);
+        let padding = data.len().next_multiple_of(8) - data.len();
+        self.bytes.extend_from_slice([0; 8].get(..padding).unwrap_or_default());
+        let collection = self.address.saturating_add(self.start as u64);
+        Ok(HeapPlace { collection, index: self.count.into() })
     }
 
-    fn finish_collection(&mut self) {
-        let objects = self.objects.take();
-        let len = (HEAD + objects.len() as u64).max(SMALLEST);
-        self.done.append(&mut collection(&objects, len));
-        self.address = self.address.saturating_add(len);
+    /// Ends the current collection, if it has begun.
+    pub fn finish_collection(&mut self) {
+        if self.count == 0 {
+            return;
+        }
+        let used = (self.bytes.len() - self.start) as u64;
+        let len = used.max(SMALLEST);
+        let mut out = Output::new();
+        head(&mut out, len);
+        if let Some(place) = self.bytes.get_mut(self.start..).and_then(|all| all.first_chunk_mut()) {
+            *place = <[u8; HEAD as usize]>::try_from(out.as_bytes()).unwrap_or_default();
+        }
+        let mut rest = Output::new();
+        free_space(&mut rest, len - used);
+        self.bytes.extend_from_slice(rest.as_bytes());
+        self.bytes.resize(self.start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX)), 0);
+        self.start = self.bytes.len();
         self.count = 0;
     }
 
-    /// Returns the bytes of the collections that are finished since the last call.
+    /// Address of the first byte that was not taken.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The bytes of the finished collections that were not taken.
+    pub fn done(&self) -> &[u8] {
+        self.bytes.get(..self.start).unwrap_or_default()
+    }
+
+    /// Forgets [`HeapWriter::done`], which are in the file.
+    pub fn forget_done(&mut self) {
+        self.address = self.address.saturating_add(self.start as u64);
+        self.bytes.drain(..self.start);
+        self.start = 0;
+    }
+
+    /// Takes the bytes of the finished collections.
     pub fn take_done(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.done)
+        let done = self.done().to_vec();
+        self.forget_done();
+        done
     }
 
     /// Returns the bytes of all collections that were not taken.
     pub fn finish(mut self) -> Vec<u8> {
-        if self.count > 0 {
-            self.finish_collection();
-        }
-        self.done
+        self.finish_collection();
+        self.bytes
     }
 }
 

@@ -127,12 +127,13 @@ fn descend(
 pub(super) const MOST_CHUNKS: usize = 64;
 
 /// Builds a version 1 B-tree at `address`. `counts` are the chunks per axis, and `records` are sorted
-/// by the number of the chunk.
+/// by the number of the chunk. `page`: bytes of a page, in a file with pages.
 pub(crate) fn build_version1(
     address: u64,
     chunk: &[u64],
     counts: &[u64],
     records: &[ChunkRecord],
+    page: Option<u64>,
 ) -> Built<NewTree> {
     let mut keys = Output::new();
     let mut put = |record: &ChunkRecord, further: u64| -> Built<()> {
@@ -152,7 +153,7 @@ pub(crate) fn build_version1(
     }
     let children: Vec<u64> = records.iter().map(|record| record.address).collect();
     let tree = Tree { kind: 1, key: 8 * (chunk.len() + 2) };
-    tree.build(address, &keys.take(), &children, MOST_CHUNKS)
+    tree.build(address, &keys.take(), &children, MOST_CHUNKS, page)
 }
 
 /// Bytes of a node of a version 2 B-tree of chunks: the HDF5 library's number.
@@ -416,7 +417,7 @@ mod tests {
                 Some(ChunkRecord { number, address, size, skipped: (address % 2) as u32 })
             });
             let records: Vec<ChunkRecord> = records.collect();
-            let tree = build_version1(start, &dataset.layout.chunk, &counts, &records).unwrap();
+            let tree = build_version1(start, &dataset.layout.chunk, &counts, &records, None).unwrap();
             dataset.layout.address = Some(tree.root);
             let bytes = [vec![0; start as usize], tree.bytes, vec![0; 2000]].concat();
             let found = dataset.read(&source(&bytes)).unwrap();

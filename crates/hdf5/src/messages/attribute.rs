@@ -57,6 +57,17 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
+/// Returns `true` if a message that can be parsed has the attribute with this name. Parses no more than
+/// the name: objects have many attributes, and each new one is compared with all of them.
+pub(crate) fn has_name(message: &[u8], name: &str) -> bool {
+    let [version, _, low, high, ..] = message else { return false };
+    let start = if *version == 3 { 9 } else { 8 };
+    let len = usize::from(u16::from_le_bytes([*low, *high]));
+    let Some(stored) = message.get(start..start + len) else { return false };
+    let stored = stored.split(|byte| *byte == 0).next().unwrap_or_default();
+    stored == name.as_bytes() || (std::str::from_utf8(stored).is_err() && lossless(stored) == name)
+}
+
 /// Builds the message from the messages of its datatype and its dataspace, and its elements.
 /// Version 3 can say that a name is not ASCII.
 pub(crate) fn build(
@@ -242,5 +253,20 @@ mod tests {
     fn names_are_at_most_64_kib() {
         let error = build(&"n".repeat(1 << 16), b"", b"", b"", Libver::V110).unwrap_err().to_string();
         assert!(error.contains("bytes of the name of attribute"), "{error}");
+    }
+
+    #[test]
+    fn names_are_compared_as_they_are_shown() {
+        for libver in [Libver::Earliest, Libver::V110] {
+            for name in ["a", "température"] {
+                let message = build(name, &[0; 8], &[0; 8], &[], libver).unwrap();
+                assert!(has_name(&message, name));
+                assert!(!has_name(&message, "b") && !has_name(&message, "") && !has_name(&message, "ab"));
+                assert!(!has_name(&message[..8], name));
+            }
+        }
+        let mut message = build("a", &[0; 8], &[0; 8], &[], Libver::Earliest).unwrap();
+        message[8] = 0xff;
+        assert!(has_name(&message, "\\xff") && !has_name(&message, "a"));
     }
 }

@@ -87,7 +87,7 @@ impl NewDataset {
             }
             (ChunkIndexKind::BTree2 { .. }, _) => (at, index::build_version2(at, filtered, &counts, chunks)?),
             _ => {
-                let tree = index::build_version1(at, chunk, &counts, chunks)?;
+                let tree = index::build_version1(at, chunk, &counts, chunks, None)?;
                 (tree.root, tree.bytes)
             }
         };

@@ -147,24 +147,65 @@ pub(crate) struct NewTree {
     pub root: u64,
     /// The bytes of all nodes, which begin at the given address.
     pub bytes: Vec<u8>,
+    /// Bytes of a node.
+    pub node: u64,
+}
+
+/// The places of nodes of a new tree: one after the other, but none crosses the border of a page.
+#[derive(Clone, Copy, Debug)]
+struct NodePlaces {
+    first: u64,
+    len: u64,
+    /// Bytes of a page. `None`: the file has no pages.
+    page: Option<u64>,
+}
+
+impl NodePlaces {
+    /// The address of a node, given its number.
+    fn address(&self, number: u64) -> u64 {
+        let Some(page) = self.page.filter(|page| *page >= self.len) else {
+            return self.first.saturating_add(self.len.saturating_mul(number));
+        };
+        let border = self.first.next_multiple_of(page);
+        let before = (border - self.first) / self.len;
+        match number.checked_sub(before) {
+            None => self.first.saturating_add(self.len.saturating_mul(number)),
+            Some(later) => {
+                let in_page = page / self.len;
+                let at = (later % in_page) * self.len;
+                border.saturating_add((later / in_page).saturating_mul(page)).saturating_add(at)
+            }
+        }
+    }
 }
 
 impl Tree {
     /// Builds a tree at `address` from its keys and its children: one key before each child, and one
-    /// after the last. A node has up to `most` children, and room for `most` of them.
-    pub(crate) fn build(self, address: u64, keys: &[u8], children: &[u64], most: usize) -> Built<NewTree> {
+    /// after the last. A node has up to `most` children, and room for `most` of them. `page`: bytes of a
+    /// page, in a file with pages.
+    pub(crate) fn build(
+        self,
+        address: u64,
+        keys: &[u8],
+        children: &[u64],
+        most: usize,
+        page: Option<u64>,
+    ) -> Built<NewTree> {
         let len = self.node_len(most as u64, NEW_SIZES);
-        let (mut out, mut at, mut level) = (Output::new(), address, 0_u8);
+        let places = NodePlaces { first: address, len, page };
+        // Numbers of nodes: levels follow each other.
+        let (mut out, mut done, mut level) = (Output::new(), 0_u64, 0_u8);
         let mut keys: Vec<&[u8]> = keys.chunks_exact(self.key.max(1)).collect();
         let mut children = children.to_vec();
         loop {
             let nodes = children.len().div_ceil(most).max(1);
-            let address_of = |number: usize| at.saturating_add(len.saturating_mul(number as u64));
+            let address_of = |number: usize| places.address(done.saturating_add(number as u64));
             let (mut above, mut first_keys) = (Vec::new(), Vec::new());
             for number in 0..nodes {
                 let first = number * most;
                 let own = children.get(first..children.len().min(first + most)).unwrap_or_default();
                 let own_keys = keys.get(first..=first + own.len()).unwrap_or_default();
+                out.fill(to_usize(address_of(number).saturating_sub(address)));
                 let siblings = [number.checked_sub(1), Some(number + 1).filter(|next| *next < nodes)]
                     .map(|n| n.map(address_of));
                 let node = NewNode { level, siblings };
@@ -173,10 +214,10 @@ impl Tree {
                 first_keys.extend(own_keys.first().copied());
             }
             if let [root] = above[..] {
-                return Ok(NewTree { root, bytes: out.take() });
+                return Ok(NewTree { root, bytes: out.take(), node: len });
             }
             first_keys.extend(keys.last().copied());
-            at = at.saturating_add(len.saturating_mul(nodes as u64));
+            done = done.saturating_add(nodes as u64);
             level = level.saturating_add(1);
             (keys, children) = (first_keys, above);
         }
@@ -351,10 +392,21 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_built_is_parsed(count in 0_u64..300, most in 2_usize..9, start in 0_u64..99) {
+        fn what_is_built_is_parsed(
+            count in 0_u64..300,
+            most in 2_usize..9,
+            start in 0_u64..99,
+            page in proptest::option::of(200_u64..900),
+        ) {
             let (expected, keys) = ((0..count).map(|n| n * 3).collect::<Vec<u64>>(), 0..=count);
             let keys: Vec<u8> = keys.flat_map(|key| (key * 7).to_le_bytes()).collect();
-            let tree = TREE.build(start, &keys, &expected, most).unwrap();
+            let tree = TREE.build(start, &keys, &expected, most, page).unwrap();
+            let places = NodePlaces { first: start, len: tree.node, page };
+            if let Some(page) = page.filter(|page| *page >= tree.node) {
+                for at in (0..300).map(|number| places.address(number)) {
+                    prop_assert!(at % page + tree.node <= page || at < start.next_multiple_of(page));
+                }
+            }
             let source = source(&[vec![0; start as usize], tree.bytes].concat());
             let (mut found, mut found_keys) = (Vec::new(), Vec::new());
             TREE.walk(&source, tree.root, &mut |entries| {

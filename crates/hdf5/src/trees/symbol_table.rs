@@ -193,7 +193,7 @@ pub(crate) fn build_entries(address: u64, links: &[Entry]) -> Built<(SymbolTable
         keys.u64(node.last().map_or(0, |(_, name)| **name));
     }
     let start = address.saturating_add(out.len() as u64);
-    let tree = tree(NEW_SIZES).build(start, &keys.take(), &children, 2 * usize::from(GROUP_K))?;
+    let tree = tree(NEW_SIZES).build(start, &keys.take(), &children, 2 * usize::from(GROUP_K), None)?;
     out.bytes(&tree.bytes);
     Ok((SymbolTable { btree: tree.root, heap: address }, out.take()))
 }

@@ -62,6 +62,7 @@ pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part}
 pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
 pub(crate) use stored_blocks::fill_in;
+pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Error, Format, Node, Result, Variable, settings};
@@ -101,6 +102,28 @@ pub enum Shards {
     /// In shards of this shape, for arrays with as many axes. `None` for an axis: all of it.
     /// Other arrays keep their shards. The shape must be a multiple of the chunks.
     Shape(Vec<Option<u64>>),
+}
+
+/// The order of the parts of a new HDF5 file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FileLayout {
+    /// Elements first, as they are copied, then all metadata.
+    #[default]
+    Plain,
+    /// For readers far away: all metadata in front, in pages, then chunks in the order of their arrays.
+    Cloud,
+}
+
+impl std::str::FromStr for FileLayout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(FileLayout::Plain),
+            "cloud" => Ok(FileLayout::Cloud),
+            other => Err(format!("layout: expected 'plain' or 'cloud', found '{other}'")),
+        }
+    }
 }
 
 /// A phase of a copy.
@@ -162,6 +185,10 @@ pub struct CopyOptions<'a> {
     pub fsync: bool,
     /// The structures of a new HDF5 file. Other copies have none.
     pub libver: Libver,
+    /// The order of the parts of a new HDF5 file.
+    pub layout: FileLayout,
+    /// Credentials and settings of the server that gets a new HDF5 file.
+    pub storage: Vec<(String, String)>,
     /// The region of each array to copy; `None`: all.
     pub region: Option<Region>,
     /// `true`: write no consolidated metadata for the copy of a group.
@@ -187,6 +214,8 @@ impl Default for CopyOptions<'_> {
             overwrite: false,
             fsync: false,
             libver: Libver::default(),
+            layout: FileLayout::default(),
+            storage: Vec::new(),
             region: None,
             progress: None,
         }
@@ -216,6 +245,17 @@ impl CopyOptions<'_> {
             workers,
             progress,
             one_file,
+        }
+    }
+
+    /// Refuses a layout for HDF5 files if the copy is Zarr.
+    fn check_layout(&self, destination: &str) -> Result<()> {
+        match self.layout {
+            FileLayout::Plain => Ok(()),
+            FileLayout::Cloud => Err(Error::Options(format!(
+                "layout: only a new HDF5 file has one, and the copy to {destination} is Zarr; leave it out, or choose \
+                 a name that ends in .h5"
+            ))),
         }
     }
 
@@ -263,6 +303,10 @@ pub struct CopyReport {
 /// [`Progress::cancelled`] returns `true`.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport> {
     let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
+        if let Some(target) = to_hdf5::target(destination, None) {
+            return to_hdf5::copy(source, None, &target, options);
+        }
+        options.check_layout(destination)?;
         let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
         let Reached { store, path, .. } = reach(destination, wanted)?;
         if options.overwrite && !is_made_in_place(&store, &path) {
@@ -282,9 +326,10 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         store.flush()?;
         return Ok(report);
     };
-    if to_hdf5::is_file_name(&target) {
+    if let Some(target) = to_hdf5::target(destination, Some(&target)) {
         return to_hdf5::copy(source, origin(source).as_deref(), &target, options);
     }
+    options.check_layout(destination)?;
     refuse_file_name(&target)?;
     let origin = origin(source);
     let inventory = Inventory::new(source, Some(Room::of(&target)), options)?;
@@ -306,9 +351,10 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 /// Reads metadata (and a sample of elements of variable length); writes nothing.
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
-    if let Some(target) = target.as_ref().filter(|target| to_hdf5::is_file_name(target)) {
-        return to_hdf5::plan(source, target, options);
+    if let Some(target) = to_hdf5::target(destination, target.as_deref()) {
+        return to_hdf5::plan(source, &target, options);
     }
+    options.check_layout(destination)?;
     let beside = target.as_deref().map(Beside::new).transpose()?;
     let inventory = Inventory::new(source, target.as_deref().map(Room::of), options)?;
     // The copies are created in memory, only for their layouts.
@@ -376,6 +422,7 @@ pub fn copy_to_store(
     path: &str,
     options: &CopyOptions<'_>,
 ) -> Result<CopyReport> {
+    options.check_layout(&store.url())?;
     let path = zarr::normalize_path(path)?;
     let file = source.file().map(|file| file.key().to_owned());
     let document = file.unwrap_or_else(|| join_path(source.path(), DOCUMENT));

@@ -85,7 +85,19 @@ impl DataFile {
         format!("{}/{}", self.store().url().trim_end_matches('/'), self.key())
     }
 
-    /// Closes the file. Afterwards its arrays and groups cannot be read.
+    /// Makes changes permanent, and visible to other programs.
+    pub fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+
+    /// Flushes, gives back unused space at the end of the file, and closes it. After an error it is
+    /// open.
+    pub fn finish(&self) -> Result<()> {
+        self.0.finish()
+    }
+
+    /// Closes the file. Afterwards its arrays and groups cannot be read. Changes since the last flush
+    /// are lost.
     pub fn close(&self) {
         self.0.close();
     }
@@ -122,6 +134,15 @@ impl DataFile {
     /// Opens the node at a path (`""`: the root). Follows links.
     pub fn open(&self, path: &str) -> Result<Node> {
         self.object(path)?.into_node()
+    }
+
+    /// Opens the node at an address of an HDF5 file. In other files, opens the one at its path.
+    pub fn open_at(&self, address: u64, path: &str) -> Result<Node> {
+        self.check_open()?;
+        match self.as_hdf5() {
+            Some(file) => Object::of_hdf5(file, file.object_at(address, path)?)?.into_node(),
+            None => self.open(path),
+        }
     }
 
     /// Like [`DataFile::open`], but also finds committed datatypes.

@@ -12,7 +12,7 @@ pub enum Format {
     ZarrV2,
     /// Zarr v3.
     ZarrV3,
-    /// HDF5 (including NetCDF-4): read-only so far.
+    /// HDF5, and NetCDF-4, which is read only so far.
     Hdf5,
     /// NetCDF-3: read-only so far.
     NetCdf3,

@@ -143,7 +143,8 @@ impl Hdf5Array {
 stored_in_file!(Hdf5Array, |array|
     file: array.dataset.file(),
     path: array.dataset.path(),
-    attributes: hdf5_json::attributes(&array.dataset.attributes()?)?);
+    attributes: hdf5_json::attributes(&array.dataset.attributes()?)?,
+    changed: (array.dataset.file(), array.dataset.address()));
 
 impl ArrayNode for Hdf5Array {
     fn layout(&self) -> &Arc<ArrayLayout> {

@@ -1,11 +1,12 @@
 //! HDF5 groups and their members.
 
 use crate::formats::hdf5_json;
+use crate::formats::hdf5_write::hierarchy;
 use crate::nodes::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
-use crate::{DataFile, Error, Format, Json, NodeKind, Result, error::check};
+use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind, Result, error::check};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
-use hyperslab_zarr::join;
+use hyperslab_zarr::{ArraySpec, join};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 stored_in_file!(hdf5::Group, |group|
     file: group.file(),
     path: group.path(),
-    attributes: hdf5_json::attributes(&group.attributes()?)?);
+    attributes: hdf5_json::attributes(&group.attributes()?)?,
+    changed: (group.file(), group.address()));
 
 impl GroupNode for hdf5::Group {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
@@ -46,6 +48,18 @@ impl GroupNode for hdf5::Group {
 
     fn link(&self, name: &str) -> Result<Option<LinkTarget>> {
         Ok(self.link(name)?.map(|link| link.target))
+    }
+
+    fn create_group(&self, name: &str, attributes: &Json) -> Result<Group> {
+        Ok(hierarchy::create_group(self, name, attributes)?.into())
+    }
+
+    fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array> {
+        hierarchy::create_array(self, name, spec)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        hierarchy::delete(self, name)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Groups: nodes that hold arrays and other groups.
 
+use crate::formats::hdf5_write;
 use crate::nodes::interface::{Below, GroupNode, Inner, Object, node_methods};
 use crate::stores::{Reached, reach_new};
 use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, Result};
@@ -35,9 +36,35 @@ impl Group {
     }
 
     /// Creates a group at a path or `file://` URL. Fails if an array or group exists there.
+    ///
+    /// In HDF5 it is the root group of a new file on the local disk: see [`Group::finish`].
     pub fn create(location: &str, format: Format) -> Result<Group> {
+        if format == Format::Hdf5 {
+            return DataFile::create_hdf5_at(location)?.open("")?.into_group();
+        }
         let (Reached { store, path, .. }, format) = (reach_new(location)?, format.zarr()?);
         Ok(zarr::Group::create(store, &path, format, Json::object(), false)?.into())
+    }
+
+    /// Opens the group at a path or `file://` URL to change it: for Zarr like [`Group::open`], for HDF5
+    /// the root group of a local file. See [`Group::finish`].
+    pub fn edit(location: &str) -> Result<Group> {
+        match DataFile::edit_hdf5_at(location)? {
+            Some(file) => file.open("")?.into_group(),
+            None => Group::open(location),
+        }
+    }
+
+    /// Makes changes of an HDF5 file permanent, and visible to other programs. Other formats are
+    /// written at once.
+    pub fn flush(&self) -> Result<()> {
+        self.file().map_or(Ok(()), |file| file.flush())
+    }
+
+    /// Flushes and closes the file that the group is in. Changes since the last flush are lost
+    /// otherwise. For groups of other formats there is nothing to do.
+    pub fn finish(self) -> Result<()> {
+        self.file().map_or(Ok(()), |file| file.finish())
     }
 
     /// The names and kinds of the nodes directly below; sorted for Zarr.
@@ -126,6 +153,9 @@ impl Group {
 
     /// Creates a group of the same format below this one. Fails if an array or group has that name.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group> {
+        if let Inner::Read(group) = &self.0 {
+            return group.create_group(name, &attributes);
+        }
         let (path, format) = (self.path_of(name)?, self.format().zarr()?);
         let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
         match self.as_zarr().filter(|group| group.is_consolidated()) {
@@ -138,10 +168,23 @@ impl Group {
     }
 
     /// Creates an array below this group. Fails if an array or group has that name.
+    ///
+    /// In HDF5, `spec` is of either version of Zarr. The elements are in one run of bytes unless it
+    /// has chunks, filters or compressors; they are not compressed unless it says so.
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array> {
-        self.format().zarr()?;
+        if let Inner::Read(group) = &self.0 {
+            return group.create_array(name, spec);
+        }
         let path = self.path_of(name)?;
         self.adopt(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?)
+    }
+
+    /// Deletes the array or group of this name or relative path, and everything below it.
+    pub fn delete(&mut self, name: &str) -> Result<()> {
+        match &mut self.0 {
+            Inner::Read(group) => group.delete(name),
+            Inner::Zarr(group) => Ok(group.delete_child(name, None)?),
+        }
     }
 
     /// Creates an array below this group, replacing what has that name; see [`Array::replace`].
@@ -177,6 +220,24 @@ impl Group {
     /// The NetCDF-3 file whose root this is; `None` for other formats.
     pub fn as_netcdf3(&self) -> Option<&netcdf::File> {
         self.downcast()
+    }
+
+    /// Makes a dataset of few plain elements in a group of an HDF5 file, in one step. Returns its
+    /// address.
+    ///
+    /// `elements`: as they are stored. `None`: the general way has to make it, or to say why it cannot be
+    /// made.
+    pub fn create_run(
+        &self,
+        name: &str,
+        datatype: hdf5::datatype::Datatype,
+        shape: &[u64],
+        elements: &[u8],
+    ) -> Result<Option<u64>> {
+        match self.as_hdf5() {
+            Some(group) => hdf5_write::create_run(group, name, datatype, shape, elements),
+            None => Ok(None),
+        }
     }
 
     fn path_of(&self, name: &str) -> Result<String> {

@@ -110,6 +110,17 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     /// The object at a path without slashes at its ends; `""`: the root group.
     fn object(&self, path: &str) -> Result<Object>;
 
+    /// Makes changes permanent, and visible to other programs.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends the changes, and closes the file.
+    fn finish(&self) -> Result<()> {
+        self.close();
+        Ok(())
+    }
+
     /// Drops everything that was read and kept. `false`: not possible; open the file again.
     fn forget(&self) -> Result<bool> {
         Ok(false)
@@ -141,11 +152,19 @@ pub(crate) trait StoredNode: Any + Debug + Send + Sync {
 
     /// The user's attributes, as a JSON object.
     fn attributes(&self) -> Result<Cow<'_, Json>>;
+
+    /// Replaces the attributes. Only for formats other than Zarr.
+    fn set_attributes(&self, _: &Json) -> Result<()> {
+        Err(Error::OnlyRead { format: self.format() })
+    }
 }
 
 /// Implements [`StoredNode`] for a node of a file. Attributes are read on request.
 macro_rules! stored_in_file {
-    ($node:ty, |$this:ident| file: $file:expr, path: $path:expr, attributes: $attributes:expr) => {
+    ($node:ty, |$this:ident|
+        file: $file:expr, path: $path:expr, attributes: $attributes:expr
+        $(, changed: ($hdf5:expr, $address:expr))?
+    ) => {
         impl StoredNode for $node {
             fn store(&self) -> &Arc<dyn Store> {
                 let $this = self;
@@ -172,6 +191,13 @@ macro_rules! stored_in_file {
                 let $this = self;
                 Ok(Cow::Owned($attributes))
             }
+
+            $(
+                fn set_attributes(&self, new: &Json) -> Result<()> {
+                    let $this = self;
+                    crate::formats::hdf5_write::hierarchy::set_attributes($hdf5, $address, new)
+                }
+            )?
         }
     };
 }
@@ -269,10 +295,15 @@ macro_rules! node_methods {
                 }
             }
 
-            /// Replaces the attributes, atomically.
+            /// Replaces the attributes, atomically. In HDF5 they become permanent at the next flush,
+            /// and attributes that describe dimensions stay.
+            ///
             /// To change only some of the attributes as they are stored now, use `as_zarr_mut`.
             pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
-                Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
+                match &mut self.0 {
+                    Inner::Zarr(node) => Ok(node.set_attributes(attributes)?),
+                    Inner::Read(node) => node.set_attributes(&attributes),
+                }
             }
 
             /// The type of one particular format.
@@ -319,6 +350,19 @@ pub(crate) trait GroupNode: StoredNode {
     /// The target of a name directly below.
     fn link(&self, name: &str) -> Result<Option<LinkTarget>> {
         Ok(self.links()?.into_iter().find(|(found, _)| found == name).map(|(_, target)| target))
+    }
+
+    /// Creates a group. Only for formats other than Zarr, like the next two.
+    fn create_group(&self, _name: &str, _attributes: &Json) -> Result<Group> {
+        Err(Error::OnlyRead { format: self.format() })
+    }
+
+    fn create_array(&self, _name: &str, _spec: &zarr::ArraySpec) -> Result<Array> {
+        Err(Error::OnlyRead { format: self.format() })
+    }
+
+    fn delete(&self, _name: &str) -> Result<()> {
+        Err(Error::OnlyRead { format: self.format() })
     }
 
     /// Returns `true` if nodes below are found through consolidated metadata.

@@ -21,8 +21,8 @@ pub(crate) use zip::is_in_archive;
 pub use zip::{archive_path, is_archive};
 
 use crate::{DataFile, Error, Result};
-use hyperslab_store::Store;
 use hyperslab_store::fork::RwLock;
+use hyperslab_store::{Destination, Store};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,6 +188,31 @@ fn reach_store(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
         return Err(Error::Location { location: location.to_owned(), why });
     }
     scheme.reach(location, options)
+}
+
+/// Prepares a new object at the URL of a server, which is made of a local file when that is complete.
+/// Returns its store, too. `only_new`: fails if there is an object.
+///
+/// Fails with [`Error::Location`] for other locations.
+pub fn new_object(
+    location: &str,
+    storage: &[(String, String)],
+    only_new: bool,
+) -> Result<(Arc<dyn Store>, Arc<dyn Destination>)> {
+    #[cfg(feature = "remote")]
+    if takes_options(location) {
+        return remote::new_object(location, storage, only_new);
+    }
+    let _ = (storage, only_new);
+    let why = "new files are made on local disks and on servers (s3://, gs://, az://, https://)";
+    Err(Error::Location { location: location.to_owned(), why: why.into() })
+}
+
+/// Makes a local file without a name, for an object that is made later.
+pub fn spool() -> Result<std::fs::File> {
+    let folder = std::env::temp_dir();
+    let failed = |source| Error::Io { what: "make a temporary file in", path: folder.clone(), source };
+    tempfile::tempfile_in(&folder).map_err(failed)
 }
 
 /// Returns `true` if a name in a local path has the ending of an archive or of references.

@@ -8,7 +8,7 @@
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, zip};
 use crate::{Error, Result};
 use hyperslab_remote::{RemoteStore, SCHEMES, shown};
-use hyperslab_store::{Holds, Key, ZipStore};
+use hyperslab_store::{Destination, Holds, Key, Store, ZipStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,6 +63,37 @@ impl Scheme for Remote {
     }
 }
 
+/// Prepares a new object: the last name of the location.
+pub(super) fn new_object(
+    location: &str,
+    storage: &[(String, String)],
+    only_new: bool,
+) -> Result<(Arc<dyn Store>, Arc<dyn Destination>)> {
+    let refuse = |why: String| Error::Location { location: shown(location), why };
+    let (scheme, rest) = location.split_once(':').unwrap_or((location, ""));
+    let location = &format!("{scheme}://{}", rest.trim_start_matches('/'));
+    let last = location.split('?').next().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
+    let found = last.and_then(|last| name_in_last(location, last));
+    let (above, key) = found.ok_or_else(|| refuse("it names no object".into()))?;
+    let store = RemoteStore::open(&above, storage).map_err(|error| refuse(error.to_string()))?;
+    let to = store.upload(Key::new(&key)?, only_new)?;
+    Ok((Arc::new(store), to))
+}
+
+/// Splits a location at its last name.
+fn name_in_last(location: &str, last: &str) -> Option<(String, String)> {
+    let (path, query) = match location.find('?').filter(|_| location.starts_with("http")) {
+        Some(at) => location.split_at(at),
+        None => (location, ""),
+    };
+    let above = path.trim_end_matches('/').strip_suffix(last)?.strip_suffix('/')?;
+    if last.is_empty() || above.ends_with('/') {
+        return None;
+    }
+    let key = if location.starts_with("http") { local::percent_decoded(last)? } else { last.to_owned() };
+    Some((format!("{above}{query}"), key))
+}
+
 /// The archive on a server at a location or above it, and the path in the archive.
 /// `None`: the location has another scheme.
 pub(super) fn archive(location: &str, options: StoreOptions<'_>) -> Result<Option<(ZipStore, String)>> {
@@ -112,7 +143,7 @@ fn name_in(location: &str, is: impl Fn(&str) -> bool) -> Option<(String, String,
 
 #[cfg(test)]
 mod tests {
-    use super::file_in;
+    use super::{file_in, name_in_last};
     use crate::stores::{Intent, StoreOptions, reach};
 
     #[test]
@@ -128,6 +159,17 @@ mod tests {
         for none in ["s3://b/d/x.zarr", "s3://b.nc", "http://h/a?x.nc"] {
             assert_eq!(found(none), "-");
         }
+    }
+
+    #[test]
+    fn last_names() {
+        let found = |location: &str| {
+            let last = location.split('?').next().unwrap().rsplit('/').next().unwrap();
+            name_in_last(location, last).map_or_else(|| "-".into(), |(above, key)| format!("{above} {key}"))
+        };
+        assert_eq!(found("s3://b/d.h5/x.h5"), "s3://b/d.h5 x.h5");
+        assert_eq!(found("http://h/a%20b.h5?sig=1"), "http://h?sig=1 a b.h5");
+        assert_eq!((found("s3://b"), found("s3://b/d/")), ("-".into(), "-".into()));
     }
 
     #[test]

@@ -8,20 +8,22 @@ use crate::hdf5::stored_types::StoredType;
 use crate::nodes::handles::NodeHandle;
 use crate::stores::store::{StoreHandle, prepare_files};
 use hyperslab::codec::Scratch;
+use hyperslab::compact::{self, Pages};
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::datatype::Datatype;
-use hyperslab::hdf5::edit::{Editing, NewFile};
+use hyperslab::hdf5::edit::{Editing, FileSpace, NewFile};
 use hyperslab::hdf5::element::Element;
 use hyperslab::hdf5::filter::Filter;
 use hyperslab::hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
 use hyperslab::hdf5::reference::ReferencedPart;
 use hyperslab::hdf5::{self, Libver, LinkTarget, VirtualSource, build_mappings};
 use hyperslab::store::{EditedFile, EditedOptions};
-use hyperslab::{DataFile, Object};
+use hyperslab::{DataFile, Object, stores};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The changes of an open file.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -33,9 +35,15 @@ pub(crate) struct Editor {
 /// Creates a file in a mode ("w", "x"), or opens one to change it ("r+"). ``None``: there is no file
 /// to open.
 ///
-/// ``image``: the bytes of a file in memory, instead of a path.
+/// ``image``: the bytes of a file in memory, instead of a path. ``far``: the URL of a new file on a
+/// server and its options, or ``""`` for a temporary file whose bytes are taken by `Editor.part`.
+/// ``paged``: only a copy with pages becomes the file. ``space``: number and threshold of the strategy
+/// for free space, which are recorded.
 #[pyfunction]
-#[pyo3(signature = (path, image, mode, libver, user_block=0, track_order=false, locks=None, fsync=false))]
+#[pyo3(signature = (
+    path, image, mode, libver, user_block=0, track_order=false, locks=None, fsync=false, far=None, paged=false,
+    space=None,
+))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn edit_file(
     py: Python<'_>,
@@ -47,13 +55,25 @@ pub(crate) fn edit_file(
     track_order: bool,
     locks: Option<bool>,
     fsync: bool,
+    far: Option<(String, Vec<(String, String)>)>,
+    paged: bool,
+    space: Option<(u8, u64)>,
 ) -> PyResult<Option<StoreHandle>> {
     prepare_files();
     let libver: Libver = libver.parse().map_err(|why: String| errors::invalid(py, why))?;
     let options = EditedOptions { locks: locks.unwrap_or_else(hyperslab::settings::file_locks), fsync };
     let image = image.map(<[u8]>::to_vec);
+    let space = space.map(|(strategy, threshold)| FileSpace { strategy, threshold });
     let work = || {
         let bytes = match (&path, mode) {
+            (None, _) if far.is_some() => {
+                let (url, storage) = far.unwrap_or_default();
+                let to = match url.is_empty() {
+                    true => None,
+                    false => Some(stores::new_object(&url, &storage, mode != "w")?.1),
+                };
+                EditedFile::spooled(stores::spool()?, to, paged)
+            }
             (None, _) => EditedFile::memory(image.unwrap_or_default()),
             (Some(path), "r+") => match EditedFile::open(path, options)? {
                 Some(bytes) => bytes,
@@ -63,12 +83,29 @@ pub(crate) fn edit_file(
         };
         match mode {
             "r+" => DataFile::edit_hdf5(bytes, libver),
-            _ => DataFile::create_hdf5(bytes, NewFile { libver, user_block, track_order }),
+            _ => DataFile::create_hdf5(bytes, NewFile { libver, user_block, track_order, space }),
         }
         .map(Some)
     };
     let file = py.detach(work).or_raise(py)?;
     Ok(file.map(StoreHandle::of_file))
+}
+
+/// Replaces a file by a copy with all metadata in front, in pages of at least so many bytes.
+#[pyfunction]
+pub(crate) fn paginate_file(py: Python<'_>, path: PathBuf, pages: u64) -> PyResult<()> {
+    py.detach(|| compact::paginate(&path, Pages::AtLeast(pages))).or_raise(py)
+}
+
+/// The image of a file with all metadata in front, in pages of at least so many bytes.
+#[pyfunction]
+pub(crate) fn paginated_image<'py>(
+    py: Python<'py>,
+    image: Vec<u8>,
+    pages: u64,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let image = py.detach(|| compact::paginated(image, Pages::AtLeast(pages))).or_raise(py)?;
+    Ok(PyBytes::new(py, &image))
 }
 
 /// True if chunks can be written with a filter.
@@ -311,9 +348,37 @@ impl Editor {
         py.detach(|| self.editing.flush()).or_raise(py)
     }
 
-    /// Ends the changes: flushes, and gives unused space back.
-    fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.editing.close()).or_raise(py)
+    /// Flushes with the first change that comes so many seconds after the last such flush.
+    fn set_flush_every(&self, seconds: f64) -> PyResult<()> {
+        let every = Duration::try_from_secs_f64(seconds).map_err(|why| {
+            pyo3::exceptions::PyValueError::new_err(format!("flush_every: {why}, found {seconds}"))
+        })?;
+        self.editing.set_flush_every(Some(every));
+        Ok(())
+    }
+
+    /// Ends the changes: flushes, and gives unused space back. A file for a server goes there, with pages
+    /// of at least so many bytes if wanted.
+    #[pyo3(signature = (pages=None))]
+    fn finish(&self, py: Python<'_>, pages: Option<u64>) -> PyResult<()> {
+        let work = || {
+            self.editing.close()?;
+            compact::deliver(self.editing.bytes(), pages.map(Pages::AtLeast))
+        };
+        py.detach(work).or_raise(py)
+    }
+
+    /// The size of the pages that the file had before it was changed. ``None``: it had none, or has them.
+    fn lost_pages(&self) -> Option<u64> {
+        self.editing.lost_pages()
+    }
+
+    /// A part of the bytes of the file: fewer than asked for at the end.
+    fn part<'py>(&self, py: Python<'py>, offset: u64, size: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.editing.bytes();
+        let left = bytes.len().or_raise(py)?.saturating_sub(offset);
+        let size = usize::try_from(left).unwrap_or(usize::MAX).min(size);
+        PyBytes::new_with(py, size, |part| bytes.read_at(offset, part).or_raise(py))
     }
 
     /// A number that grows when shape, layout or type of a dataset change.

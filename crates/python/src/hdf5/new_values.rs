@@ -5,18 +5,29 @@
 
 use crate::errors::{self, OrRaise};
 use crate::hdf5::references::{Reference, RegionReference};
-use hyperslab::hdf5::edit::Editing;
+use crate::values::output::data_of;
+use crate::values::vlen_input::Places;
+use hyperslab::hdf5::edit::{Editing, ValueWriter};
 use hyperslab::hdf5::reference::{Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::Selection;
 use hyperslab::hdf5::{self, Hdf5Error};
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{
+    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PySlice, PyString};
 
 /// Bytes of a reference to an object, and to a region.
 const OBJECT: usize = 8;
 const REGION: usize = 12;
+
+/// Fewer texts share a collection with other values. As many do not fit into half of one, with at least
+/// 24 bytes each.
+const FEW: usize = 1366;
+
+/// Sequences of fewer bytes share a collection with other values, if they are few.
+const FEW_BYTES: usize = 32 << 10;
 
 /// Values of variable length and references on their way into a file.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -44,55 +55,97 @@ impl NewValues {
 impl NewValues {
     /// Stores text of variable length. Returns the bytes of elements.
     ///
-    /// ``values``: `str` and `bytes`. ``is_ascii``: the type is ASCII text.
+    /// ``values``: `str` and `bytes`, in a list or an array of objects with one axis. ``is_ascii``: the
+    /// type is ASCII text.
     fn text<'py>(
         &self,
         py: Python<'py>,
-        values: &Bound<'py, PyList>,
+        values: &Bound<'py, PyAny>,
         is_ascii: bool,
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
-        let mut bytes: Vec<u8> = Vec::new();
-        let mut ends: Vec<usize> = Vec::with_capacity(values.len());
-        for value in values {
-            let start = bytes.len();
-            if let Ok(text) = value.cast::<PyString>() {
-                match text.to_str() {
-                    Ok(text) if !is_ascii || text.is_ascii() => bytes.extend_from_slice(text.as_bytes()),
-                    // Python's own error says what is wrong. (Lone surrogates are bytes that are not
-                    // UTF-8, as attributes are read.)
-                    _ => {
-                        let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };
-                        let encoded = text.call_method1("encode", how)?;
-                        bytes.extend_from_slice(encoded.cast::<PyBytes>()?.as_bytes());
-                    }
-                }
-            } else if let Ok(text) = value.cast::<PyBytes>() {
-                bytes.extend_from_slice(text.as_bytes());
-            } else {
-                let message = format!(
-                    "Can't implicitly convert non-string objects to strings: expected text, found {}",
-                    value.get_type().name()?
-                );
-                return Err(PyTypeError::new_err(message));
+        let count = values.len()?;
+        if count < FEW {
+            let mut texts = Few { bytes: Vec::new(), ends: Vec::with_capacity(count), size: 1 };
+            for value in values.try_iter()? {
+                with_text(&value?, is_ascii, |text| {
+                    texts.bytes.extend_from_slice(text);
+                    texts.ends.push(texts.bytes.len());
+                    Ok(())
+                })?;
             }
-            if bytes.get(start..).unwrap_or_default().contains(&0) {
-                return Err(PyValueError::new_err("VLEN strings do not support embedded NULLs"));
-            }
-            ends.push(bytes.len());
+            return Ok(PyArray1::from_vec(py, self.put(py, texts.all())?));
         }
-        let starts = [0].into_iter().chain(ends.iter().copied());
-        let found = self.put(
-            py,
-            starts.zip(&ends).map(|(start, end)| {
-                // Text without letters is a NUL. An element without a place would be a null pointer for
-                // programs in C: PyTables follows it.
-                match bytes.get(start..*end).unwrap_or_default() {
-                    [] => (1, &b"\0"[..]),
-                    text => (text.len() as u64, text),
-                }
-            }),
-        )?;
-        Ok(PyArray1::from_vec(py, found))
+        let mut writer = self.editing.value_writer(count);
+        let mut at = 0;
+        while at < count {
+            // The GIL is released between parts: another thread may change the values meanwhile.
+            let part = values.get_item(PySlice::new(py, at as isize, count as isize, 1))?;
+            each(&part, |value| {
+                with_text(value, is_ascii, |text| writer.put(text.len() as u64, text).or_raise(py))?;
+                at += 1;
+                Ok(writer.is_full())
+            })?;
+            if writer.is_full() {
+                write_block(py, &mut writer)?;
+            } else if at < count {
+                return Err(errors::invalid(py, "the texts were changed while they were written".to_owned()));
+            }
+        }
+        let elements = py.detach(|| writer.finish()).or_raise(py)?;
+        Ok(PyArray1::from_vec(py, elements))
+    }
+
+    /// Stores sequences of variable length, each an array with one axis. Returns the bytes of elements.
+    /// ``None``: an item has another type than ``dtype``, or is no such array.
+    ///
+    /// ``values``: an array of objects with one axis. ``dtype``: a type of numbers or structures of
+    /// numbers, as they are stored.
+    fn arrays<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyUntypedArray>,
+        dtype: &Bound<'py, PyArrayDescr>,
+    ) -> PyResult<Option<Bound<'py, PyArray1<u8>>>> {
+        let mut arrays = Vec::with_capacity(values.len());
+        let size = dtype.itemsize();
+        let mut known: Option<Bound<'py, PyArrayDescr>> = None;
+        let mut bytes: usize = 0;
+        each(values, |value| {
+            let Ok(array) = value.cast_exact::<PyUntypedArray>() else { return Ok(true) };
+            let found = array.dtype();
+            let is_known = known.as_ref().is_some_and(|known| known.is(&found));
+            if array.ndim() != 1 || !array.is_c_contiguous() || !is_known && !found.is_equiv_to(dtype) {
+                return Ok(true);
+            }
+            known = Some(found);
+            bytes = bytes.saturating_add(array.len().saturating_mul(size));
+            arrays.push(array.clone());
+            Ok(false)
+        })?;
+        if arrays.len() < values.len() {
+            return Ok(None);
+        }
+        if bytes < FEW_BYTES {
+            let mut all =
+                Few { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(arrays.len()), size };
+            for array in &arrays {
+                // SAFETY: see `bytes_of`.
+                all.bytes.extend_from_slice(unsafe { bytes_of(array, size) });
+                all.ends.push(all.bytes.len());
+            }
+            return Ok(Some(PyArray1::from_vec(py, self.put(py, all.all())?)));
+        }
+        let mut writer = self.editing.value_writer(arrays.len());
+        for array in &arrays {
+            // SAFETY: see `bytes_of`.
+            let bytes = unsafe { bytes_of(array, size) };
+            writer.put((bytes.len() / size.max(1)) as u64, bytes).or_raise(py)?;
+            if writer.is_full() {
+                write_block(py, &mut writer)?;
+            }
+        }
+        let elements = py.detach(|| writer.finish()).or_raise(py)?;
+        Ok(Some(PyArray1::from_vec(py, elements)))
     }
 
     /// Stores sequences of variable length. Returns the bytes of elements.
@@ -138,6 +191,110 @@ impl NewValues {
         }
         Ok(PyArray1::from_vec(py, found))
     }
+}
+
+/// A few values, one after the other.
+struct Few {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// Bytes of an item.
+    size: usize,
+}
+
+impl Few {
+    fn all(&self) -> impl Iterator<Item = (u64, &[u8])> + Send {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| {
+            let value = self.bytes.get(start..*end).unwrap_or_default();
+            ((value.len() / self.size.max(1)) as u64, value)
+        })
+    }
+}
+
+/// Calls `take` with each object of an array of objects with one axis, or of another iterable. `take`
+/// returns `true` to stop.
+fn each<'py>(
+    values: &Bound<'py, PyAny>,
+    mut take: impl FnMut(&Bound<'py, PyAny>) -> PyResult<bool>,
+) -> PyResult<()> {
+    let py = values.py();
+    if let Ok(array) = values.cast::<PyUntypedArray>()
+        && array.dtype().kind() == b'O'
+    {
+        for place in Places::of(array) {
+            // SAFETY: the place of an object in an array that is held: null, or a reference. The object is
+            // counted before any code of Python runs, and the array keeps its memory while the GIL is
+            // held.
+            let value = unsafe {
+                let found = place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned();
+                Bound::from_borrowed_ptr_or_opt(py, found)
+            };
+            if take(&value.unwrap_or_else(|| py.None().into_bound(py)))? {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    for value in values.try_iter()? {
+        if take(&value?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the values that are complete, and looks for signals.
+fn write_block(py: Python<'_>, writer: &mut ValueWriter<'_>) -> PyResult<()> {
+    py.detach(|| writer.write()).or_raise(py)?;
+    py.check_signals()
+}
+
+/// The bytes of an array whose elements follow each other.
+///
+/// # Safety
+///
+/// The GIL is held for as long as the bytes are used, and elements have `size` bytes.
+unsafe fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>, size: usize) -> &'a [u8] {
+    match array.len().saturating_mul(size) {
+        0 => &[],
+        // SAFETY: the memory of the array has all of its elements.
+        len => unsafe { std::slice::from_raw_parts(data_of(array), len) },
+    }
+}
+
+/// Calls `put` with the bytes of a text as they are stored.
+fn with_text(
+    value: &Bound<'_, PyAny>,
+    is_ascii: bool,
+    put: impl FnOnce(&[u8]) -> PyResult<()>,
+) -> PyResult<()> {
+    let check = |text: &[u8]| match text {
+        // Text without letters is a NUL. An element without a place would be a null pointer for programs in
+        // C: PyTables follows it.
+        [] => put(b"\0"),
+        text if text.contains(&0) => Err(PyValueError::new_err("VLEN strings do not support embedded NULLs")),
+        text => put(text),
+    };
+    if let Ok(text) = value.cast::<PyString>() {
+        return match text.to_str() {
+            Ok(text) if !is_ascii || text.is_ascii() => check(text.as_bytes()),
+            // Python's own error says what is wrong. (Lone surrogates are bytes that are not UTF-8, as
+            // attributes are read.)
+            _ => {
+                let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };
+                let encoded = text.call_method1("encode", how)?;
+                check(encoded.cast::<PyBytes>()?.as_bytes())
+            }
+        };
+    }
+    if let Ok(text) = value.cast::<PyBytes>() {
+        return check(text.as_bytes());
+    }
+    let message = format!(
+        "Can't implicitly convert non-string objects to strings: expected text, found {}",
+        value.get_type().name()?
+    );
+    Err(PyTypeError::new_err(message))
 }
 
 impl NewValues {

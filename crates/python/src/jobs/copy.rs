@@ -53,6 +53,8 @@ items! {
         overwrite: bool,
         fsync: bool,
         libver: String,
+        layout: String,
+        storage: Vec<(String, String)>,
         region: Option<WantedRegion>,
     }
 }
@@ -77,6 +79,8 @@ impl Wanted {
             overwrite: self.overwrite,
             fsync: self.fsync,
             libver: self.libver.parse().map_err(Error::Options).or_raise(py)?,
+            layout: self.layout.parse().map_err(Error::Options).or_raise(py)?,
+            storage: self.storage,
             region: self.region.map(Region::from),
             progress: None,
         })

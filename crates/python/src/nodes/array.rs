@@ -49,6 +49,10 @@ pub(crate) struct ArrayBase {
 }
 
 impl ArrayBase {
+    pub(crate) fn slot(&self) -> &Arc<Slot<Array>> {
+        &self.slot
+    }
+
     pub(crate) fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
         self.slot.get(py)
     }

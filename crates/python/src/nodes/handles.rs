@@ -7,7 +7,7 @@ use crate::nodes::slot::{Origin, Slot, SlotNode};
 use crate::stores::store::StoreHandle;
 use hyperslab::store::Ask;
 use hyperslab::zarr::{self, Consolidation, Format, Json};
-use hyperslab::{Array, Error, Group, Object};
+use hyperslab::{Array, DataFile, Error, Group, Object};
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ macro_rules! handle {
                 match origin {
                     Origin::Store(store) => Ok($open(store, path, format)?.into()),
                     Origin::File(file) => file.open(path)?.$into(),
+                    Origin::Object(file, address) => file.open_at(*address, path)?.$into(),
                 }
             }
 
@@ -93,6 +94,13 @@ handle!(
     GroupHandle, Group, "group", into_group,
     |store, path, format| zarr::Group::open(store, path, format, Consolidation::Auto)
 );
+
+impl ArrayHandle {
+    /// An array at an address of an HDF5 file, which is opened on first use.
+    pub(crate) fn at(file: DataFile, address: u64, path: String) -> Self {
+        ArrayHandle { slot: Slot::deferred(Origin::Object(file, address), path, None) }
+    }
+}
 
 /// The array that a document describes, regardless of the node stored at its path.
 #[pyfunction]

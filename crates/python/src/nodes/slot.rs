@@ -18,6 +18,8 @@ pub(crate) enum Origin {
     Store(Arc<dyn Store>),
     /// An open file.
     File(DataFile),
+    /// The object at an address of an open HDF5 file.
+    Object(DataFile, u64),
 }
 
 /// A node that is stored at a path.
@@ -114,7 +116,7 @@ impl<T: SlotNode> Slot<T> {
     pub(crate) fn file(&self) -> Option<&DataFile> {
         match &self.origin {
             Origin::Store(_) => None,
-            Origin::File(file) => Some(file),
+            Origin::File(file) | Origin::Object(file, _) => Some(file),
         }
     }
 
@@ -135,6 +137,14 @@ impl<T: SlotNode> Slot<T> {
             ),
         };
         Err(errors::exception(py, "ReadOnlyError", message))
+    }
+
+    /// The file and the address of an object, if they are known without opening the node. Fails if the
+    /// file was closed.
+    pub(crate) fn object(&self, py: Python<'_>) -> PyResult<Option<(&DataFile, u64)>> {
+        let Origin::Object(file, address) = &self.origin else { return Ok(None) };
+        file.check_open().or_raise(py)?;
+        Ok(Some((file, *address)))
     }
 
     fn current(&self) -> Option<Held<T>> {
@@ -212,7 +222,7 @@ impl<T: SlotNode> Slot<T> {
     fn refused_error(&self, refused: Refused) -> Error {
         let url = match &self.origin {
             Origin::Store(store) => store.url(),
-            Origin::File(file) => file.url(),
+            Origin::File(file) | Origin::Object(file, _) => file.url(),
         };
         let key = self.path.clone();
         Error::Store(match refused {

@@ -12,7 +12,11 @@
 //!   of each other. A program that is about to replace the file has it exclusively.
 //! * an exclusive lock of another such byte, for as long as a change of the file's state takes
 //!   ([`EditedDisk::lock_changes`]). A third byte tells of appended steps that are not flushed.
+//!
+//! Readers of this project lock a fourth byte ([`FileStore`](super::FileStore)). A writer that finds
+//! it locked leaves alone the space that an older state of the file used.
 
+use super::byte_lock::{APPENDED, CHANGES, Kind, PRESENT, READERS, is_byte_locked, lock_byte};
 use super::write::Unnamed;
 use super::{LocalOptions, LocalStore, file_url, refuse};
 use crate::descriptors::Lockable;
@@ -31,11 +35,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The bytes that writers lock. No file is as long.
-const CHANGES: i64 = 1 << 62;
-const PRESENT: i64 = CHANGES + 1;
-const APPENDED: i64 = CHANGES + 2;
-
 /// Pauses of a program that waits for another one: the first, and the longest.
 const PAUSE: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
@@ -45,14 +44,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Attempts to open a file that others replace meanwhile.
 const ATTEMPTS: usize = 10;
-
-/// A lock of a byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Shared,
-    Exclusive,
-    None,
-}
 
 /// Bytes of a file on disk.
 #[derive(Debug)]
@@ -283,6 +274,17 @@ impl EditedDisk {
         self.locked().is_some_and(|locked| is_byte_locked(&locked.0, PRESENT))
     }
 
+    /// Returns `true` if nobody else has the file open, as far as locks tell.
+    ///
+    /// Takes the HDF5 library's lock exclusively for a moment, so only for a writer that leaves. An
+    /// error means that a writer of that library has it now: do not write any more.
+    pub(crate) fn is_alone(&self) -> io::Result<bool> {
+        let Some(locked) = self.locked() else { return Ok(!self.locks) };
+        let is_alone = !is_byte_locked(&locked.0, PRESENT) && is_not_read(&locked.0);
+        retry_on_intr(|| flock(&locked.0, FlockOperation::NonBlockingLockShared))?;
+        Ok(is_alone)
+    }
+
     /// The URL of the directory, to which the key is added.
     pub(crate) fn url(&self) -> String {
         file_url(self.path.parent().unwrap_or(&self.path))
@@ -409,6 +411,13 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL.into())
 }
 
+/// Returns `true` if nobody reads a file. Readers of this project lock a byte. Readers of the HDF5
+/// library hold a shared flock: the descriptor has it exclusively after this call, if it can.
+fn is_not_read(file: &Lockable) -> bool {
+    !is_byte_locked(file, READERS)
+        && retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)).is_ok()
+}
+
 /// Returns `true` if two descriptors are of the same file.
 fn is_same_file(one: impl AsFd, other: impl AsFd) -> io::Result<bool> {
     let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
@@ -445,8 +454,7 @@ impl Locked {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok((None, false)),
             Err(error) => return Err(error),
         }
-        // Readers of the HDF5 library hold a shared lock.
-        let was_alone = retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)).is_ok();
+        let was_alone = is_not_read(file);
         match retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockShared)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -512,55 +520,4 @@ impl Drop for Locked {
             let _ = lock_byte(&self.0, byte, Kind::None);
         }
     }
-}
-
-/// The lock of a byte, as the kernel wants it.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn range_of(byte: i64, kind: Kind) -> libc::flock {
-    // SAFETY: all bytes of the structure may be zero.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    let kind = match kind {
-        Kind::Shared => libc::F_RDLCK,
-        Kind::Exclusive => libc::F_WRLCK,
-        Kind::None => libc::F_UNLCK,
-    };
-    #[allow(clippy::cast_possible_truncation, reason = "the constants are small")]
-    let (kind, whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
-    (range.l_type, range.l_whence, range.l_start, range.l_len) = (kind, whence, byte, 1);
-    range
-}
-
-/// Locks or unlocks a byte for this open file, without waiting.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn lock_byte(file: impl AsFd, byte: i64, kind: Kind) -> rustix::io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let mut range = range_of(byte, kind);
-    // SAFETY: the descriptor is open, and the structure outlives the call.
-    let answer = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &raw mut range) };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
-    }
-}
-
-/// Returns `true` if another open file holds a lock of a byte.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn is_byte_locked(file: impl AsFd, byte: i64) -> bool {
-    use std::os::fd::AsRawFd;
-    let mut range = range_of(byte, Kind::Exclusive);
-    // SAFETY: the descriptor is open, and the structure outlives the call.
-    let answer = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_GETLK, &raw mut range) };
-    // An unknown answer counts as one: then nothing is done that needs to be alone.
-    answer != 0 || i32::from(range.l_type) != libc::F_UNLCK
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn lock_byte(_: impl AsFd, _: i64, _: Kind) -> rustix::io::Result<()> {
-    Err(Errno::NOSYS)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn is_byte_locked(_: impl AsFd, _: i64) -> bool {
-    false
 }

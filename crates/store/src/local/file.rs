@@ -191,6 +191,10 @@ impl Holds for FileStore {
         self.held.close();
     }
 
+    fn lock_for_reading(&self) {
+        self.held.lock_for_reading();
+    }
+
     fn is_open(&self) -> bool {
         !self.held.closed.load(Ordering::Relaxed)
     }

@@ -13,6 +13,7 @@
 //! A running read keeps its descriptor until it is done. Reads are positional, so forked children
 //! can share descriptors.
 
+use super::byte_lock::{Kind, READERS, lock_byte};
 use super::lock::leads_to;
 use super::read::open_path;
 use super::stamp::{Seen, stamp_of};
@@ -52,6 +53,8 @@ pub(super) struct HeldFile {
     used: Arc<AtomicU64>,
     /// True if its user closed the file.
     pub(super) closed: AtomicBool,
+    /// True if programs that change the file in place must know of this reader.
+    is_locked: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -90,10 +93,20 @@ impl HeldFile {
     pub(super) fn open(path: CString) -> io::Result<Option<(Arc<HeldFile>, Arc<OwnedFd>)>> {
         let Some(file) = open_path(&path)?.map(Arc::new) else { return Ok(None) };
         let state = Mutex::new(State::Open(file.clone()));
-        let (used, closed) = (Arc::default(), AtomicBool::new(false));
-        let held = Arc::new(HeldFile { path, state, used, closed });
+        let (used, closed, is_locked) = (Arc::default(), AtomicBool::new(false), AtomicBool::new(false));
+        let held = Arc::new(HeldFile { path, state, used, closed, is_locked });
         held.count();
         Ok(Some((held, file)))
+    }
+
+    /// Tells writers of the file that it is read. File systems without locks do nothing.
+    pub(super) fn lock_for_reading(&self) {
+        self.is_locked.store(true, Ordering::Relaxed);
+        let file = match &*self.state.lock() {
+            State::Open(file) => file.clone(),
+            State::Away(_) | State::Closed => return,
+        };
+        let _ = lock_byte(&file, READERS, Kind::Shared);
     }
 
     /// Notes that the file is in use now.
@@ -113,6 +126,10 @@ impl HeldFile {
             State::Closed => return Err(NotOpen::Closed),
         };
         let file = open_path(&self.path).map_err(NotOpen::Io)?.ok_or(NotOpen::Stale)?;
+        if self.is_locked.load(Ordering::Relaxed) {
+            // Before the comparison: a writer that comes later knows of this reader.
+            let _ = lock_byte(&file, READERS, Kind::Shared);
+        }
         let seen = Seen::of(file.as_fd()).map_err(|error| NotOpen::Io(error.into()))?;
         if !seen.is_some_and(|seen| seen.stamp.same_write(&stamp)) {
             return Err(NotOpen::Stale);

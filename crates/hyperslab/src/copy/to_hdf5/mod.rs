@@ -6,23 +6,29 @@
 //! 3. Copy elements, by the same plans and threads as copies to Zarr. Encoded chunks go to the file
 //!    block by block ([`target`]).
 //! 4. Append the structures, then write the superblock.
-//! 5. On request, open the file and compare every element, and every attribute.
-//! 6. Give the file its name.
+//! 5. With the layout for servers, write another file of this one, with all metadata in front.
+//! 6. On request, open the file and compare every element, and every attribute.
+//! 7. Give the file its name.
 
 mod attributes;
 mod described;
 mod filters;
 mod from_hdf5;
 mod from_nodes;
+mod new_array;
 mod place;
 mod read_back;
 mod scales;
 mod target;
+mod unfinished;
+
+pub(crate) use new_array::{attributes_of_json, describe_new};
+pub(crate) use scales::AXIS_LABELS;
 
 use super::region::Window;
 use super::temporary::Beside;
 use super::transfer::{Job, OneFile, Transfer};
-use super::{CopyOptions, CopyPlan, CopyReport, Phase, Region, inventory, path_text};
+use super::{CopyOptions, CopyPlan, CopyReport, FileLayout, Phase, Region, inventory, path_text};
 use crate::error::check;
 use crate::{Array, Error, Node, Result};
 use attributes::Numbers;
@@ -37,6 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use target::{NewArray, Wanted, Written};
+use unfinished::in_front;
 
 /// The number of threads that plans assume. The order of blocks, and with it the bytes of the file,
 /// then does not depend on the number of threads.
@@ -45,21 +52,36 @@ const PLANNED_THREADS: usize = 16;
 /// The name of a root array in its file.
 const NAMELESS: &str = "data";
 
-/// Returns `true` if a copy to a path is an HDF5 file.
-pub(super) fn is_file_name(path: &Path) -> bool {
-    place::is_file_name(path)
+/// The place of a copy that becomes an HDF5 file.
+#[derive(Debug)]
+pub(super) enum Target<'t> {
+    Local(&'t Path),
+    /// The URL of a server.
+    Far(&'t str),
+}
+
+/// Returns the target of a copy to a path or URL, if that becomes an HDF5 file. `path`: the path, if it
+/// is on a local disk.
+pub(super) fn target<'t>(location: &'t str, path: Option<&'t Path>) -> Option<Target<'t>> {
+    match path {
+        Some(path) => place::is_file_name(path).then_some(Target::Local(path)),
+        None => place::is_file_url(location).then_some(Target::Far(location)),
+    }
 }
 
 /// Copies an array or group to a new HDF5 file.
 pub(super) fn copy(
     source: &Node,
     origin: Option<&Path>,
-    target: &Path,
+    target: &Target<'_>,
     options: &CopyOptions<'_>,
 ) -> Result<CopyReport> {
     let start = Instant::now();
     let mut described = describe(source, options)?;
-    let place = Place::prepare(target, origin, options.overwrite, options.fsync)?;
+    let place = match target {
+        Target::Local(path) => Place::prepare(path, origin, options.overwrite, options.fsync)?,
+        Target::Far(location) => Place::prepare_far(location, options)?,
+    };
     let end = Arc::new(AtomicU64::new(reserved(options.libver) as u64));
     let arrays = new_arrays(&described, &end)?;
     Structures::build(&described.objects, 0, options.libver)?;
@@ -74,7 +96,8 @@ pub(super) fn copy(
     report.stored_before = stored;
     report.bytes = jobs.iter().map(Job::bytes).fold(0, u64::saturating_add);
 
-    let file = RefCell::new(place.begin()?);
+    let is_draft = options.layout == FileLayout::Cloud;
+    let file = RefCell::new(place.begin(is_draft)?);
     file.borrow_mut().append(&[&vec![0; reserved(options.libver)]])?;
     let written = RefCell::new(vec![Written::default(); jobs.len()]);
     let number = |job: &Job| jobs.iter().position(|other| std::ptr::eq(other, job));
@@ -83,7 +106,7 @@ pub(super) fn copy(
         let number = number(job).and_then(|number| Some((arrays.get(number)?, written.get_mut(number)?)));
         number.map_or(Ok(()), |(array, written)| array.settle(&mut **file.borrow_mut(), written))
     };
-    let means = options.means(Some(Beside::new(target)?));
+    let means = options.means(Some(Beside::new(&place.beside())?));
     let one_file = Some(OneFile { settle: &settle, threads: means.threads });
     let means = super::transfer::Means { threads: PLANNED_THREADS, one_file, ..means };
     let transfer = Transfer::new(&jobs, means)?;
@@ -119,13 +142,18 @@ pub(super) fn copy(
         }
     }
     unlink(&mut described, &left_out);
-    let structures = Structures::build(&described.objects, file.len(), options.libver)?;
+    let mut structures = Structures::build(&described.objects, file.len(), options.libver)?;
     file.append(&[&structures.bytes])?;
     file.overwrite(0, &structures.superblock)?;
+    if is_draft && let Some(draft) = read_back::open(&mut *file, &place.shown())? {
+        let (last, addresses) =
+            in_front(&draft, place.begin_final()?, &structures.addresses, &mut |_| !options.stops())?;
+        (file, structures.addresses) = (Box::new(last), addresses);
+    }
     report.elapsed = start.elapsed();
     if options.verify {
         let start = Instant::now();
-        let url = target.display().to_string();
+        let url = place.shown();
         if let Some(copy) = read_back::open(&mut *file, &url)? {
             verify(&described, &jobs, &left_out, &structures, &copy, options)?;
         }
@@ -139,9 +167,11 @@ pub(super) fn copy(
 /// Plans how [`copy`] would copy each array.
 pub(super) fn plan(
     source: &Node,
-    target: &Path,
+    target: &Target<'_>,
     options: &CopyOptions<'_>,
 ) -> Result<Vec<(String, CopyPlan)>> {
+    let temporary = std::env::temp_dir();
+    let target = if let Target::Local(path) = target { path } else { &*temporary };
     let described = describe(source, options)?;
     let arrays = new_arrays(&described, &Arc::default())?;
     let (jobs, _) = jobs(&described, &arrays, options)?;

@@ -1,14 +1,23 @@
 //! The place of a new file: unchanged, or a complete file.
 //!
 //! The file is made under no name, or under a temporary name in the same directory. It gets its name
-//! in one step when it is complete. A kill leaves the old file, or none.
+//! in one step when it is complete. A kill leaves the old file, or none. A file on a server is made in
+//! a local file without a name.
 
+use super::unfinished::Unfinished;
+use crate::copy::CopyOptions;
 use crate::copy::place::resolve_links;
-use crate::{Error, Key, Result};
+use crate::{Error, Key, Result, settings, stores};
 use hyperslab_hdf5::File;
-use hyperslab_store::{Expected, LocalOptions, LocalStore, Replacement, Store};
+use hyperslab_store::{
+    Destination, EditedFile, EditedOptions, Expected, LocalOptions, LocalStore, Replacement, Store,
+    StoreError,
+};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use stores::spool;
 
 /// Endings of the names of HDF5 files.
 const ENDINGS: [&str; 3] = ["h5", "hdf5", "he5"];
@@ -19,16 +28,45 @@ pub(super) fn is_file_name(path: &Path) -> bool {
     ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) && !path.is_dir()
 }
 
+/// Returns `true` if a copy to a URL is an HDF5 file: its name says so.
+pub(super) fn is_file_url(location: &str) -> bool {
+    let path = location.split('?').next().unwrap_or(location);
+    let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
+    stores::takes_options(location)
+        && ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}
+
 /// A place for a new file.
 #[derive(Debug)]
-pub(super) struct Place {
-    path: PathBuf,
-    store: LocalStore,
-    name: String,
-    overwrite: bool,
+pub(super) enum Place {
+    Local {
+        path: PathBuf,
+        store: LocalStore,
+        name: String,
+        overwrite: bool,
+        fsync: bool,
+    },
+    /// On a server. The file is written here first.
+    Far {
+        location: String,
+        to: Arc<dyn Destination>,
+    },
 }
 
 impl Place {
+    /// Finds the place on a server. `overwrite`: an HDF5 file that is there is replaced.
+    pub(super) fn prepare_far(location: &str, options: &CopyOptions<'_>) -> Result<Place> {
+        let (store, to) = stores::new_object(location, &options.storage, !options.overwrite)?;
+        let refuse = |why: &str| Error::Destination { path: location.into(), why: why.to_owned() };
+        if options.overwrite
+            && store.size(Key::new(to.key())?)?.is_some()
+            && !File::is_hdf5(&*store, to.key())?
+        {
+            return Err(refuse("it exists and is no HDF5 file; it is not replaced"));
+        }
+        Ok(Place::Far { location: location.to_owned(), to })
+    }
+
     /// `source`: the path of the source, if it is on this machine.
     pub(super) fn prepare(path: &Path, source: Option<&Path>, overwrite: bool, fsync: bool) -> Result<Place> {
         let refuse = |why: &str| Error::Destination { path: path.to_owned(), why: why.to_owned() };
@@ -60,25 +98,62 @@ impl Place {
             }
             Ok(_) => {}
         }
-        Ok(Place { path: absolute, store, name, overwrite })
+        Ok(Place::Local { path: absolute, store, name, overwrite, fsync })
     }
 
-    /// Begins the file.
-    pub(super) fn begin(&self) -> Result<Box<dyn Replacement + '_>> {
-        Ok(self.store.replace(Key::new(&self.name)?)?)
+    /// The directory beside which there is room for temporary arrays.
+    pub(super) fn beside(&self) -> PathBuf {
+        match self {
+            Place::Local { path, .. } => path.clone(),
+            Place::Far { .. } => std::env::temp_dir().join("hyperslab-copy"),
+        }
+    }
+
+    /// The name of the file in messages.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Place::Local { path, .. } => path.display().to_string(),
+            Place::Far { location, .. } => location.clone(),
+        }
+    }
+
+    /// Begins the file. `is_draft`: only a file that [`Place::begin_final`] begins gets the name.
+    pub(super) fn begin(&self, is_draft: bool) -> Result<Box<dyn Replacement + '_>> {
+        Ok(match self {
+            Place::Local { store, name, .. } => store.replace(Key::new(name)?)?,
+            Place::Far { to, .. } => {
+                Box::new(Unfinished::new(EditedFile::spooled(spool()?, Some(to.clone()), is_draft)))
+            }
+        })
+    }
+
+    /// Begins the file that a draft becomes.
+    pub(super) fn begin_final(&self) -> Result<EditedFile> {
+        Ok(match self {
+            Place::Local { path, overwrite, fsync, .. } => {
+                let options = EditedOptions { locks: settings::file_locks(), fsync: *fsync };
+                EditedFile::create(path, *overwrite, options)?
+            }
+            Place::Far { to, .. } => EditedFile::spooled(spool()?, Some(to.clone()), false),
+        })
     }
 
     /// Gives the complete file its name.
     pub(super) fn commit(&self, file: Box<dyn Replacement + '_>) -> Result<()> {
-        if self.overwrite {
-            return Ok(file.commit()?);
-        }
-        match file.commit_over(Expected::Absent, None)? {
-            true => Ok(()),
-            false => Err(Error::Destination {
-                path: self.path.clone(),
-                why: "somebody else has put something there meanwhile".into(),
-            }),
+        let refuse = || Error::Destination {
+            path: self.shown().into(),
+            why: "somebody else has put something there meanwhile".into(),
+        };
+        match self {
+            Place::Local { overwrite: true, .. } => Ok(file.commit()?),
+            _ => match file.commit_over(Expected::Absent, None) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(refuse()),
+                Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                    Err(refuse())
+                }
+                Err(error) => Err(error.into()),
+            },
         }
     }
 }

@@ -155,10 +155,13 @@ fn references(users: &[(usize, i32)]) -> NewAttribute {
     }
 }
 
+/// The attribute that labels axes.
+pub(crate) const AXIS_LABELS: &str = "DIMENSION_LABELS";
+
 /// The label of each axis.
-fn labels(names: &[String]) -> NewAttribute {
+pub(super) fn labels(names: &[String]) -> NewAttribute {
     NewAttribute {
-        name: "DIMENSION_LABELS".into(),
+        name: AXIS_LABELS.into(),
         datatype: Datatype::vlen_text(Charset::Utf8),
         dataspace: simple(&[names.len() as u64]),
         value: names.iter().map(|name| Part::text(name.as_bytes())).collect(),

@@ -150,6 +150,44 @@ impl SinkWrite for Write<'_> {
         self.held.turn(chunk)
     }
 
+    /// Whole chunks that follow each other in the array, too: the first axis cuts it. One thread writes
+    /// them. Several wait for each other at the lock of the file's inode.
+    fn run_piece(&self, first: u64, len: usize, most: usize) -> Option<usize> {
+        let layout = &self.sink.layout;
+        let axes = layout.shape().iter().zip(layout.grid().chunk_shape()).skip(1);
+        let size = usize::try_from(self.chunk_bytes()).ok().filter(|size| *size > 0)?;
+        let is_whole = first.is_multiple_of(size as u64) && len.is_multiple_of(size);
+        let follow = layout.grid().is_regular() && axes.into_iter().all(|(n, chunk)| n == chunk);
+        (is_whole && follow).then(|| (most / size).max(1).saturating_mul(size))
+    }
+
+    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<(), LocateError> {
+        let size = self.chunk_bytes();
+        let first = first / size.max(1);
+        // Where the next write begins: an address, and its place in `bytes`.
+        let (mut address, mut start, mut end) = (0_u64, 0, 0);
+        let write = |address: u64, part: Option<&[u8]>| match part {
+            Some(part) if !part.is_empty() => self.editing().write(address, &[part]).map_err(fault),
+            _ => Ok(()),
+        };
+        for (number, chunk) in (first..).zip(bytes.chunks(usize::try_from(size).unwrap_or(usize::MAX))) {
+            let found = self.editing().allocate(size).map_err(fault)?;
+            let mut place = Dims::from_elem(0, self.sink.layout.shape().len());
+            if let Some(axis) = place.first_mut() {
+                *axis = number;
+            }
+            let stored = ChunkPlace { address: found, size, skipped: 0, is_flushed: false };
+            // Noted before it is written, so that the place is given back after an error.
+            self.note(vec![Placed { number: 0, place, stored }]);
+            if found != address.saturating_add((end - start) as u64) {
+                write(address, bytes.get(start..end))?;
+                (address, start) = (found, end);
+            }
+            end += chunk.len();
+        }
+        write(address, bytes.get(start..end))
+    }
+
     fn expect(&self, start: usize, whole: &[bool]) -> Result<(), LocateError> {
         let size = self.chunk_bytes();
         let allocate = |is_whole: &bool| is_whole.then(|| self.editing().allocate(size)).transpose();
@@ -207,7 +245,7 @@ impl SinkWrite for Write<'_> {
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
         let placed = self.take_placed();
         if placed.is_empty() {
-            return Ok(());
+            return self.editing().flush_if_due().map_err(fault);
         }
         // Another thread may have made the dataset smaller.
         let now = self.sink.current.dataset().map_err(fault)?;
@@ -219,7 +257,7 @@ impl SinkWrite for Write<'_> {
                 self.editing().free(stored.address, stored.size);
             }
         }
-        Ok(())
+        self.editing().flush_if_due().map_err(fault)
     }
 }
 

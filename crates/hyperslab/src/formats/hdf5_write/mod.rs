@@ -19,6 +19,8 @@ mod chunk_sink;
 mod direct;
 mod filters;
 mod held;
+pub(crate) mod hierarchy;
+mod new_run;
 mod ordered;
 mod ragged;
 mod reading;
@@ -31,6 +33,7 @@ mod strips;
 mod tests;
 
 pub(super) use direct::{read_chunk, write_chunk};
+pub(crate) use new_run::create_run;
 pub(super) use ragged::write_ragged;
 pub(super) use resize::resize;
 

@@ -110,11 +110,27 @@ fn address_of(dataset: &Dataset) -> Option<u64> {
 
 /// The state that all handles of a dataset share.
 #[derive(Debug)]
-struct Run {
+pub(super) struct Run {
     /// The run has got its place since the last flush: nobody else refers to it.
     is_new: AtomicBool,
     /// Turn of the thread that gives the run a place. The turns of strips are numbered from it.
     turn: u64,
+}
+
+impl Run {
+    fn new(is_new: bool) -> Arc<Run> {
+        Arc::new(Run { is_new: AtomicBool::new(is_new), turn: turns::number() })
+    }
+
+    /// Notes that a new dataset has got its run.
+    pub(super) fn attach_new(editing: &Editing, dataset: u64) {
+        let run = Run::new(true);
+        editing.attached(dataset, || run.clone());
+        // A flush that has begun before does not settle this run.
+        if editing.is_flushing() {
+            run.is_new.store(false, Ordering::Release);
+        }
+    }
 }
 
 impl Attached for Run {
@@ -147,11 +163,8 @@ struct Sink {
 
 impl Sink {
     fn run(&self) -> Option<Arc<Run>> {
-        let make = || -> Arc<dyn Attached> {
-            Arc::new(Run { is_new: AtomicBool::new(false), turn: turns::number() })
-        };
         let attached: Arc<dyn Any + Send + Sync> =
-            self.current.editing().attached(self.current.address(), make);
+            self.current.editing().attached(self.current.address(), || Run::new(false));
         attached.downcast().ok()
     }
 
@@ -314,6 +327,38 @@ impl Small<'_> {
     fn set(&self, new: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
+
+    /// Writes the elements to the file.
+    fn store(&self) -> Result<(), LocateError> {
+        let sink = self.sink;
+        let editing = sink.current.editing();
+        let state = std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            State::Written,
+        );
+        let bytes = match state {
+            State::Unread | State::Written => return Ok(()),
+            State::Encoded(bytes) => bytes,
+            State::Decoded(memory) if sink.chain().is_identity() => memory.as_slice().to_vec(),
+            State::Decoded(memory) => {
+                let mut bytes = Vec::new();
+                sink.encode(memory.as_slice(), false, &mut bytes, &mut Scratch::default())?;
+                bytes
+            }
+        };
+        if self.is_compact {
+            return editing.set_compact(sink.current.address(), 0, &bytes).map_err(fault);
+        }
+        if let Some(address) = self.own_place() {
+            return sink.write(address, &bytes, sink.bytes);
+        }
+        let address = editing.allocate(sink.bytes).map_err(fault)?;
+        sink.write(address, &bytes, sink.bytes)?;
+        editing.set_run(sink.current.address(), address).map_err(fault)?;
+        // A flush that has settled this run may refer to the new place.
+        self.run.is_new.store(!editing.is_flushing(), Ordering::Release);
+        Ok(())
+    }
 }
 
 impl SinkWrite for Small<'_> {
@@ -329,11 +374,15 @@ impl SinkWrite for Small<'_> {
         self.run.turn.wrapping_add(1)
     }
 
-    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<bool, LocateError> {
-        let Some(address) = self.own_place() else { return Ok(false) };
+    fn run_piece(&self, _: u64, _: usize, most: usize) -> Option<usize> {
+        self.own_place().map(|_| most)
+    }
+
+    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<(), LocateError> {
+        let address = self.own_place().ok_or("a run of elements without a place")?;
         self.sink.write(address.saturating_add(first), bytes, bytes.len() as u64)?;
         self.set(State::Written);
-        Ok(true)
+        Ok(())
     }
 
     fn encode(
@@ -383,33 +432,10 @@ impl SinkWrite for Small<'_> {
 
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
         let sink = self.sink;
-        let editing = sink.current.editing();
-        let state = std::mem::replace(
-            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
-            State::Written,
-        );
-        let bytes = match state {
-            State::Unread | State::Written => return Ok(()),
-            State::Encoded(bytes) => bytes,
-            State::Decoded(memory) if sink.chain().is_identity() => memory.as_slice().to_vec(),
-            State::Decoded(memory) => {
-                let mut bytes = Vec::new();
-                sink.encode(memory.as_slice(), false, &mut bytes, &mut Scratch::default())?;
-                bytes
-            }
-        };
-        if self.is_compact {
-            return editing.set_compact(sink.current.address(), 0, &bytes).map_err(fault);
-        }
-        if let Some(address) = self.own_place() {
-            return sink.write(address, &bytes, sink.bytes);
-        }
-        let address = editing.allocate(sink.bytes).map_err(fault)?;
-        sink.write(address, &bytes, sink.bytes)?;
-        editing.set_run(sink.current.address(), address).map_err(fault)?;
-        // A flush that has settled this run may refer to the new place.
-        self.run.is_new.store(!editing.is_flushing(), Ordering::Release);
-        Ok(())
+        self.store()?;
+        // Without the turn: other threads flush, too, and wait for the turns of all runs.
+        drop(self);
+        sink.current.editing().flush_if_due().map_err(fault)
     }
 }
 
@@ -447,7 +473,11 @@ impl SinkWrite for Large<'_> {
         self.turn_of(self.sink.strips.range(chunk).0)
     }
 
-    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<bool, LocateError> {
+    fn run_piece(&self, _: u64, _: usize, most: usize) -> Option<usize> {
+        Some(most)
+    }
+
+    fn put_run(&self, first: u64, bytes: &[u8]) -> Result<(), LocateError> {
         let end = first.saturating_add(bytes.len() as u64) / self.sink.size.max(1);
         let (mut element, mut held) = (first / self.sink.size.max(1), Vec::new());
         // In ascending order, so that two writers never wait for each other.
@@ -456,8 +486,7 @@ impl SinkWrite for Large<'_> {
             held.push(self.sink.take_turn(self.turn_of(start))?);
             element = next;
         }
-        self.sink.write(self.address.saturating_add(first), bytes, bytes.len() as u64)?;
-        Ok(true)
+        self.sink.write(self.address.saturating_add(first), bytes, bytes.len() as u64)
     }
 
     fn encode(
@@ -493,6 +522,6 @@ impl SinkWrite for Large<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
-        Ok(())
+        self.sink.current.editing().flush_if_due().map_err(fault)
     }
 }

@@ -14,7 +14,7 @@ const WRITERS: usize = 3;
 
 fn create(path: &Path, libver: Libver, shape: u64, storage: NewStorage, kind: usize) {
     let bytes = EditedFile::create(path, true, EditedOptions::default()).unwrap();
-    let new = NewFile { libver, user_block: 0, track_order: false };
+    let new = NewFile { libver, user_block: 0, track_order: false, space: None };
     let file = File::create(Arc::new(bytes), new, FileOptions::default()).unwrap();
     let editing = file.editing().unwrap();
     let is_chunked = matches!(storage, NewStorage::Chunked { .. });

@@ -20,7 +20,7 @@ struct Edited {
 impl Edited {
     fn new(libver: Libver) -> Edited {
         let bytes = Arc::new(EditedFile::memory(Vec::new()));
-        let new = NewFile { libver, user_block: 0, track_order: false };
+        let new = NewFile { libver, user_block: 0, track_order: false, space: None };
         let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
         Edited { bytes, editing: file.editing().unwrap() }
     }
@@ -474,4 +474,28 @@ fn what_cannot_be_written_says_so() {
     let array = opened(&file, "e");
     let failed = write(&array, &array.select(&[]).unwrap(), &[0; 4]).unwrap_err().to_string();
     assert!(failed.contains("open it with mode 'r+'"), "{failed}");
+}
+
+#[test]
+fn chunks_without_filter_are_written_together() {
+    let bytes = Arc::new(EditedFile::recorded(Vec::new()));
+    let file = File::create(bytes.clone(), NewFile::default(), FileOptions::default()).unwrap();
+    let edited = Edited { bytes, editing: file.editing().unwrap() };
+    let chunked = |chunk: [u64; 2]| NewStorage::Chunked { chunk: chunk.to_vec(), chunks: Vec::new() };
+    let shape = [4096, 512];
+    let elements: Vec<u8> = (0..4096 * 512_u32).flat_map(|n| (n as u16).to_le_bytes()).collect();
+    // 4 MiB in 32 chunks that follow each other, and in 64 that do not.
+    for (name, chunk, most) in [("a", [128, 512], 1), ("b", [128, 256], 64)] {
+        let made = dataset(&shape, &shape.map(Some), chunked(chunk), filters(0));
+        let array = edited.create(name, made);
+        let before = edited.bytes.changes().len();
+        write_all(&array, &elements);
+        let writes = edited.bytes.changes().len() - before;
+        assert_eq!(writes, most, "{name}");
+        assert_eq!(read(&array), elements, "{name}");
+    }
+    edited.editing.flush().unwrap();
+    for name in ["a", "b"] {
+        assert_eq!(edited.stored(name), elements, "{name}");
+    }
 }
