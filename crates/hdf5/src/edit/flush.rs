@@ -259,8 +259,10 @@ impl Editing {
     fn write_record(&self, all: &[Switched]) -> Result<Option<RecordPlace>> {
         let base = self.file.source().base();
         let replaced = self.read_replaced(all)?;
-        let switch = |(one, old): (&Switched, Vec<u8>)| {
-            Switch { address: one.object.address, old, new: one.stub.clone() }
+        let switch = |(one, old): (&Switched, Vec<u8>)| Switch {
+            address: one.object.address,
+            old,
+            new: one.stub.clone(),
         };
         let switches: Vec<Switch> = all.iter().zip(replaced).map(switch).collect();
         if switches.len() < 2 && !switches.iter().any(|switch| switch.crosses_page(base)) {

@@ -34,8 +34,8 @@ mod values;
 
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
-pub use value_writer::ValueWriter;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
+pub use value_writer::ValueWriter;
 
 use crate::error::{BuildError, Built};
 use crate::new_file::{NewKind, NewObject};

@@ -182,9 +182,9 @@ impl Object {
 
     /// The position of an attribute's message.
     pub fn find_attribute(&self, name: &str) -> Option<usize> {
-        self.messages.iter().position(|message| {
-            message.kind == attribute::KIND && attribute::has_name(&message.data, name)
-        })
+        self.messages
+            .iter()
+            .position(|message| message.kind == attribute::KIND && attribute::has_name(&message.data, name))
     }
 
     /// Adds an attribute, or replaces the one at a position. An error leaves the object as it was.

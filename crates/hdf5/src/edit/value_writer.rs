@@ -43,8 +43,8 @@ impl ValueWriter<'_> {
     pub fn put(&mut self, count: u64, bytes: &[u8]) -> Result<()> {
         let mut element = [0; ELEMENT];
         if !bytes.is_empty() {
-            let count =
-                u32::try_from(count).map_err(|_| unstorable(format!("{count} items, at most 2³² - 1 are possible in HDF5")))?;
+            let count = u32::try_from(count)
+                .map_err(|_| unstorable(format!("{count} items, at most 2³² - 1 are possible in HDF5")))?;
             let HeapPlace { collection, index } =
                 self.heap.put(bytes).map_err(|BuildError(why)| unstorable(why))?;
             element[..4].copy_from_slice(&count.to_le_bytes());

@@ -126,7 +126,8 @@ impl NewValues {
             return Ok(None);
         }
         if bytes < FEW_BYTES {
-            let mut all = Few { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(arrays.len()), size };
+            let mut all =
+                Few { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(arrays.len()), size };
             for array in &arrays {
                 // SAFETY: see `bytes_of`.
                 all.bytes.extend_from_slice(unsafe { bytes_of(array, size) });
@@ -271,9 +272,7 @@ fn with_text(
         // Text without letters is a NUL. An element without a place would be a null pointer for programs in
         // C: PyTables follows it.
         [] => put(b"\0"),
-        text if text.contains(&0) => {
-            Err(PyValueError::new_err("VLEN strings do not support embedded NULLs"))
-        }
+        text if text.contains(&0) => Err(PyValueError::new_err("VLEN strings do not support embedded NULLs")),
         text => put(text),
     };
     if let Ok(text) = value.cast::<PyString>() {

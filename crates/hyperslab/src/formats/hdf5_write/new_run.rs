@@ -5,8 +5,8 @@
 
 use super::run_sink::Run;
 use crate::Result;
-use hyperslab_hdf5::datatype::Datatype;
 use hyperslab_hdf5::dataspace::Dataspace;
+use hyperslab_hdf5::datatype::Datatype;
 use hyperslab_hdf5::edit::COPIED;
 use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewObject, NewStorage};
 use hyperslab_hdf5::{Group, LinkTarget};
@@ -30,10 +30,9 @@ pub(crate) fn create_run(
     let path = if group.path().is_empty() { name.to_owned() } else { format!("{}/{name}", group.path()) };
     let dataspace = match shape {
         [] => Dataspace::Scalar,
-        _ => Dataspace::Simple {
-            shape: shape.to_vec(),
-            max_shape: shape.iter().copied().map(Some).collect(),
-        },
+        _ => {
+            Dataspace::Simple { shape: shape.to_vec(), max_shape: shape.iter().copied().map(Some).collect() }
+        }
     };
     let kind = NewKind::Dataset(NewDataset {
         datatype,
