@@ -763,9 +763,7 @@ class StoredType:
 
 @final
 class NewValues:
-    def text(
-        self, values: list[Any] | npt.NDArray[np.object_], is_ascii: bool
-    ) -> npt.NDArray[np.uint8]: ...
+    def text(self, values: list[Any] | npt.NDArray[np.object_], is_ascii: bool) -> npt.NDArray[np.uint8]: ...
     def arrays(
         self, values: npt.NDArray[np.object_], dtype: np.dtype[Any]
     ) -> npt.NDArray[np.uint8] | None: ...

@@ -38,7 +38,11 @@ def _same(a: Any, b: Any) -> None:
 
 def test_attributes_are_those_of_h5py_and_of_the_general_way(tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.h5" for name in ("quick", "general", "h5py")]
-    with hs.File(paths[0], "w") as quick, hs.File(paths[1], "w") as general, h5py.File(paths[2], "w") as other:
+    with (
+        hs.File(paths[0], "w") as quick,
+        hs.File(paths[1], "w") as general,
+        h5py.File(paths[2], "w") as other,
+    ):
         for number, value in enumerate(_values()):
             for file in (quick, general, other):
                 file.create_group(f"g{number}")
@@ -57,7 +61,11 @@ def test_datasets_are_those_of_h5py_and_of_the_general_way(tmp_path: Path) -> No
     paths = [tmp_path / f"{name}.h5" for name in ("quick", "general", "h5py")]
     arrays = [value for value in _values() if isinstance(value, np.ndarray) and value.dtype.kind in "iufcb"]
     arrays += [np.array(5), np.arange(8192.0), np.arange(8193.0), np.zeros((1,) * 5)]
-    with hs.File(paths[0], "w") as quick, hs.File(paths[1], "w") as general, h5py.File(paths[2], "w") as other:
+    with (
+        hs.File(paths[0], "w") as quick,
+        hs.File(paths[1], "w") as general,
+        h5py.File(paths[2], "w") as other,
+    ):
         for number, array in enumerate(arrays):
             quick.create_dataset(f"d{number}", data=array)
             general.create_dataset(f"d{number}", data=array, fill_time=None)
@@ -160,7 +168,7 @@ def test_the_order_of_attributes_is_kept(tmp_path: Path) -> None:
 
 def _texts(count: int) -> np.ndarray[Any, Any]:
     made = np.empty(count, object)
-    made[:] = [("", "é€", b"bytes", "x" * (n % 70))[n % 4] for n in range(count)]
+    made[:] = [("", "é€", b"bytes", "\udcff", "x" * (n % 70))[n % 5] for n in range(count)]
     return made
 
 
@@ -175,7 +183,7 @@ def _written(path: Path, dtype: Any, values: Any) -> Any:
 @pytest.mark.parametrize("count", [1, 1365, 1366, 5000, 100_000])
 def test_texts(tmp_path: Path, count: int) -> None:
     texts = _texts(2 * count)[::2]
-    expected = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    expected = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
     for values in (texts, texts.tolist(), texts.reshape(-1, 1)):
         with _written(tmp_path / "a.h5", h5py.string_dtype(), values) as file:
             assert file["a"][...].reshape(-1).tolist() == expected

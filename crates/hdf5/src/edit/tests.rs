@@ -451,7 +451,7 @@ fn objects_are_switched_by_few_calls() {
     // Each object that others refer to is switched by a write of its own.
     let switches = bytes.changes().len() - before;
     assert!((512..530).contains(&switches), "{switches} changes");
-    let file = open(&all_bytes(&bytes));
+    let file = open(&all_bytes(&bytes)).unwrap();
     for n in 0..512 {
         let Node::Group(found) = file.node(&n.to_string()).unwrap() else { panic!("no group") };
         let attributes = found.attributes().unwrap();

@@ -26,6 +26,9 @@ const REGION: usize = 12;
 /// 24 bytes each.
 const FEW: usize = 1366;
 
+/// Texts that are looked at together, at most. A slice of a list is a copy.
+const PART: usize = 1 << 12;
+
 /// Sequences of fewer bytes share a collection with other values, if they are few.
 const FEW_BYTES: usize = 32 << 10;
 
@@ -78,16 +81,19 @@ impl NewValues {
         let mut writer = self.editing.value_writer(count);
         let mut at = 0;
         while at < count {
-            // The GIL is released between parts: another thread may change the values meanwhile.
-            let part = values.get_item(PySlice::new(py, at as isize, count as isize, 1))?;
+            // Between parts, the GIL is released, and code of Python has run: the values may have changed.
+            let end = at.saturating_add(PART).min(count);
+            let part = values.get_item(PySlice::new(py, at as isize, end as isize, 1))?;
+            let start = at;
             each(&part, |value| {
-                with_text(value, is_ascii, |text| writer.put(text.len() as u64, text).or_raise(py))?;
+                let put = |text: &[u8]| writer.put(text.len() as u64, text).or_raise(py);
+                let has_run_python = with_text(value, is_ascii, put)?;
                 at += 1;
-                Ok(writer.is_full())
+                Ok(has_run_python || writer.is_full())
             })?;
             if writer.is_full() {
                 write_block(py, &mut writer)?;
-            } else if at < count {
+            } else if at == start {
                 return Err(errors::invalid(py, "the texts were changed while they were written".to_owned()));
             }
         }
@@ -212,7 +218,7 @@ impl Few {
 }
 
 /// Calls `take` with each object of an array of objects with one axis, or of another iterable. `take`
-/// returns `true` to stop.
+/// returns `true` to stop: it has to, once code of Python has run.
 fn each<'py>(
     values: &Bound<'py, PyAny>,
     mut take: impl FnMut(&Bound<'py, PyAny>) -> PyResult<bool>,
@@ -222,9 +228,8 @@ fn each<'py>(
         && array.dtype().kind() == b'O'
     {
         for place in Places::of(array) {
-            // SAFETY: the place of an object in an array that is held: null, or a reference. The object is
-            // counted before any code of Python runs, and the array keeps its memory while the GIL is
-            // held.
+            // SAFETY: the place of an object in an array that is held: null, or a reference, which is
+            // counted here. The array keeps its memory as long as no code of Python runs.
             let value = unsafe {
                 let found = place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned();
                 Bound::from_borrowed_ptr_or_opt(py, found)
@@ -262,12 +267,12 @@ unsafe fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>, size: usize) -> &'a
     }
 }
 
-/// Calls `put` with the bytes of a text as they are stored.
+/// Calls `put` with the bytes of a text as they are stored. Returns `true` if code of Python has run.
 fn with_text(
     value: &Bound<'_, PyAny>,
     is_ascii: bool,
     put: impl FnOnce(&[u8]) -> PyResult<()>,
-) -> PyResult<()> {
+) -> PyResult<bool> {
     let check = |text: &[u8]| match text {
         // Text without letters is a NUL. An element without a place would be a null pointer for programs in
         // C: PyTables follows it.
@@ -277,18 +282,18 @@ fn with_text(
     };
     if let Ok(text) = value.cast::<PyString>() {
         return match text.to_str() {
-            Ok(text) if !is_ascii || text.is_ascii() => check(text.as_bytes()),
+            Ok(text) if !is_ascii || text.is_ascii() => check(text.as_bytes()).map(|()| false),
             // Python's own error says what is wrong. (Lone surrogates are bytes that are not UTF-8, as
             // attributes are read.)
             _ => {
                 let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };
                 let encoded = text.call_method1("encode", how)?;
-                check(encoded.cast::<PyBytes>()?.as_bytes())
+                check(encoded.cast::<PyBytes>()?.as_bytes()).map(|()| true)
             }
         };
     }
     if let Ok(text) = value.cast::<PyBytes>() {
-        return check(text.as_bytes());
+        return check(text.as_bytes()).map(|()| false);
     }
     let message = format!(
         "Can't implicitly convert non-string objects to strings: expected text, found {}",
