@@ -246,7 +246,7 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     refused = subprocess.run(
         [*run, str(tmp_path / "a.zarr"), "--layout", "cloud"], capture_output=True, text=True
     )
-    assert refused.returncode == 1 and "a name that ends in .h5" in refused.stderr
+    assert refused.returncode == 2 and "a name that ends in .h5" in refused.stderr
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def test_new_files_do_not_replace_others(server: Server, count: int) -> None:
             with pytest.raises(FileExistsError):
                 hs.File(URL, again, storage_options=options(server))
         for again in ("a", "r+"):
-            with pytest.raises(hs.UnsupportedError, match="copy the file to a local disk"):
+            with pytest.raises(hs.errors.UnsupportedError, match="copy the file to a local disk"):
                 hs.File(URL, again, storage_options=options(server))
         server.clear()
     # Somebody else is faster.
@@ -141,7 +141,7 @@ def test_new_files_do_not_replace_others(server: Server, count: int) -> None:
 def test_a_failed_upload_leaves_the_old_object(server: Server, fault: str, count: int) -> None:
     with hs.File(URL, "w", storage_options=options(server)) as file:
         file["old"] = 1
-    file = hs.File(URL, "w", storage_options=options(server, retries=0))
+    file = hs.File(URL, "w", storage_options=options(server, max_retries=0))
     file["new"] = values(count)
     server.fault("status", method=fault, status=403, times=-1)
     if fault == "POST" and count == 10:
