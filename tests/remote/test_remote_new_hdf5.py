@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +120,7 @@ def test_new_files_do_not_replace_others(server: Server, count: int) -> None:
             with pytest.raises(FileExistsError):
                 hs.File(URL, again, storage_options=options(server))
         for again in ("a", "r+"):
-            with pytest.raises(hs.UnsupportedError, match="copy the file to a local disk"):
+            with pytest.raises(hs.errors.UnsupportedError, match="copy the file to a local disk"):
                 hs.File(URL, again, storage_options=options(server))
         server.clear()
     # Somebody else is faster.
@@ -141,7 +143,7 @@ def test_new_files_do_not_replace_others(server: Server, count: int) -> None:
 def test_a_failed_upload_leaves_the_old_object(server: Server, fault: str, count: int) -> None:
     with hs.File(URL, "w", storage_options=options(server)) as file:
         file["old"] = 1
-    file = hs.File(URL, "w", storage_options=options(server, retries=0))
+    file = hs.File(URL, "w", storage_options=options(server, max_retries=0))
     file["new"] = values(count)
     server.fault("status", method=fault, status=403, times=-1)
     if fault == "POST" and count == 10:
@@ -158,6 +160,45 @@ def test_a_failed_upload_leaves_the_old_object(server: Server, fault: str, count
         file.close()
     with hs.File(URL, storage_options=options(server)) as found:
         assert list(found) == ["new"] and np.array_equal(found["new"][:], values(count))
+
+
+@pytest.mark.parametrize("conditional", ["yes", "no"])
+def test_the_last_request_has_a_condition(server: Server, conditional: str) -> None:
+    file = hs.File(URL, "x", storage_options=options(server))
+    file["late"] = np.zeros(3_000_000)
+    file.flush()
+    while not any(each["method"] == "POST" for each in server.log()):
+        time.sleep(0.01)
+    server.control(conditional_puts=conditional)
+    if conditional == "yes":
+        server.fault("stall", method="POST", seconds=1.0)
+        with ThreadPoolExecutor(1) as pool:
+            closing = pool.submit(file.close)
+            while not any("uploadId" in each["query"] and each["method"] == "POST" for each in server.log()):
+                time.sleep(0.01)
+            # Somebody makes the object after the last look.
+            server.put("bucket", KEY, b"faster")
+            with pytest.raises(FileExistsError):
+                closing.result()
+        assert stored(server) == b"faster"
+        # The server forgets everything.
+        server.clear()
+    file.close()
+    server.control(conditional_puts="yes")
+    with hs.File(URL, storage_options=options(server)) as found:
+        assert list(found) == ["late"] and not found["late"][:].any()
+
+
+def test_a_forgotten_upload_begins_again(server: Server) -> None:
+    file = hs.File(URL, "w", storage_options=options(server))
+    file["a"] = values(3_000_000)
+    file.flush()
+    while not any(each["method"] == "PUT" for each in server.log()):
+        time.sleep(0.01)
+    server.clear()
+    file.close()
+    with hs.File(URL, storage_options=options(server)) as found:
+        assert np.array_equal(found["a"][:], values(3_000_000))
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -222,7 +222,13 @@ impl Upload {
         let mut flying: VecDeque<(usize, Arc<Sent>)> = VecDeque::new();
         let mut land = |(part, sent): (usize, Arc<Sent>)| -> Result<()> {
             let id = sent.task.wait().map_err(|lost| self.store.lost(lost, &self.key))?;
-            let id = id.as_ref().map_err(|failure| self.error(failure))?;
+            let id = id.as_ref().map_err(|failure| {
+                if matches!(failure, Failure::Missing) {
+                    // The server has forgotten the upload: some do after a few days.
+                    self.give_up();
+                }
+                self.error(failure)
+            })?;
             if let Some(place) = ids.get_mut(part) {
                 *place = Some(id.clone());
             }
@@ -401,7 +407,10 @@ impl Destination for Upload {
             // The file was cut off. Some servers would take parts behind its end.
             self.give_up();
         }
-        let ids = self.send_all(file, len)?;
+        let ids = match self.send_all(file, len) {
+            Err(_) if self.state.lock().session.is_none() => self.send_all(file, len)?,
+            sent => sent?,
+        };
         self.combine(ids, len)?;
         let done = std::mem::take(&mut *self.state.lock());
         drop(done);

@@ -118,7 +118,8 @@ def space_of(
                 f"more than 1 GiB, found {size}"
             )
         return size, None
-    least = 1 if threshold is None else int(threshold)
+    # The library has no use for it with other strategies.
+    least = 1 if threshold is None or strategy != "fsm" else int(threshold)
     if strategy is None or (strategy == "fsm" and least == 1):
         return None, None
     return None, (STRATEGIES.index(strategy), least)

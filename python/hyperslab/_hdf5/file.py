@@ -103,7 +103,7 @@ class File(FileGroup):
         Bytes in front of a new file: 0, 512, 1024, ….
     swmr : bool, default False
         Accepted as in h5py. Files being written can always be read.
-    fs_strategy, fs_page_size, fs_threshold
+    fs_strategy, fs_page_size
         Only for new files, as in h5py. ``fs_strategy="page"``: when the file is closed, it is written
         anew with all metadata in front, in pages of ``fs_page_size`` bytes (4096; more if one index
         needs more). Other strategies are recorded for programs of the HDF5 library.

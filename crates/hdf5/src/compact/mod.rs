@@ -7,9 +7,10 @@
 //! 1. `survey` finds all objects that the root group leads to.
 //! 2. A first pass does everything but write. It finds what cannot be kept, and the lengths of
 //!    headers and of values of variable length, which do not depend on addresses.
-//! 3. A file with pages takes another such pass, once the size of its pages is known.
-//! 4. The last pass writes: user block, superblock, headers, other structures, values of variable
-//!    length, and then the elements of one object after the other, chunks in C order.
+//! 3. A file with pages takes two more such passes, once the size of its pages is known.
+//! 4. The last pass writes: user block, superblock, headers, links and attributes that are not in
+//!    headers, values of variable length, indexes of chunks. Then come the elements of one object after
+//!    the other, chunks in C order.
 //!
 //! References to deleted objects become empty references and are counted: after a copy, an old
 //! address may be inside any object.
@@ -87,21 +88,26 @@ impl Compaction {
             Places { headers: objects.iter().map(|found| (found.address, 0)).collect(), ..Places::default() };
         let dry = |places: &Places| Mover::new(file, places, None, &mut |_| true).run(&objects);
         let mut first = dry(&unplaced)?;
-        let (mut extension, mut places) = (None, unplaced);
+        let (mut extension, mut page) = (None, None);
         if let Some(pages) = pages {
-            let all = first.headers.iter().sum::<u64>().saturating_add(first.structures).saturating_add(4096);
-            let page = pages.size(first.longest, all).map_err(unstorable)?;
+            let structures = first.structures.saturating_add(first.indexes).saturating_add(4096);
+            let all = first.headers.iter().fold(structures, |all, len| all.saturating_add(*len));
+            let size = pages.size(first.longest, all).map_err(unstorable)?;
             let version = if superblock.get(8) == Some(&2) { 1 } else { 2 };
-            let built = pages::extension(version, pages::STRATEGY, 1, page).map_err(unstorable)?;
-            extension = Some(built);
-            let front = superblock::len(&superblock)
-                .saturating_add(extension.as_ref().map_or(0, |new| new.len() as u64));
-            places = Places::new(&objects, &first, front, Some(page));
-            first = dry(&places)?;
+            extension = Some(pages::extension(version, pages::STRATEGY, 1, size).map_err(unstorable)?);
+            page = Some(size);
         }
-        let front =
-            superblock::len(&superblock).saturating_add(extension.as_ref().map_or(0, |new| new.len() as u64));
-        places = Places::new(&objects, &first, front, places.page);
+        let before = extension.as_ref().map_or(0, |extension| extension.len() as u64);
+        let front = superblock::len(&superblock).saturating_add(before);
+        let mut places = Places::new(&objects, &first, front, page);
+        if page.is_some() {
+            // The lengths of links and attributes with gaps give the place of the indexes, which gives
+            // their lengths with gaps.
+            for _ in 0..2 {
+                first = dry(&places)?;
+                places = Places::new(&objects, &first, front, page);
+            }
+        }
         Ok(Compaction { file: file.clone(), superblock, objects, extension, first, places })
     }
 
@@ -128,7 +134,8 @@ impl Compaction {
         let source = self.file.source();
         let places = &self.places;
         let passed = Mover::new(&self.file, places, Some(&**into), advance).run(&self.objects)?;
-        let lens = |passed: &Passed| (passed.headers.clone(), passed.structures, passed.values);
+        let lens =
+            |passed: &Passed| (passed.headers.clone(), passed.structures, passed.values, passed.indexes);
         if lens(&passed) != lens(&self.first) {
             return Err(source.invalid("it was changed by another program while it was copied"));
         }

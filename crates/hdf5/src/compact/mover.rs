@@ -19,10 +19,12 @@ pub(super) struct Places {
     /// The new address of each header, by its old one.
     pub headers: HashMap<u64, u64>,
     pub first_header: u64,
-    /// Links, attributes and indexes that are not in headers.
+    /// Links and attributes that are not in headers.
     pub structures: u64,
     /// Heap collections with values of variable length.
     pub values: u64,
+    /// Indexes of chunks.
+    pub indexes: u64,
     /// Chunks and runs of elements.
     pub elements: u64,
     /// Bytes of a page, in a file with pages.
@@ -43,8 +45,10 @@ impl Places {
         }
         let structures = end.next_multiple_of(8);
         let values = structures.saturating_add(passed.structures).next_multiple_of(8);
-        let elements = values.saturating_add(passed.values).next_multiple_of(page.unwrap_or(8));
-        Places { headers, first_header: first_header.unwrap_or(end), structures, values, elements, page }
+        let indexes = values.saturating_add(passed.values).next_multiple_of(8);
+        let elements = indexes.saturating_add(passed.indexes).next_multiple_of(page.unwrap_or(8));
+        let first_header = first_header.unwrap_or(end);
+        Places { headers, first_header, structures, values, indexes, elements, page }
     }
 }
 
@@ -53,9 +57,11 @@ impl Places {
 pub(super) struct Passed {
     /// Bytes of each header.
     pub headers: Vec<u64>,
-    /// Bytes of all links, attributes and indexes that are not in headers.
+    /// Bytes of all links and attributes that are not in headers.
     pub structures: u64,
-    /// Bytes of the longest of them that has to be in one page.
+    /// Bytes of all indexes.
+    pub indexes: u64,
+    /// Bytes of the longest of these structures that has to be in one page.
     pub longest: u64,
     /// Bytes of all heap collections.
     pub values: u64,
@@ -73,6 +79,7 @@ pub(super) struct Mover<'m> {
     pub out: Out<'m>,
     headers: Part,
     structures: Part,
+    indexes: Part,
     longest: u64,
     values: Part,
     pub rest: Part,
@@ -106,6 +113,7 @@ impl<'m> Mover<'m> {
             out: Out { file: into, base: file.source().base() },
             headers: Part::new(places.first_header),
             structures: Part::new(places.structures),
+            indexes: Part::new(places.indexes),
             longest: 0,
             values: Part::new(places.values),
             rest: Part::new(places.elements),
@@ -136,12 +144,14 @@ impl<'m> Mover<'m> {
         }
         let last = std::mem::replace(&mut self.heap, HeapWriter::new(0)).finish();
         self.values.put(self.out, &last)?;
+        self.indexes.finish(self.out)?;
         for part in [&mut self.headers, &mut self.structures, &mut self.values, &mut self.rest] {
             part.finish(self.out)?;
         }
         Ok(Passed {
             headers: lens,
             structures: self.structures.len(),
+            indexes: self.indexes.len(),
             longest: self.longest,
             values: self.values.len(),
             elements: self.rest.len(),
@@ -160,21 +170,21 @@ impl<'m> Mover<'m> {
         object_header::rebuild(&header.prefix, &messages).map_err(unstorable)
     }
 
-    /// Appends links, attributes or an index. `build` gets their address and the bytes of a page. It
-    /// returns its result, the bytes, and how many of them must not cross the border of a page.
+    /// Appends links or attributes. `build` gets their address and the bytes of a page. It returns its
+    /// result, the bytes, and how many of them must not cross the border of a page.
     pub fn structure<T>(
         &mut self,
         build: impl Fn(u64, Option<u64>) -> Result<(T, Vec<u8>, u64)>,
     ) -> Result<T> {
-        let (end, page) = (self.structures.end().next_multiple_of(8), self.places.page);
-        let (mut built, mut bytes, together) = build(end, page)?;
-        let at = pages::place(end, together, page);
-        if at != end {
-            (built, bytes, _) = build(at, page)?;
-        }
-        self.longest = self.longest.max(together);
-        self.structures.put_at(self.out, at, &bytes)?;
-        Ok(built)
+        put_structure(&mut self.structures, &mut self.longest, (self.out, self.places.page), build)
+    }
+
+    /// Appends an index, like [`Mover::structure`].
+    pub fn put_index<T>(
+        &mut self,
+        build: impl Fn(u64, Option<u64>) -> Result<(T, Vec<u8>, u64)>,
+    ) -> Result<T> {
+        put_structure(&mut self.indexes, &mut self.longest, (self.out, self.places.page), build)
     }
 
     /// Writes finished collections of values.
@@ -249,6 +259,23 @@ impl<'m> Mover<'m> {
     pub fn wrong(&self, structure: &'static str, why: ParseError) -> Hdf5Error {
         self.file.source().structure_error(structure, 0, why)
     }
+}
+
+fn put_structure<T>(
+    part: &mut Part,
+    longest: &mut u64,
+    (out, page): (Out<'_>, Option<u64>),
+    build: impl Fn(u64, Option<u64>) -> Result<(T, Vec<u8>, u64)>,
+) -> Result<T> {
+    let end = part.end().next_multiple_of(8);
+    let (mut built, mut bytes, together) = build(end, page)?;
+    let at = pages::place(end, together, page);
+    if at != end {
+        (built, bytes, _) = build(at, page)?;
+    }
+    *longest = together.max(*longest);
+    part.put_at(out, at, &bytes)?;
+    Ok(built)
 }
 
 /// Adds the object to an error.

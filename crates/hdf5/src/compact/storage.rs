@@ -231,7 +231,7 @@ impl Mover<'_> {
             _ => Vec::new(),
         };
         let width = chunked.width;
-        self.structure(|at, page| match kind {
+        self.put_index(|at, page| match kind {
             ChunkIndexKind::FixedArray { .. } => {
                 whole(index::build_fixed_array(at, width.is_some(), &slots).map(|bytes| (at, bytes)))
             }

@@ -126,10 +126,9 @@ impl Place {
         }
     }
 
-    /// All bytes.
+    /// All bytes of a new superblock, with its extension.
     pub fn bytes(&self) -> &[u8] {
-        let len = if self.is_old() { OLD_LEN } else { NEW_LEN };
-        self.bytes.get(..len).unwrap_or(&self.bytes)
+        &self.bytes
     }
 }
 
