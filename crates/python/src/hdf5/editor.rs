@@ -172,7 +172,7 @@ impl Editor {
             (_, _, Some(sources)) => {
                 let sources: Vec<VirtualSource> = sources.into_iter().map(NewSource::source).collect();
                 let block = build_mappings(&sources).map_err(|why| unstorable(&path, why.0)).or_raise(py)?;
-                let put = || self.editing.put_values([(block.len() as u64, &block[..])].into_iter());
+                let put = || self.editing.put_values([(block.len() as u64, &block[..])].into_iter(), false);
                 let id = py.detach(put).or_raise(py)?;
                 let at = |from: usize, len: usize| id.get(from..from + len).unwrap_or_default();
                 let number = |bytes: &[u8]| {

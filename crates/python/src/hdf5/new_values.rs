@@ -31,12 +31,15 @@ impl NewValues {
     }
 
     /// Stores values: their numbers of items and their bytes. Returns their ids.
+    ///
+    /// `is_text`: text without letters has a place, too.
     fn put<'v>(
         &self,
         py: Python<'_>,
         values: impl Iterator<Item = (u64, &'v [u8])> + Send,
+        is_text: bool,
     ) -> PyResult<Vec<u8>> {
-        py.detach(|| self.editing.put_values(values)).or_raise(py)
+        py.detach(|| self.editing.put_values(values, is_text)).or_raise(py)
     }
 }
 
@@ -81,17 +84,11 @@ impl NewValues {
             ends.push(bytes.len());
         }
         let starts = [0].into_iter().chain(ends.iter().copied());
-        let found = self.put(
-            py,
-            starts.zip(&ends).map(|(start, end)| {
-                // Text without letters is a NUL. An element without a place would be a null pointer for
-                // programs in C: PyTables follows it.
-                match bytes.get(start..*end).unwrap_or_default() {
-                    [] => (1, &b"\0"[..]),
-                    text => (text.len() as u64, text),
-                }
-            }),
-        )?;
+        let found = starts.zip(&ends).map(|(start, end)| {
+            let text = bytes.get(start..*end).unwrap_or_default();
+            (text.len() as u64, text)
+        });
+        let found = self.put(py, found, true)?;
         Ok(PyArray1::from_vec(py, found))
     }
 
@@ -114,7 +111,7 @@ impl NewValues {
         };
         let values: Option<Vec<(u64, &[u8])>> = offsets.windows(2).map(sequence).collect();
         let values = values.ok_or_else(|| errors::invalid(py, "sequences: offsets beyond the items"))?;
-        Ok(PyArray1::from_vec(py, self.put(py, values.into_iter())?))
+        Ok(PyArray1::from_vec(py, self.put(py, values.into_iter(), false)?))
     }
 
     /// References as bytes of elements. ``None``: a reference to nothing.
