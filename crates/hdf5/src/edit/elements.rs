@@ -5,6 +5,7 @@ use super::object::{self, Object};
 use super::{Attached, ChunkTable, Editing};
 use crate::data_layout::{self, ChunkIndexKind, DataLayout};
 use crate::dataspace::{self, Dataspace};
+use crate::datatype::{self, Datatype};
 use crate::error::{BuildError, Built};
 use crate::index::version1_places;
 use crate::messages::Message;
@@ -106,6 +107,9 @@ impl Editing {
 
     /// Sets the place of the elements of a contiguous dataset.
     pub fn set_run(&self, dataset: u64, address: u64) -> Result<()> {
+        // The type may be in another header, which cannot be read during the change.
+        let header = self.file.header(dataset)?;
+        let datatype = self.file.message(&header, datatype::KIND, Datatype::parse)?;
         self.change(dataset, |object| {
             let Some(message) = object.message(data_layout::KIND) else {
                 return Err(BuildError("it has no data layout message".into()));
@@ -115,7 +119,7 @@ impl Editing {
             };
             let size = match size {
                 Some(size) => size,
-                None => object.elements_len()?,
+                None => object.elements_len(datatype.as_ref())?,
             };
             object.replace_message(object::contiguous(address, size));
             object.version += 1;
@@ -275,12 +279,9 @@ pub(super) fn table_of(file: &File, dataset: u64) -> Result<ChunkTable> {
 
 impl Object {
     /// Bytes of all elements of a dataset.
-    fn elements_len(&self) -> Built<u64> {
-        let count = self.dataspace()?.count();
-        let message = self.message(crate::datatype::KIND);
-        let message = message.ok_or_else(|| BuildError("it has no datatype message".into()))?;
-        let datatype = object::parsed(message, crate::datatype::Datatype::parse)?;
-        let len = count.and_then(|count| count.checked_mul(datatype.size.into()));
+    fn elements_len(&self, datatype: Option<&Datatype>) -> Built<u64> {
+        let datatype = datatype.ok_or_else(|| BuildError("it has no datatype message".into()))?;
+        let len = self.dataspace()?.count().and_then(|count| count.checked_mul(datatype.size.into()));
         len.ok_or_else(|| BuildError("its elements have more than 2⁶⁴ bytes".into()))
     }
 }

@@ -23,6 +23,7 @@ use crate::Result;
 use crate::index::ChunkRecord;
 use hyperslab_store::turns;
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Structures up to this many bytes are written with one call.
 const GATHERED: usize = 1 << 20;
@@ -151,6 +152,7 @@ impl Editing {
         let is_written =
             |object: &Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);
         let take = |object: &mut Object| {
+            object.touch(now);
             let chunks = object.chunks.clone();
             // Changes while the records are taken count as later ones.
             let chunk_changes = chunks.as_ref().map_or(0, |chunks| chunks.changes());
@@ -288,6 +290,12 @@ impl Editing {
         drop(objects);
         self.edits.freed.lock().append(&mut freed);
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// The place of an object in the order of switches.

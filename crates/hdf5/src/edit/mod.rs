@@ -10,6 +10,7 @@
 
 mod attributes;
 mod chunk_table;
+mod committed;
 mod elements;
 mod flush;
 mod free_space;
@@ -21,6 +22,7 @@ mod links;
 mod merge;
 mod object;
 mod open;
+mod options;
 pub(crate) mod redo;
 mod shared;
 #[cfg(test)]
@@ -34,6 +36,7 @@ mod values;
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
+pub use options::ObjectOptions;
 
 use crate::error::{BuildError, Built};
 use crate::new_file::{NewKind, NewObject};
@@ -160,6 +163,17 @@ impl Edits {
     /// Returns the header of a changed object.
     pub(crate) fn header(&self, address: u64) -> Option<Arc<ObjectHeader>> {
         self.objects.lock().get(&address).map(|object| object.shown.clone())
+    }
+
+    /// Returns the number of links to a changed object.
+    pub(crate) fn links_to(&self, address: u64) -> Option<u32> {
+        self.objects.lock().get(&address).map(|object| object.links_to)
+    }
+
+    /// Returns `true` if an object has lost its last name. `None`: it is not changed.
+    pub(crate) fn is_deleted(&self, address: u64) -> Option<bool> {
+        let objects = self.objects.lock();
+        objects.get(&address).map(|object| object.links_to == 0 && object.had_name)
     }
 
     /// Returns the links of a changed group.
