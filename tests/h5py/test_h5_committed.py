@@ -156,7 +156,7 @@ def test_compacting_and_copying_keep_the_types(tmp_path: Path, m: Any, libver: s
             target.create_dataset("x", (2,), dtype=file["t"])
         found.append(counts(into))
     assert found[0] == found[1]
-    assert found[0]["g/d"] == (True, 3) and found[0]["x"] == (False, None)
+    assert found[0]["g/d"] == (True, 4) and found[0]["x"] == (False, None)
 
 
 @LIBVERS

@@ -81,6 +81,7 @@ def test_changes_are_dated(tmp_path: Path, libver: str, m: Any) -> None:
     with m.File(path, "w", libver=libver) as file:
         for name in ("data", "attrs", "still"):
             file.create_dataset(name, data=[1, 2], track_times=True)
+
     def infos() -> dict[str, Any]:
         with h5py.File(path) as file:
             return {name: h5py.h5o.get_info(file[name].id) for name in file}

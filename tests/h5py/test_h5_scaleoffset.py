@@ -1,4 +1,4 @@
-"""The filter scale-offset: chunks that we write, beside those of h5py."""
+"""The filter scale-offset: our chunks have the same bytes as h5py's."""
 
 from __future__ import annotations
 

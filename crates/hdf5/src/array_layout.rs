@@ -164,8 +164,8 @@ fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     let (mut segments, mut total) = (Vec::new(), 0_u64);
     for (name, offset, len) in dataset.external_files() {
         let found = file.options().find(file.source(), name, Purpose::RawData)?;
-        // The first write to a new dataset makes its files.
-        let is_new = || file.inner.edits.is_some().then(nothing);
+        // The first write to a new dataset makes its files. Until then only reads fail.
+        let is_new = || file.inner.edits.is_some().then(|| missing(name));
         let found = found.or_else(is_new).ok_or_else(|| Hdf5Error::NotFound {
             file: file.source().name(),
             path: dataset.path().into(),
@@ -188,13 +188,11 @@ fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     one_run_layout(dataset, dtype, key, location, store)
 }
 
-/// An empty object, whose missing bytes read as zeros.
-fn nothing() -> FoundFile {
-    const KEY: &str = "nothing";
-    let store = MemoryStore::new();
-    // Memory takes every valid key.
-    let _ = Key::new(KEY).map(|key| store.write(key, &[]));
-    (Arc::new(store), KEY.to_owned())
+/// A file that does not exist: reads of it fail, and name it.
+fn missing(name: &str) -> FoundFile {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let key = if Key::new(last).is_ok() { last } else { "external file" };
+    (Arc::new(MemoryStore::new()), key.to_owned())
 }
 
 /// A dataset whose elements are one run of bytes.

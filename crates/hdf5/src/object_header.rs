@@ -127,8 +127,8 @@ impl ObjectHeader {
         self.message(REFERENCE_COUNT).map_or(self.prefix.links, count)
     }
 
-    /// Returns the times of the object in seconds since 1970: of the last access and modification, of
-    /// the last change, and of its birth. 0: it does not keep the time.
+    /// Returns four times in seconds since 1970: last access, last modification, last change, birth.
+    /// 0: the object does not keep the time.
     pub(crate) fn times(&self) -> [u32; 4] {
         let mut found = [0; 4];
         if self.prefix.flags & TIMES != 0 && self.prefix.version == 2 {

@@ -75,7 +75,9 @@ def check_external(
     room = sum(_UNLIMITED if size is None else size for _, _, size in files)
     needed = math.prod(shape) * stored.size
     if room < needed:
-        raise InvalidArgumentError(f"{where}: the files have room for {room} bytes, but elements have {needed}")
+        raise InvalidArgumentError(
+            f"{where}: the files have room for {room} bytes, but elements have {needed}"
+        )
     if any(size is None for _, _, size in files[:-1]):
         raise InvalidArgumentError(f"{where}: only the last file may have no limit of bytes")
     for name, *_ in files:
@@ -103,12 +105,18 @@ def check_prefix(group: FileGroup, prefix: Any, files: list[ExternalFile]) -> No
     """Fail if external files are not in the directory ``efile_prefix``."""
     if prefix is None or not files:
         return
-    text = directory_of(group, prefix)
+    directory = Path(directory_of(group, prefix))
     for name, *_ in files:
         if os.path.isabs(name):
             continue
+        wanted = directory / name
+        is_new = directory.is_dir() and not wanted.exists()
+        if is_new:
+            wanted.touch()
         place = _place(group._editor, name)
-        if place.parent != Path(text).resolve():
+        if place != wanted.resolve():
+            if is_new:
+                wanted.unlink()
             raise UnsupportedError(
                 f"efile_prefix={os.fsdecode(prefix)!r}: {name!r} is found in '{place.parent}', since files do "
                 "not store this directory; pass an absolute name"
@@ -122,11 +130,17 @@ def write_external(array: FileArray, selection: Any, values: Any, meaning: Any, 
     """
     from hyperslab._hdf5.file import File
 
+    places = [_place(array._editor, name) for name, *_ in array._facts["external"]]
+    new_places = [place for place in places if not place.exists()]
+    for place in new_places:
+        place.touch()
+    if new_places:
+        # Handles look for the files again.
+        array._editor.touch_external(array._address)
     first, rows, selection = _rows(array.shape, selection)
     shape = (rows, *array.shape[1:]) if array.shape else ()
     stored = array._stored_type
-    editor = array._editor
-    size = stored.size
+    size = 0 if stored is None else stored.size
     start = first * math.prod(array.shape[1:]) * size
     with File.in_memory() as memory:
         part: Any = memory.create_dataset("part", shape, array.id.get_type().copy())
@@ -139,19 +153,17 @@ def write_external(array: FileArray, selection: Any, values: Any, meaning: Any, 
         at = part.id.get_offset()
         count = math.prod(shape) * size
         new = memory.image()[at : at + count] if count else b""
-    for name, offset, length in array._facts["external"]:
+    for place, (_, offset, length) in zip(places, array._facts["external"], strict=True):
         length = _UNLIMITED if length is None else length
         piece = new[: max(0, length - start)] if start < length else b""
         if piece:
-            place = _place(editor, name)
-            with open(os.open(place, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+            with place.open("r+b") as file:
                 file.seek(offset + start)
                 file.write(piece)
         new = new[len(piece) :]
         start = max(0, start - length)
         if not new:
             break
-    editor.touch_external(array._address)
 
 
 def _rows(shape: tuple[int, ...], selection: Any) -> tuple[int, int, Any]:

@@ -60,9 +60,7 @@ class GroupWriting(FileNode):
             group = cast("FileGroup", found)
         return group
 
-    def _make_group(
-        self: Any, name: str, track_order: bool = False, made_at: int | None = None
-    ) -> FileGroup:
+    def _make_group(self: Any, name: str, track_order: bool = False, made_at: int | None = None) -> FileGroup:
         editor = self._editor
         path = self._path_to(name)
         address = editor.create_group(path, track_order, made_at)

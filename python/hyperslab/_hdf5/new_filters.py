@@ -193,7 +193,8 @@ def _scaleoffset(given: Any, dtype: np.dtype[Any], options: Options) -> int | No
         raise InvalidArgumentError(f"scaleoffset: expected floats of 4 or 8 bytes, found {dtype}")
     if dtype.kind in "ui" and given > 8 * dtype.itemsize:
         raise InvalidArgumentError(
-            f"scaleoffset: expected at most {8 * dtype.itemsize} bits for elements of type {dtype}, found {given}"
+            f"scaleoffset: expected at most {8 * dtype.itemsize} bits for elements of type {dtype}, "
+            f"found {given}"
         )
     if options.fletcher32:
         raise InvalidArgumentError("fletcher32 cannot be used with potentially lossy scale/offset filter")
@@ -253,8 +254,8 @@ def _check_available(filters: Iterable[Filter], allow_unknown: bool) -> None:
         if name is None:
             raise InvalidArgumentError(f"Unknown compression filter number: {number}")
         raise UnknownCodecError(
-            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, scaleoffset, or blosc, zstd, "
-            "lz4, bitshuffle or bzip2 of hdf5plugin"
+            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, scaleoffset, or blosc, "
+            "zstd, lz4, bitshuffle or bzip2 of hdf5plugin"
         )
 
 

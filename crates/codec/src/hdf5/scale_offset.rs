@@ -119,7 +119,7 @@ impl ScaleOffset {
     }
 }
 
-/// What a chunk stores: bits per element, the minimum, and the elements as numbers of so many bits.
+/// The content of a chunk. Its elements are numbers of `bits` bits.
 struct Packed {
     bits: u32,
     minimum: u64,
@@ -141,15 +141,15 @@ impl ScaleOffset {
         }
         let (low, high) = extent.unwrap_or((sign, sign));
         let wanted = u32::try_from(self.scale).unwrap_or(0);
+        // The library keeps two numbers free: one for fill values.
+        if wanted == 0 && high - low > mask - 2 {
+            return Packed { bits: width, minimum: 0, numbers: elements.to_vec() };
+        }
         let bits = match wanted {
-            // The library keeps two numbers free: one for fill values.
-            0 if high - low > mask - 2 => width,
             0 => bits_of(high - low + 1 + u64::from(self.fill.is_some())),
             bits => bits,
         };
-        // The library stores no minimum if it leaves the elements as they are.
-        let is_whole = wanted == 0 && bits == width;
-        let minimum = if is_whole { 0 } else { signed_of(low ^ sign, width, self.signed) };
+        let minimum = signed_of(low ^ sign, width, self.signed);
         let number = |element: u64| match filled(element) {
             true => (1 << bits) - 1,
             false => element.wrapping_sub(minimum) & mask,
@@ -186,7 +186,7 @@ impl ScaleOffset {
         }
         let bits = bits_of((span.rounded() as u64).wrapping_add(1 + u64::from(fill.is_some())));
         if bits >= width {
-            return Packed { bits: width, minimum: 0, numbers: elements.to_vec() };
+            return Packed { bits: width, minimum: low.bits(), numbers: elements.to_vec() };
         }
         let number = |bits_of_element: &u64| {
             let element = F::of_bits(*bits_of_element);
@@ -199,7 +199,7 @@ impl ScaleOffset {
     }
 }
 
-/// Bits that the library takes for so many different numbers.
+/// Returns how many bits the library takes to tell this many numbers apart.
 fn bits_of(numbers: u64) -> u32 {
     match numbers {
         0 | 1 => 0,
@@ -302,7 +302,12 @@ impl Codec for ScaleOffset {
             return Ok(());
         }
         if src.len() != self.elements.saturating_mul(self.size) {
-            let why = format!("expected {} elements of {} bytes, found {} bytes", self.elements, self.size, src.len());
+            let why = format!(
+                "expected {} elements of {} bytes, found {} bytes",
+                self.elements,
+                self.size,
+                src.len()
+            );
             return Err(CodecError::encode(NAME, why));
         }
         let element = |bytes: &[u8]| {
@@ -324,7 +329,9 @@ impl Codec for ScaleOffset {
         dst.extend_from_slice(&[0; 8]);
         if bits as usize == 8 * self.size {
             // In the byte order of little-endian machines.
-            numbers.iter().for_each(|number| dst.extend_from_slice(number.to_le_bytes().get(..self.size).unwrap_or_default()));
+            numbers.iter().for_each(|number| {
+                dst.extend_from_slice(number.to_le_bytes().get(..self.size).unwrap_or_default())
+            });
             return Ok(());
         }
         let start = dst.len();

@@ -1,7 +1,7 @@
 //! Changes of attributes.
 
-use super::{Editing, committed};
 use super::object::{Object, attribute_name};
+use super::{Editing, committed};
 use crate::error::BuildError;
 use crate::messages::attribute;
 use crate::new_file::NewAttribute;

@@ -171,7 +171,6 @@ mod tests {
         committed
     }
 
-
     /// The number of uses of a type: as it is counted, and as it is.
     fn counts(path: &Path, committed: u64) -> (u32, usize) {
         let file = crate::testing::open(&std::fs::read(path).unwrap()).unwrap();

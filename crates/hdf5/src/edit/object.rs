@@ -285,7 +285,10 @@ impl Object {
         if count <= MOST_COMPACT && !is_large {
             // HDF5 counts attributes by this message. Without it, h5repack leaves them out.
             if next.is_some() || count > 0 {
-                messages.push(message_of(info(next, [None; 3])));
+                // Before the attributes, as in the library's files: pyfive reads bytes behind it.
+                let first = messages.iter().position(|message| message.kind == attribute::KIND);
+                let first = first.unwrap_or(messages.len());
+                messages.insert(first, message_of(info(next, [None; 3])));
             }
             return Ok(Vec::new());
         }
@@ -306,7 +309,7 @@ impl Object {
         let data = Output::new().u8(0).u32(self.links_to).take();
         let count = message_of(NewMessage { kind: REFERENCE_COUNT, constant: false, data });
         let is_new = self.prefix.version == 2;
-        // Without the message it is one. Of a deleted object it is zero: references must not find it.
+        // Without the message it is one. It is zero for a deleted object, so that references do not find the object.
         let count = (is_new && self.links_to != 1).then_some(&count);
         let mut out = Output::new();
         if is_new {

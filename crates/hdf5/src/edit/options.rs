@@ -32,8 +32,7 @@ impl Editing {
             }
             if let Some((heap, slots)) = external {
                 let data = external_files::build(heap, &slots)?;
-                let message =
-                    message_of(NewMessage { kind: external_files::KIND, constant: true, data });
+                let message = message_of(NewMessage { kind: external_files::KIND, constant: true, data });
                 let layout = object.messages.iter().position(|message| message.kind == data_layout::KIND);
                 object.messages.insert(layout.unwrap_or_default(), message);
             }

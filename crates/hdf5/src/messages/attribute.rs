@@ -93,12 +93,7 @@ pub(crate) fn with_shared_type(message: &[u8], datatype: &[u8]) -> Built<Vec<u8>
     rebuilt(message, None, Some(datatype), Libver::V110)
 }
 
-fn rebuilt(
-    message: &[u8],
-    name: Option<&str>,
-    shared_type: Option<&[u8]>,
-    libver: Libver,
-) -> Built<Vec<u8>> {
+fn rebuilt(message: &[u8], name: Option<&str>, shared_type: Option<&[u8]>, libver: Libver) -> Built<Vec<u8>> {
     let mut cursor = Cursor::whole(message, 0, NEW_SIZES);
     let mut parts = AttributeParts::parse(&mut cursor).map_err(|why| BuildError(why.to_string()))?;
     let (datatype, dataspace) = (parts.datatype.take_rest().to_vec(), parts.dataspace.take_rest().to_vec());

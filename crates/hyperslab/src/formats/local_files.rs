@@ -145,7 +145,9 @@ impl OtherFiles for LocalFiles {
         let most = if Path::new(name).is_absolute() { 1 } else { places.len() };
         match places.iter().take(most).filter_map(new).find(|path| self.allowed(path) && !path.exists()) {
             Some(place) => Ok(Some(place)),
-            None => Err(self.refused(name, "it is not in the directory of the file that was opened, nor below")),
+            None => {
+                Err(self.refused(name, "it is not in the directory of the file that was opened, nor below"))
+            }
         }
     }
 

@@ -143,7 +143,13 @@ impl Editor {
 
     /// Makes a committed datatype without a name. Returns its address.
     fn commit(&self, py: Python<'_>, path: String, datatype: &StoredType) -> PyResult<u64> {
-        self.create(py, path, NewKind::Datatype((*datatype.datatype).clone()), false, ObjectOptions::default())
+        self.create(
+            py,
+            path,
+            NewKind::Datatype((*datatype.datatype).clone()),
+            false,
+            ObjectOptions::default(),
+        )
     }
 
     /// Makes a dataset without a name. Returns its address.
