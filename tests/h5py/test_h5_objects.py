@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperslab as hs
 import numpy as np
 import pytest
 from hyperslab import h5
@@ -27,18 +28,25 @@ def test_text_without_letters_has_no_bytes(tmp_path: Path, libver: str, count: i
         with m.File(path, "w", libver=libver) as file:
             file.attrs["text"] = ""
             kind = m.string_dtype()
-            texts = file.create_dataset("texts", data=["", "ab", ""] * count, dtype=kind)
+            file.create_dataset("texts", data=["", "ab", ""] * count, dtype=kind)
             pair = np.array([("", 1)], [("name", kind), ("n", "i4")])
-            pairs = file.create_dataset("pairs", data=pair)
-            at = texts.id.get_offset(), pairs.id.get_offset()
-        image = path.read_bytes()
-        for place in (at[0], at[0] + 48 * (count - 1), at[1]):
-            length, address, index = np.frombuffer(image[place : place + 16], "<u4,<u8,<u4")[0]
-            assert length == 0 and image[address : address + 4] == b"GCOL" and index > 0
-        for n in (h5, h5py):
-            with n.File(path) as file:
-                assert file.attrs["text"] == "" and file["texts"][:3].tolist() == [b"", b"ab", b""]
-                assert file["pairs"][0].tolist() == (b"", 1)
+            file.create_dataset("pairs", data=pair)
+        check_empty(path, count)
+        hs.compact(path)
+        check_empty(path, count)
+
+
+def check_empty(path: Path, count: int) -> None:
+    with h5py.File(path) as file:
+        first, pairs = file["texts"].id.get_offset(), file["pairs"].id.get_offset()
+    image = path.read_bytes()
+    for place in (first, first + 48 * (count - 1), pairs):
+        length, address, index = np.frombuffer(image[place : place + 16], "<u4,<u8,<u4")[0]
+        assert length == 0 and image[address : address + 4] == b"GCOL" and index > 0
+    for m in (h5, h5py):
+        with m.File(path) as file:
+            assert file.attrs["text"] == "" and file["texts"][:3].tolist() == [b"", b"ab", b""]
+            assert file["pairs"][0].tolist() == (b"", 1)
 
 
 # ---- times

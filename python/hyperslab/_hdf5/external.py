@@ -107,7 +107,7 @@ def check_prefix(group: FileGroup, prefix: Any, files: list[ExternalFile]) -> No
         return
     directory = Path(directory_of(group, prefix))
     for name, *_ in files:
-        if os.path.isabs(name):
+        if Path(name).is_absolute():
             continue
         wanted = directory / name
         is_new = directory.is_dir() and not wanted.exists()
