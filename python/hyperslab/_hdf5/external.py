@@ -118,8 +118,8 @@ def check_prefix(group: FileGroup, prefix: Any, files: list[ExternalFile]) -> No
             if is_new:
                 wanted.unlink()
             raise UnsupportedError(
-                f"efile_prefix={os.fsdecode(prefix)!r}: {name!r} is found in '{place.parent}', since files do "
-                "not store this directory; pass an absolute name"
+                f"efile_prefix={os.fsdecode(prefix)!r}: {name!r} is found in '{place.parent}', since files "
+                "do not store this directory; pass an absolute name"
             )
 
 

@@ -254,8 +254,8 @@ def _check_available(filters: Iterable[Filter], allow_unknown: bool) -> None:
         if name is None:
             raise InvalidArgumentError(f"Unknown compression filter number: {number}")
         raise UnknownCodecError(
-            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, scaleoffset, or blosc, "
-            "zstd, lz4, bitshuffle or bzip2 of hdf5plugin"
+            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, scaleoffset, or "
+            "blosc, zstd, lz4, bitshuffle or bzip2 of hdf5plugin"
         )
 
 
