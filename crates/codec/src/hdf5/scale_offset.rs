@@ -127,9 +127,14 @@ struct Packed {
 }
 
 impl ScaleOffset {
+    /// Bits of an element.
+    fn width(&self) -> u32 {
+        low32(8 * self.size as u64)
+    }
+
     /// The differences of integers from their minimum.
     fn integers(&self, elements: &[u64]) -> Packed {
-        let width = 8 * self.size as u32;
+        let width = self.width();
         // Order of signed numbers: the sign moves to where it counts as the highest bit.
         let sign = if self.signed { 1 << (width - 1) } else { 0 };
         let mask = u64::MAX >> (64 - width);
@@ -164,7 +169,7 @@ impl ScaleOffset {
     /// The scaled differences of floats from their minimum. Floats are as near to the fill value as
     /// rounding makes equal count as the fill value.
     fn floats<F: Float>(&self, elements: &[u64], scale: F, near: F) -> Packed {
-        let width = 8 * self.size as u32;
+        let width = self.width();
         let fill = self.fill.map(F::of_bits);
         let filled = |element: F| fill.is_some_and(|fill| element.minus(fill).absolute() < near);
         let mut extent: Option<(F, F)> = None;
@@ -242,6 +247,7 @@ impl Float for f32 {
     fn absolute(self) -> Self {
         self.abs()
     }
+    #[allow(clippy::cast_possible_truncation)] // It saturates.
     fn rounded(self) -> i64 {
         self.round() as i64
     }
@@ -266,12 +272,18 @@ impl Float for f64 {
     fn absolute(self) -> Self {
         self.abs()
     }
+    #[allow(clippy::cast_possible_truncation)] // It saturates.
     fn rounded(self) -> i64 {
         self.round() as i64
     }
     fn double(self) -> f64 {
         self
     }
+}
+
+/// The low eight bits.
+fn lowest(word: u128) -> u8 {
+    word.to_le_bytes()[0]
 }
 
 /// Appends numbers of `bits` bits, the highest bit first.
@@ -282,11 +294,11 @@ fn pack(numbers: &[u64], bits: u32, dst: &mut Vec<u8>) {
         ready += bits;
         while ready >= 8 {
             ready -= 8;
-            dst.push((word >> ready) as u8);
+            dst.push(lowest(word >> ready));
         }
     }
     if ready > 0 {
-        dst.push((word << (8 - ready)) as u8);
+        dst.push(lowest(word << (8 - ready)));
     }
 }
 
