@@ -117,7 +117,9 @@ def main() -> None:
     def same_dataset(ours: Any, theirs: Any, what: str) -> None:
         # Some tests make datasets that are larger than the memory, or elements without a value.
         never = theirs.id.get_create_plist().get_fill_time() == h5py.h5d.FILL_TIME_NEVER
-        if (theirs.size or 0) <= 1 << 20 and not never:
+        # No test has written some external files.
+        missing = any(not os.path.exists(name) for name, *_ in theirs.external or ())
+        if (theirs.size or 0) <= 1 << 20 and not never and not missing:
             compare_dataset(ours, theirs, what)
 
     h5_compare.same_dataset = same_dataset

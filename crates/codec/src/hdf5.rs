@@ -114,7 +114,7 @@ pub fn filter(
 }
 
 /// The filters that encode.
-const ENCODED: [u16; 9] = [1, 2, 3, 307, 32000, 32001, 32004, 32008, 32015];
+const ENCODED: [u16; 10] = [1, 2, 3, 6, 307, 32000, 32001, 32004, 32008, 32015];
 
 /// Returns `true` if the codec of a filter encodes.
 pub fn encodes(id: u16) -> bool {

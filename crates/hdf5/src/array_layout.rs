@@ -8,13 +8,13 @@ use crate::cursor::to_usize;
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::element::ElementKind;
-use crate::{Dataset, Hdf5Error, Purpose, Result, virtual_dataset};
+use crate::{Dataset, FoundFile, Hdf5Error, Purpose, Result, virtual_dataset};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
     Location, element_count,
 };
 use hyperslab_codec::{Codec, CodecError, DataType};
-use hyperslab_store::{Segment, SegmentStore, Store};
+use hyperslab_store::{Key, MemoryStore, Segment, SegmentStore, Store};
 use std::sync::Arc;
 
 /// Finds the only chunk of a dataset that is stored in one piece.
@@ -163,12 +163,13 @@ fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     let needed = elements_len(dataset)?;
     let (mut segments, mut total) = (Vec::new(), 0_u64);
     for (name, offset, len) in dataset.external_files() {
-        let found = file.options().find(file.source(), name, Purpose::RawData)?.ok_or_else(|| {
-            Hdf5Error::NotFound {
-                file: file.source().name(),
-                path: dataset.path().into(),
-                why: Some(format!("its external file '{name}' does not exist")),
-            }
+        let found = file.options().find(file.source(), name, Purpose::RawData)?;
+        // The first write to a new dataset makes its files. Until then only reads fail.
+        let is_new = || file.inner.edits.is_some().then(|| missing(name));
+        let found = found.or_else(is_new).ok_or_else(|| Hdf5Error::NotFound {
+            file: file.source().name(),
+            path: dataset.path().into(),
+            why: Some(format!("its external file '{name}' does not exist")),
         })?;
         let len = len.unwrap_or(u64::MAX).min(needed.saturating_sub(total));
         total = total.saturating_add(len);
@@ -185,6 +186,13 @@ fn external_layout(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
         len => Location::Range { offset: 0, len, skipped: 0 },
     };
     one_run_layout(dataset, dtype, key, location, store)
+}
+
+/// A file that does not exist: reads of it fail, and name it.
+fn missing(name: &str) -> FoundFile {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let key = if Key::new(last).is_ok() { last } else { "external file" };
+    (Arc::new(MemoryStore::new()), key.to_owned())
 }
 
 /// A dataset whose elements are one run of bytes.

@@ -27,6 +27,8 @@ pub struct Attribute {
     pub name: String,
     /// The stored type of the elements.
     pub datatype: Arc<Datatype>,
+    /// Header of the committed type that the attribute refers to. `None`: the type is its own.
+    pub committed: Option<u64>,
     /// Shape of the attribute.
     pub dataspace: Dataspace,
     /// The elements as stored.
@@ -91,6 +93,7 @@ impl Attribute {
             data: Bytes::from(part.take_rest().to_vec()),
         };
         let datatype = part(crate::datatype::KIND, parts.datatype, parts.datatype_shared);
+        let committed = datatype.committed_type();
         let datatype = Arc::new(file.parse(&datatype, Datatype::parse)?);
         let dataspace = part(messages::dataspace::KIND, parts.dataspace, parts.dataspace_shared);
         let dataspace = file.parse(&dataspace, Dataspace::parse)?;
@@ -107,7 +110,7 @@ impl Attribute {
             );
             wrong(ParseError::Corrupt { at: message.address, why })
         })?;
-        Ok(Attribute { file: file.clone(), name: parts.name, datatype, dataspace, data })
+        Ok(Attribute { file: file.clone(), name: parts.name, datatype, committed, dataspace, data })
     }
 }
 

@@ -8,9 +8,9 @@ use crate::element::{Element, ElementKind};
 use crate::filter::{self, Filter};
 use crate::heaps::LocalHeap;
 use crate::index::{ChunkIndex, Chunks};
-use crate::messages;
 use crate::messages::external_files::ExternalFiles;
 use crate::messages::fill_value::FillValue;
+use crate::messages::{self, Message};
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
 use crate::vlen::{IdCache, Items};
@@ -34,6 +34,7 @@ pub struct Dataset {
 #[derive(Debug)]
 struct Facts {
     datatype: Arc<Datatype>,
+    committed: Option<u64>,
     element: Element,
     dataspace: Dataspace,
     data: DataLayout,
@@ -85,6 +86,11 @@ impl Dataset {
     /// Returns the stored type of the elements.
     pub fn datatype(&self) -> &Datatype {
         &self.facts.datatype
+    }
+
+    /// Returns the header of the committed type that the dataset refers to. `None`: the type is its own.
+    pub fn committed_type(&self) -> Option<u64> {
+        self.facts.committed
     }
 
     /// Returns the type of the elements in memory.
@@ -272,6 +278,7 @@ impl Facts {
             unfilled: fill.as_ref().is_some_and(|fill| fill.never),
             fill: in_memory(file, fill, &datatype, &element)?,
             external: external(file, header)?,
+            committed: header.message(crate::datatype::KIND).and_then(Message::committed_type),
             datatype,
             element,
             dataspace,

@@ -48,6 +48,7 @@ mod members;
 mod messages;
 pub mod new_file;
 mod number;
+mod object_facts;
 mod object_header;
 mod other_files;
 mod output;

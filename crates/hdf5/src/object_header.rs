@@ -9,7 +9,7 @@
 
 use crate::error::Built;
 use crate::messages::{self, Message, link};
-use crate::output::{self, Output, fit};
+use crate::output::{self, NEW_SIZES, Output, fit};
 use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 use std::collections::{HashSet, VecDeque};
 
@@ -23,6 +23,10 @@ const FAIL_IF_UNKNOWN: u8 = 0x80;
 
 /// The flag of a header of version 2 whose attributes have creation orders.
 pub(crate) const TRACKED: u8 = 4;
+
+/// The flag of a header of version 2 that has four times, and their bytes.
+pub(crate) const TIMES: u8 = 0x20;
+pub(crate) const TIMES_LEN: usize = 16;
 
 /// The messages of an object.
 #[derive(Clone, Debug)]
@@ -112,6 +116,31 @@ impl ObjectHeader {
 
     pub fn message(&self, kind: u16) -> Option<&Message> {
         self.messages(kind).next()
+    }
+
+    /// Returns the number of hard links to the object.
+    pub(crate) fn links(&self) -> u32 {
+        let count = |message: &Message| {
+            let mut cursor = Cursor::whole(&message.data, 0, NEW_SIZES);
+            cursor.skip(1).and_then(|()| cursor.u32()).unwrap_or(1)
+        };
+        self.message(REFERENCE_COUNT).map_or(self.prefix.links, count)
+    }
+
+    /// Returns four times in seconds since 1970: last access, last modification, last change, birth.
+    /// 0: the object does not keep the time.
+    pub(crate) fn times(&self) -> [u32; 4] {
+        let mut found = [0; 4];
+        if self.prefix.flags & TIMES != 0 && self.prefix.version == 2 {
+            for (time, bytes) in found.iter_mut().zip(self.prefix.extra.as_chunks::<4>().0) {
+                *time = u32::from_le_bytes(*bytes);
+            }
+        }
+        if let Some(message) = self.message(messages::times::KIND) {
+            let mut cursor = Cursor::whole(&message.data, 0, NEW_SIZES);
+            found[2] = messages::times::parse(&mut cursor).unwrap_or_default();
+        }
+        found
     }
 
     pub fn is_group(&self) -> bool {

@@ -4,6 +4,7 @@ use crate::{File, Hdf5Error, Result, Source};
 use hyperslab_store::Store;
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Largest number of other files in the cache.
@@ -30,6 +31,12 @@ pub trait OtherFiles: Debug + Send + Sync {
     /// Finds the file `name` for a purpose. `None`: it does not exist. Fails with
     /// [`Hdf5Error::Refused`] if it may not be opened.
     fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>>;
+
+    /// Returns the path of the file `name`, which need not exist. `None`: there is no path.
+    fn place(&self, name: &str, purpose: Purpose) -> Result<Option<PathBuf>> {
+        let _ = (name, purpose);
+        Ok(None)
+    }
 
     /// Returns the finder for the files that `found` refers to. `None`: use this finder.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
@@ -67,6 +74,12 @@ impl Default for FileOptions {
 }
 
 impl File {
+    /// Returns the path of the file called `name` in this file. It need not exist. `None`: this file is
+    /// not on the disk.
+    pub fn place_of_other(&self, name: &str, purpose: Purpose) -> Result<Option<PathBuf>> {
+        self.options().others.as_ref().map_or(Ok(None), |others| others.place(name, purpose))
+    }
+
     /// Opens the file called `name` in this file, once. `None`: it does not exist.
     pub fn open_other(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let lock = || self.inner.others.lock();

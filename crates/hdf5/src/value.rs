@@ -234,6 +234,7 @@ mod tests {
             file: file.clone(),
             name: "a".into(),
             datatype: Arc::new(element(hex).0),
+            committed: None,
             dataspace: match shape {
                 [] => Dataspace::Scalar,
                 shape => Dataspace::Simple {

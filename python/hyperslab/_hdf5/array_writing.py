@@ -15,6 +15,7 @@ from hyperslab._hdf5 import scales
 from hyperslab._hdf5.convert import converted
 from hyperslab._hdf5.dtypes import check_string_dtype
 from hyperslab._hdf5.encode import encoded
+from hyperslab._hdf5.external import write_external
 from hyperslab._hdf5.names import text_of
 from hyperslab._hdf5.new_arrays import array_of, item_type
 from hyperslab._hdf5.node import FileNode
@@ -116,6 +117,9 @@ class ArrayWriting(FileNode):
                 "When writing to array types, last N dimensions have to match "
                 f"(got {values.shape[-len(inner) :]}, but should be {inner})"
             )
+        if self._facts["external"]:
+            write_external(self, selection, values, meaning, raw=False)
+            return
         is_object = self._of_objects is not None or self._is_vlen
         try:
             if not is_object and not inner:
@@ -168,7 +172,11 @@ class ArrayWriting(FileNode):
             member = encoded(field, spread, new).reshape(-1)
             place = np.ndarray((count,), f"V{field.size}", cells, at, (element.size,))
             place[...] = member
-        self._set_raw(selection, cells.view(f"V{element.size}").reshape(raw.shape), None)
+        cells = cells.view(f"V{element.size}").reshape(raw.shape)
+        if self._facts["external"]:
+            write_external(self, selection, cells, None, raw=True)
+        else:
+            self._set_raw(selection, cells, None)
 
     def _write_region(self: Any, region: RegionReference, values: _Array) -> None:
         """Write the elements of a region."""

@@ -90,7 +90,7 @@ class Copying:
             made = self._open(editor.commit(path, node._stored_type), path)
         elif isinstance(source, _group_class()):
             tracks = node._tracks_order()
-            made = self._open(editor.create_group(path, tracks), path)
+            made = self._open(editor.create_group(path, tracks, _made(node)), path)
             self._made[key] = made
             if depth == 0 or not self._shallow:
                 self._copy_links(node, made, path, depth)
@@ -125,6 +125,13 @@ class Copying:
         """Return True if what a link leads to is copied. Broken links stay links."""
         return wanted and group.get(name) is not None
 
+    def _type(self, stored: _native.StoredType) -> _native.StoredType:
+        """Return the type for a copy. A committed type is copied once, and needs no name."""
+        if not stored.is_committed:
+            return stored
+        made: _native.StoredType = self._copy(self._into._node(stored._open()), "", 0)._stored_type
+        return made
+
     # ---- datasets
 
     def _dataset(self, source: FileArray, path: str) -> FileArray:
@@ -134,7 +141,7 @@ class Copying:
         stored = source._stored_type
         if stored is None:
             raise UnsupportedError("copy: arrays of NetCDF-3 are copied by hyperslab.copy")
-        editor = self._editor
+        editor, stored = self._editor, self._type(stored)
         fill = None
         raw_fill = source._stored_fill
         if raw_fill is not None:
@@ -160,6 +167,7 @@ class Copying:
             False,
             False,
             sources,
+            _made(source),
         )
         copy: FileArray = self._open(address, path)
         if source.shape is not None and not source.is_virtual and source.size:
@@ -170,7 +178,8 @@ class Copying:
         return copy
 
     def _copy_elements(self, source: FileArray, copy: FileArray) -> None:
-        has_references = refers(source.dtype)
+        # As in HDF5: elements keep their references within a file.
+        has_references = refers(source.dtype) and not self._is_same_file(source)
         for selection in _slabs(source):
             values = source.read(selection)
             copy._write_values(selection, self._mapped(values) if has_references else values)
@@ -183,7 +192,7 @@ class Copying:
             stored, element = attribute.stored_type, attribute.element
             if stored is None or element is None:
                 raise UnsupportedError("copy: attributes of NetCDF-3 are copied by hyperslab.copy")
-            values = self._editor.values()
+            stored, values = self._type(stored), self._editor.values()
             if attribute.shape is None:
                 raw = np.empty(0, np.uint8)
             else:
@@ -224,10 +233,18 @@ class Copying:
         made = self._made.get(self._key(node))
         if made is None and self._expand_refs:
             made = self._copy(node, node.path, 0)
+            # HDF5's name for it.
+            root = self._into.file._address
+            self._editor.link(root, f"~obj_pointed_by_{made._address}", made._address)
         if made is None:
-            # As in HDF5: other references stay, and lead nowhere in another file.
+            # Other references stay, and lead nowhere in another file.
             return reference if self._is_same_file(node) else None
         return self._editor.moved_reference(reference, made._address)
+
+
+def _made(node: Any) -> int | None:
+    """Return the time of an object's last change; ``None`` if it keeps no times."""
+    return (node._store._native.links_and_times(node._address) or (0, [0] * 4))[1][2] or None
 
 
 def _source_of(found: tuple[Any, ...]) -> tuple[Any, str, str, Any]:

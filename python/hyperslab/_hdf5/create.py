@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,18 @@ from hyperslab._elements.hdf5_types import Empty
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.dtypes import StringInfo, check_string_dtype, string_dtype
 from hyperslab._hdf5.encode import encoded
+from hyperslab._hdf5.external import check_external, check_prefix, external_files
 from hyperslab._hdf5.low.h5py_warnings import H5pyDeprecationWarning
 from hyperslab._hdf5.new_arrays import array_of, is_empty, numpy_type
 from hyperslab._hdf5.new_filters import Options, filters_of
 from hyperslab._native import NewValues, StoredType
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
     from hyperslab._hdf5.group import FileGroup
 
-__all__ = ["checked_times", "fill_bytes", "new_dataset", "resolved_type"]
+__all__ = ["fill_bytes", "new_dataset", "resolved_type", "time_of"]
 
 _FILL_TIMES = ("alloc", "never", "ifset")
 # Keywords of h5py for reading the dataset later. They do not affect the file.
@@ -40,11 +42,11 @@ def resolved_type(dtype: Any) -> tuple[np.dtype[Any], StoredType]:
     return kind, StoredType(kind)
 
 
-def checked_times(track_times: Any, choices: str = "True or False") -> bool:
-    """Return whether an object keeps the times of its changes."""
+def time_of(track_times: Any, choices: str = "True or False") -> int | None:
+    """Return the time of a new object in seconds since 1970; ``None`` if it keeps no times."""
     if track_times not in (None, True, False):
         raise ArgumentTypeError(f"track_times must be either {choices}")
-    return bool(track_times)
+    return int(time.time()) if track_times else None
 
 
 def _checked_order(track_order: Any) -> bool:
@@ -187,6 +189,7 @@ def new_dataset(
         if compression_opts is not None:
             raise ArgumentTypeError("Conflict in compression options")
         compression, compression_opts = "gzip", compression
+    files = external_files(external)
     options = Options(
         chunks,
         compression,
@@ -195,8 +198,9 @@ def new_dataset(
         fletcher32,
         maxshape,
         scaleoffset,
-        external,
+        files,
         allow_unknown_filter,
+        fillvalue,
     )
     if chunks is False and (options.needs_chunks or maxshape):
         raise InvalidArgumentError("Chunked format required for given storage options")
@@ -218,12 +222,10 @@ def new_dataset(
             )
         if dcpl is not None:
             filters = [*dcpl._filters_for(kind, stored.size, chunk), *filters]
-    if external is not None and (isinstance(external, (str, bytes)) or len(external)):
-        raise UnsupportedError(
-            f"dataset '/{path}': external=: elements in other files are read, but not written; store them in "
-            "the file, or write them with h5py"
-        )
-    checked_times(track_times)
+    if files:
+        check_external(group, path, files, stored, extent, maxshape, chunk)
+        check_prefix(group, access.get("efile_prefix"), files)
+    made_at = time_of(track_times)
     tracks_order = _checked_order(track_order)
     most = None if extent is None else _maxshape_of(maxshape, extent)
 
@@ -243,8 +245,12 @@ def new_dataset(
         fill_time == "never",
         tracks_order,
         None,
+        made_at,
+        files,
     )
     made: FileArray = group._node(editor.open(address, path))
+    if files:
+        vars(made)["_efile_prefix"] = access.get("efile_prefix")
     if data is not None and not is_empty(data):
         made._write_new(data)
     return made

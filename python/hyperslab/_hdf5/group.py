@@ -83,7 +83,10 @@ class Datatype(Kin):
     @property
     def name(self) -> str | None:
         """``/`` and the path in the file; ``None`` for a type without a name."""
-        return f"/{self._handle.path}" if self._free is None else None
+        if self._free is not None:
+            return None
+        # Types that only datasets and attributes use have no name.
+        return f"/{self._handle.path}" if self._handle.path else None
 
     @property
     def attrs(self) -> FileAttributes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from hyperslab._hdf5.create import checked_times, new_dataset
+from hyperslab._hdf5.create import new_dataset, time_of
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5.names import text_of
@@ -61,10 +61,10 @@ class GroupWriting(FileNode):
             group = cast("FileGroup", found)
         return group
 
-    def _make_group(self: Any, name: str, track_order: bool = False) -> FileGroup:
+    def _make_group(self: Any, name: str, track_order: bool = False, made_at: int | None = None) -> FileGroup:
         editor = self._editor
         path = self._path_to(name)
-        address = editor.create_group(path, track_order)
+        address = editor.create_group(path, track_order, made_at)
         editor.link(self._hdf5_address(), name, address)
         made: FileGroup = self._node(editor.open(address, path))
         return made
@@ -126,7 +126,8 @@ class GroupWriting(FileNode):
         track_order : bool, optional
             Whether the group keeps the order of its links and attributes. Default: ``get_config()``.
         track_times : bool, default False
-            Times are not stored.
+            Whether the group keeps the times of its changes. (Groups of ``libver="earliest"`` that do not
+            track the order have no times.)
         overwrite, attributes
             As in `hyperslab.Group.create_group`.
 
@@ -142,17 +143,17 @@ class GroupWriting(FileNode):
         >>> file.create_group("ocean/deep").name, list(file)
         ('/ocean/deep', ['ocean'])
         """
-        checked_times(track_times, "True, False, or None")
+        made_at = time_of(track_times, "True, False, or None")
         tracked = bool(get_config().track_order if track_order is None else track_order)
         if name is None:
             editor = self._editor
-            made = self._node(editor.open(editor.create_group("", tracked), ""))
+            made = self._node(editor.open(editor.create_group("", tracked, made_at), ""))
             vars(made)["_is_anonymous"] = True
         else:
             if overwrite and name in self:  # type: ignore[operator]
                 del self[name]
             group, above, last = self._free(name)
-            made = self._enter(group, above, True)._make_group(last, tracked)
+            made = self._enter(group, above, True)._make_group(last, tracked, made_at)
         if attributes:
             made.attrs.update(attributes)
         return made  # type: ignore[no-any-return]
@@ -197,9 +198,13 @@ class GroupWriting(FileNode):
               ``"ifset"``, ``"alloc"`` or ``"never"``.
             * ``track_order``: whether the dataset keeps the order of its attributes.
             * ``dcpl``: an object of ``h5p.create(h5p.DATASET_CREATE)``.
-            * ``track_times``, ``dapl``, ``efile_prefix``, ``virtual_prefix``, ``rdcc_nbytes``,
-              ``rdcc_nslots``, ``rdcc_w0``: without effect on the file.
-            * ``external``: not supported.
+            * ``track_times``: whether the dataset keeps the time of its last change.
+            * ``external``: a file for the elements, or a list of ``(name, offset, size)``. Files are in
+              the directory of this file or below, see ``hyperslab.config.external_files``.
+            * ``efile_prefix``: the directory of such files. It must be the one in which they are found
+              without it.
+            * ``dapl``, ``virtual_prefix``, ``rdcc_nbytes``, ``rdcc_nslots``, ``rdcc_w0``: without effect
+              on the file.
 
         Examples
         --------
@@ -254,6 +259,7 @@ class GroupWriting(FileNode):
             unknown = [one for one in other.filters if one["id"] not in known]
             keywords["compression"] = unknown[0]["id"]
             keywords["compression_opts"] = unknown[0]["parameters"]
+        keywords.setdefault("track_times", other.id.get_create_plist().get_obj_track_times())
         if other.maxshape != other.shape:
             keywords.setdefault("maxshape", other.maxshape)
         made: FileArray = self.create_dataset(name, **keywords)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hyperslab._hdf5.external import directory_of
 from hyperslab._hdf5.filters import library_name
 from hyperslab._hdf5.names import text_of
 from hyperslab._hdf5.type_ids import TypeID, type_id
@@ -35,6 +36,7 @@ __all__ = [
     "SpaceID",
     "StoreInfo",
     "node_of",
+    "times_of",
 ]
 
 _LAYOUTS = {"compact": 0, "contiguous": 1, "chunked": 2, "virtual": 3}
@@ -54,6 +56,12 @@ class StoreInfo(NamedTuple):
     """Offset of the chunk's bytes in the file; ``None`` if it is not stored."""
     size: int
     """Stored bytes of the chunk."""
+
+
+def times_of(node: Any) -> tuple[int, list[int]]:
+    """Return the number of links to an object, and its times of access, modification, change, birth."""
+    found: tuple[int, list[int]] | None = node._store._native.links_and_times(node._address)
+    return found or (1, [0] * 4)
 
 
 class SpaceID:
@@ -375,7 +383,8 @@ class DatasetID(NodeID):
 
         found = h5p.create(h5p.DATASET_ACCESS)
         found.set_chunk_cache(*CHUNK_CACHE)
-        found.set_efile_prefix(b"")
+        prefix = vars(self._node).get("_efile_prefix")
+        found.set_efile_prefix(b"" if prefix is None else os.fsencode(directory_of(self._node, prefix)))
         found.set_virtual_prefix(b"")
         return found
 
@@ -540,6 +549,10 @@ class PropDCID:
     def get_fill_value(self, value: np.ndarray[Any, Any]) -> None:
         """Put the fill value into an array."""
         value[...] = self._node.fill_value
+
+    def get_obj_track_times(self) -> bool:
+        """Return True if the dataset keeps the time of its last change."""
+        return any(times_of(self._node)[1])
 
     def get_external_count(self) -> int:
         """Return the number of external files with elements."""

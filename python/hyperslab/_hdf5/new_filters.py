@@ -79,6 +79,7 @@ class Options(NamedTuple):
     scaleoffset: Any = None
     external: Any = None
     allow_unknown_filter: bool = False
+    fillvalue: Any = None
 
     @property
     def needs_chunks(self) -> bool:
@@ -188,6 +189,13 @@ def _scaleoffset(given: Any, dtype: np.dtype[Any], options: Options) -> int | No
         given = 0 if given is True else given
     else:
         raise ArgumentTypeError("scale/offset filter only supported for integer and floating-point types")
+    if dtype.kind == "f" and dtype.itemsize not in (4, 8):
+        raise InvalidArgumentError(f"scaleoffset: expected floats of 4 or 8 bytes, found {dtype}")
+    if dtype.kind in "ui" and given > 8 * dtype.itemsize:
+        raise InvalidArgumentError(
+            f"scaleoffset: expected at most {8 * dtype.itemsize} bits for elements of type {dtype}, "
+            f"found {given}"
+        )
     if options.fletcher32:
         raise InvalidArgumentError("fletcher32 cannot be used with potentially lossy scale/offset filter")
     return int(given)
@@ -223,7 +231,8 @@ def filters_of(
         )
     # The order is h5py's. Scale-offset makes integers of elements, shuffling helps compression.
     if scaleoffset is not None:
-        filters.append((_SCALEOFFSET, True, _scaleoffset_parameters(dtype, scaleoffset, math.prod(chunk))))
+        parameters = _scaleoffset_parameters(dtype, scaleoffset, math.prod(chunk), options.fillvalue)
+        filters.append((_SCALEOFFSET, True, parameters))
     if options.shuffle:
         filters.append((_SHUFFLE, True, (size,)))
     if compression is not None:
@@ -245,19 +254,24 @@ def _check_available(filters: Iterable[Filter], allow_unknown: bool) -> None:
         if name is None:
             raise InvalidArgumentError(f"Unknown compression filter number: {number}")
         raise UnknownCodecError(
-            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, or blosc, zstd, "
-            "lz4, bitshuffle or bzip2 of hdf5plugin"
+            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, scaleoffset, or "
+            "blosc, zstd, lz4, bitshuffle or bzip2 of hdf5plugin"
         )
 
 
-def _scaleoffset_parameters(dtype: np.dtype[Any], factor: int, elements: int) -> tuple[int, ...]:
+def _scaleoffset_parameters(
+    dtype: np.dtype[Any], factor: int, elements: int, fillvalue: Any
+) -> tuple[int, ...]:
     """Return the 20 parameters of the scale-offset filter as the HDF5 library computes them."""
     is_float = dtype.kind == "f"
     order = 1 if dtype.byteorder == ">" else 0
     sign = int(dtype.kind == "i")
-    # Method, factor, elements, class, size, sign, byte order, and whether there is a fill value.
-    head = (0 if is_float else 2, factor, elements, int(is_float), dtype.itemsize, sign, order, 0)
-    return (*head, *[0] * (20 - len(head)))
+    # Method, factor, elements, class, size, sign, byte order, and whether there is a fill value. A dataset
+    # without one of its own has zero.
+    head = (0 if is_float else 2, factor, elements, int(is_float), dtype.itemsize, sign, order, 1)
+    fill = np.asarray(0 if fillvalue is None else fillvalue).reshape(-1)[:1].astype(dtype.newbyteorder("<"))
+    words = np.frombuffer(fill.tobytes().ljust(8, b"\0"), "<u4")
+    return (*head, *map(int, words), *[0] * (20 - len(head) - len(words)))
 
 
 def completed(

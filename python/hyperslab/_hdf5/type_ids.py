@@ -107,11 +107,13 @@ class TypeID:
         """Return a copy."""
         made = copy.copy(self)
         made._is_committed = False
+        if made._stored is not None:
+            made._stored = made._stored.transient()
         return made
 
     def committed(self) -> bool:
-        """Return True if the type has a name in a file. Types of datasets and attributes are copies."""
-        return self._is_committed
+        """Return True if the type is an object of a file."""
+        return self._is_committed or (self._stored is not None and self._stored.is_committed)
 
     def commit(self, group: Any, name: bytes, lcpl: Any = None) -> None:
         """Give the type a name in a group."""

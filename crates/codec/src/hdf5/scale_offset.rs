@@ -35,6 +35,9 @@ pub(super) struct ScaleOffset {
     order: ByteOrder,
     /// The bits of the fill value, as a number.
     fill: Option<u64>,
+    /// The power of ten, or bits per integer. 0: as few as suffice.
+    scale: i32,
+    signed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +93,8 @@ impl ScaleOffset {
                 ));
             }
         };
-        Ok(ScaleOffset { kind, elements: elements as usize, size, order, fill })
+        let (elements, signed) = (elements as usize, sign == 1);
+        Ok(ScaleOffset { kind, elements, size, order, fill, scale, signed })
     }
 
     /// Unpacks elements of `N` bytes. `value` makes an element from its bits.
@@ -115,9 +119,239 @@ impl ScaleOffset {
     }
 }
 
+/// The content of a chunk. Its elements are numbers of `bits` bits.
+struct Packed {
+    bits: u32,
+    minimum: u64,
+    numbers: Vec<u64>,
+}
+
+impl ScaleOffset {
+    /// Bits of an element.
+    fn width(&self) -> u32 {
+        low32(8 * self.size as u64)
+    }
+
+    /// The differences of integers from their minimum.
+    fn integers(&self, elements: &[u64]) -> Packed {
+        let width = self.width();
+        // Order of signed numbers: the sign moves to where it counts as the highest bit.
+        let sign = if self.signed { 1 << (width - 1) } else { 0 };
+        let mask = u64::MAX >> (64 - width);
+        let filled = |element: u64| self.fill.is_some_and(|fill| fill & mask == element);
+        let mut extent: Option<(u64, u64)> = None;
+        for element in elements.iter().filter(|element| !filled(**element)) {
+            let key = element ^ sign;
+            extent = Some(extent.map_or((key, key), |(low, high)| (low.min(key), high.max(key))));
+        }
+        let (low, high) = extent.unwrap_or((sign, sign));
+        let wanted = u32::try_from(self.scale).unwrap_or(0);
+        // The library keeps two numbers free: one for fill values.
+        if wanted == 0 && high - low > mask - 2 {
+            return Packed { bits: width, minimum: 0, numbers: elements.to_vec() };
+        }
+        let bits = match wanted {
+            0 => bits_of(high - low + 1 + u64::from(self.fill.is_some())),
+            bits => bits,
+        };
+        let minimum = signed_of(low ^ sign, width, self.signed);
+        let number = |element: u64| match filled(element) {
+            true => (1 << bits) - 1,
+            false => element.wrapping_sub(minimum) & mask,
+        };
+        let numbers = match bits == width {
+            true => elements.to_vec(),
+            false => elements.iter().map(|element| number(*element)).collect(),
+        };
+        Packed { bits, minimum, numbers }
+    }
+
+    /// The scaled differences of floats from their minimum. Floats are as near to the fill value as
+    /// rounding makes equal count as the fill value.
+    fn floats<F: Float>(&self, elements: &[u64], scale: F, near: F) -> Packed {
+        let width = self.width();
+        let fill = self.fill.map(F::of_bits);
+        let filled = |element: F| fill.is_some_and(|fill| element.minus(fill).absolute() < near);
+        let mut extent: Option<(F, F)> = None;
+        for element in elements.iter().map(|bits| F::of_bits(*bits)).filter(|element| !filled(*element)) {
+            let (low, high) = extent.unwrap_or((element, element));
+            extent = Some((
+                if element < low { element } else { low },
+                if element > high { element } else { high },
+            ));
+        }
+        let (low, high) = extent.unwrap_or((F::of_bits(0), F::of_bits(0)));
+        let span = high.times(scale).minus(low.times(scale));
+        // The library makes the minimum of elements that are not finite numbers. Here, and if differences
+        // are too large, a chunk keeps its elements as they are.
+        let is_finite = |bits: &u64| F::of_bits(*bits).double().is_finite();
+        let fits = span.double() <= 2_f64.powi(width as i32 - 1);
+        if !fits || !elements.iter().all(is_finite) {
+            return Packed { bits: width, minimum: 0, numbers: elements.to_vec() };
+        }
+        let bits = bits_of((span.rounded() as u64).wrapping_add(1 + u64::from(fill.is_some())));
+        if bits >= width {
+            return Packed { bits: width, minimum: low.bits(), numbers: elements.to_vec() };
+        }
+        let number = |bits_of_element: &u64| {
+            let element = F::of_bits(*bits_of_element);
+            match filled(element) {
+                true => (1 << bits) - 1,
+                false => element.times(scale).minus(low.times(scale)).rounded() as u64 & ((1 << bits) - 1),
+            }
+        };
+        Packed { bits, minimum: low.bits(), numbers: elements.iter().map(number).collect() }
+    }
+}
+
+/// Returns how many bits the library takes to tell this many numbers apart.
+fn bits_of(numbers: u64) -> u32 {
+    match numbers {
+        0 | 1 => 0,
+        numbers => 64 - (numbers - 1).leading_zeros(),
+    }
+}
+
+/// A number of `width` bits in 64 bits.
+fn signed_of(number: u64, width: u32, signed: bool) -> u64 {
+    match signed {
+        true => ((number << (64 - width)) as i64 >> (64 - width)) as u64,
+        false => number,
+    }
+}
+
+/// Floats of either width, computed with in their own precision, as in the library.
+trait Float: Copy + PartialOrd {
+    fn of_bits(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    fn times(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn absolute(self) -> Self;
+    fn rounded(self) -> i64;
+    fn double(self) -> f64;
+}
+
+impl Float for f32 {
+    fn of_bits(bits: u64) -> Self {
+        f32::from_bits(low32(bits))
+    }
+    fn bits(self) -> u64 {
+        self.to_bits().into()
+    }
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn absolute(self) -> Self {
+        self.abs()
+    }
+    #[allow(clippy::cast_possible_truncation)] // It saturates.
+    fn rounded(self) -> i64 {
+        self.round() as i64
+    }
+    fn double(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Float for f64 {
+    fn of_bits(bits: u64) -> Self {
+        f64::from_bits(bits)
+    }
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn absolute(self) -> Self {
+        self.abs()
+    }
+    #[allow(clippy::cast_possible_truncation)] // It saturates.
+    fn rounded(self) -> i64 {
+        self.round() as i64
+    }
+    fn double(self) -> f64 {
+        self
+    }
+}
+
+/// The low eight bits.
+fn lowest(word: u128) -> u8 {
+    word.to_le_bytes()[0]
+}
+
+/// Appends numbers of `bits` bits, the highest bit first.
+fn pack(numbers: &[u64], bits: u32, dst: &mut Vec<u8>) {
+    let (mut word, mut ready) = (0_u128, 0);
+    for number in numbers {
+        word = word << bits | u128::from(*number) & ((1 << bits) - 1);
+        ready += bits;
+        while ready >= 8 {
+            ready -= 8;
+            dst.push(lowest(word >> ready));
+        }
+    }
+    if ready > 0 {
+        dst.push(lowest(word << (8 - ready)));
+    }
+}
+
 impl Codec for ScaleOffset {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
+        dst.clear();
+        if self.kind == Kind::AsTheyAre {
+            dst.extend_from_slice(src);
+            return Ok(());
+        }
+        if src.len() != self.elements.saturating_mul(self.size) {
+            let why = format!(
+                "expected {} elements of {} bytes, found {} bytes",
+                self.elements,
+                self.size,
+                src.len()
+            );
+            return Err(CodecError::encode(NAME, why));
+        }
+        let element = |bytes: &[u8]| {
+            let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+            match self.order {
+                ByteOrder::Little => bytes.iter().rev().fold(0, add),
+                ByteOrder::Big => bytes.iter().fold(0, add),
+            }
+        };
+        let elements: Vec<u64> = src.chunks_exact(self.size.max(1)).map(element).collect();
+        let Packed { bits, minimum, numbers } = match self.kind {
+            Kind::Single(scale) => self.floats(&elements, scale, 10f32.powf(-(self.scale as f32))),
+            Kind::Double(scale) => self.floats(&elements, scale, 10f64.powf(-f64::from(self.scale))),
+            _ => self.integers(&elements),
+        };
+        dst.extend_from_slice(&bits.to_le_bytes());
+        dst.push(8);
+        dst.extend_from_slice(&minimum.to_le_bytes());
+        dst.extend_from_slice(&[0; 8]);
+        if bits as usize == 8 * self.size {
+            // In the byte order of little-endian machines.
+            numbers.iter().for_each(|number| {
+                dst.extend_from_slice(number.to_le_bytes().get(..self.size).unwrap_or_default())
+            });
+            return Ok(());
+        }
+        let start = dst.len();
+        pack(&numbers, bits, dst);
+        // The library counts a byte more than whole bytes need.
+        let len = self.elements.saturating_mul(bits as usize) / 8 + 1;
+        dst.resize(start.saturating_add(len), 0);
+        Ok(())
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
@@ -229,6 +463,52 @@ mod tests {
         let mut short = chunk(4, 258, &[0x01, 0x20]);
         short[4] = 1;
         assert_eq!(decode(&[], &short), [2, 0, 3, 0, 4, 0], "one byte of the minimum counts");
+    }
+
+    fn encoded(changes: &[(usize, u32)], elements: &[u8]) -> Vec<u8> {
+        let codec = ScaleOffset::new(&client_data(changes)).unwrap();
+        let mut stored = Vec::new();
+        codec.encode(elements, &mut stored, &mut Scratch::default()).unwrap();
+        let decoded = decode(&codec, &stored, elements.len()).unwrap();
+        if codec.kind == Kind::Integer && codec.scale == 0 {
+            assert_eq!(decoded, elements);
+        }
+        stored
+    }
+
+    #[test]
+    fn values_are_encoded() {
+        let three = [2, 1, 3, 1, 17, 1];
+        // 258, 259, 273: differences 0, 1, 15. The fifth byte of elements is never needed.
+        assert_eq!(encoded(&[], &three), chunk(4, 258, &[0x01, 0xf0]));
+        assert_eq!(encoded(&[(6, 1)], &[1, 2, 1, 3, 1, 17]), chunk(4, 258, &[0x01, 0xf0]));
+        // A fill value takes a number of its own.
+        assert_eq!(encoded(&[(7, 1), (8, 7)], &[2, 1, 3, 1, 7, 0]), chunk(2, 258, &[0b0001_1100]));
+        assert_eq!(encoded(&[], &[9, 0, 9, 0, 9, 0]), chunk(0, 9, &[0]));
+        assert_eq!(encoded(&[(1, 3)], &three), chunk(3, 258, &[0b0000_0111, 0b1000_0000]), "cut");
+        assert_eq!(encoded(&[(1, 16)], &three), three, "no header");
+        assert_eq!(encoded(&[], &[0, 0, 255, 255, 1, 0]), chunk(16, 0, &[0, 0, 255, 255, 1, 0]));
+        assert_eq!(encoded(&[(5, 1)], &[0, 0, 255, 255, 1, 0]), chunk(2, u64::MAX, &[0b0100_1000]));
+    }
+
+    #[test]
+    fn floats_are_rounded() {
+        let data = [(0, 0), (1, 1), (2, 3), (3, 1), (4, 8)];
+        let codec = ScaleOffset::new(&client_data(&data)).unwrap();
+        let bytes = |values: [f64; 3]| values.map(f64::to_le_bytes).concat();
+        for (values, found) in [
+            ([1.0, 1.26, -3.5], [1.0, 1.3, -3.5]),
+            ([1e300, -1e300, 0.123], [1e300, -1e300, 0.123]),
+            ([1.26, f64::INFINITY, 0.123], [1.26, f64::INFINITY, 0.123]),
+        ] {
+            let mut stored = Vec::new();
+            codec.encode(&bytes(values), &mut stored, &mut Scratch::default()).unwrap();
+            let decoded = decode(&codec, &stored, 24).unwrap();
+            for (one, expected) in decoded.as_chunks::<8>().0.iter().zip(found) {
+                let one = f64::from_le_bytes(*one);
+                assert!(one == expected || (one - expected).abs() < 1e-9, "{one} {expected}");
+            }
+        }
     }
 
     #[test]

@@ -84,7 +84,8 @@ impl Mover<'_> {
         let count = u32::from_le_bytes(*count);
         let size = base.map_or(1, |base| base.size);
         let len = u64::from(count).saturating_mul(size.into());
-        let Some(id) = id(element, COUNT).filter(|_| len > 0) else {
+        // Text without letters keeps its place: without one it is a null pointer for programs in C.
+        let Some(id) = id(element, COUNT).filter(|id| len > 0 || base.is_none() && self.has(*id)) else {
             // No items: no place in a heap.
             if let Some(place) = element.get_mut(COUNT..COUNT + 12) {
                 place.fill(0);
@@ -218,6 +219,11 @@ impl Mover<'_> {
         let value = object.read(source)?.into_owned();
         self.last = Some(collection);
         Ok(value)
+    }
+
+    /// Returns `true` if a heap object exists.
+    fn has(&mut self, id: Id) -> bool {
+        self.value(id, Some(0)).is_ok()
     }
 
     fn short(&self, datatype: &Datatype) -> Hdf5Error {

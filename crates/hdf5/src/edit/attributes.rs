@@ -1,7 +1,7 @@
 //! Changes of attributes.
 
-use super::Editing;
 use super::object::{Object, attribute_name};
+use super::{Editing, committed};
 use crate::error::BuildError;
 use crate::messages::attribute;
 use crate::new_file::NewAttribute;
@@ -10,14 +10,7 @@ use crate::{File, Hdf5Error, Result};
 impl Editing {
     /// Makes an attribute, or replaces the one of its name, which keeps its place in the order.
     pub fn set_attribute(&self, object: u64, new: &NewAttribute) -> Result<()> {
-        let mut places = self.places();
-        let built = new.message(&mut places, self.libver());
-        places.finish()?;
-        let message = built.map_err(|why| self.unstorable(object, why))?;
-        self.try_change(object, |object| {
-            let at = object.find_attribute(&new.name);
-            object.put_attribute(at, message.data)
-        })?;
+        self.set_attribute_of_type(object, new, None)?;
         self.flush_if_due()
     }
 
@@ -45,13 +38,11 @@ impl Editing {
     /// Removes an attribute. Fails with [`Hdf5Error::NotFound`].
     pub fn delete_attribute(&self, object: u64, name: &str) -> Result<()> {
         let removed = self.change(object, |object| {
-            let at = object.find_attribute(name);
-            if let Some(at) = at {
-                object.messages.remove(at);
-            }
-            Ok(at.is_some())
+            let removed = object.find_attribute(name).map(|at| object.messages.remove(at));
+            Ok(removed.map(|message| committed::type_of(&message).filter(|_| object.links_to > 0)))
         })?;
-        if removed { Ok(()) } else { Err(self.no_attribute(name)) }
+        let committed = removed.ok_or_else(|| self.no_attribute(name))?;
+        self.count_type(committed, -1)
     }
 
     fn no_attribute(&self, name: &str) -> Hdf5Error {

@@ -6,6 +6,7 @@ use super::object::{self, Object};
 use super::{Attached, ChunkTable, Editing};
 use crate::data_layout::{self, ChunkIndexKind, ChunkedLayout, DataLayout};
 use crate::dataspace::{self, Dataspace};
+use crate::datatype::{self, Datatype};
 use crate::error::{BuildError, Built};
 use crate::index::paths::{self, Form};
 use crate::index::{size_width, version1_places};
@@ -108,6 +109,9 @@ impl Editing {
 
     /// Sets the place of the elements of a contiguous dataset.
     pub fn set_run(&self, dataset: u64, address: u64) -> Result<()> {
+        // The type may be in another header, which cannot be read during the change.
+        let header = self.file.header(dataset)?;
+        let datatype = self.file.message(&header, datatype::KIND, Datatype::parse)?;
         self.change(dataset, |object| {
             let Some(message) = object.message(data_layout::KIND) else {
                 return Err(BuildError("it has no data layout message".into()));
@@ -117,7 +121,7 @@ impl Editing {
             };
             let size = match size {
                 Some(size) => size,
-                None => object.elements_len()?,
+                None => object.elements_len(datatype.as_ref())?,
             };
             object.replace_message(object::contiguous(address, size));
             object.version += 1;
@@ -305,12 +309,9 @@ fn stored_index(
 
 impl Object {
     /// Bytes of all elements of a dataset.
-    fn elements_len(&self) -> Built<u64> {
-        let count = self.dataspace()?.count();
-        let message = self.message(crate::datatype::KIND);
-        let message = message.ok_or_else(|| BuildError("it has no datatype message".into()))?;
-        let datatype = object::parsed(message, crate::datatype::Datatype::parse)?;
-        let len = count.and_then(|count| count.checked_mul(datatype.size.into()));
+    fn elements_len(&self, datatype: Option<&Datatype>) -> Built<u64> {
+        let datatype = datatype.ok_or_else(|| BuildError("it has no datatype message".into()))?;
+        let len = self.dataspace()?.count().and_then(|count| count.checked_mul(datatype.size.into()));
         len.ok_or_else(|| BuildError("its elements have more than 2⁶⁴ bytes".into()))
     }
 }

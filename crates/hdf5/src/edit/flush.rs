@@ -23,6 +23,7 @@ use super::space::LINE;
 use crate::Result;
 use hyperslab_store::turns;
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Structures up to this many bytes are written with one call.
 const GATHERED: usize = 1 << 20;
@@ -153,11 +154,12 @@ impl Editing {
 
     /// Takes the changed objects as they are at this moment.
     fn snapshot(&self) -> Vec<Switched> {
-        let objects = self.edits.objects.lock();
+        let mut objects = self.edits.objects.lock();
         // A new object without a name is not in the file.
         let is_written =
-            |object: &&Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);
-        let take = |object: &Object| {
+            |object: &Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);
+        let take = |object: &mut Object| {
+            object.touch(now);
             let chunks = object.chunks.as_ref().zip(object.chunk_counts());
             let taken = chunks.map(|(chunks, counts)| {
                 let form = object.tree_form(chunks.len(), chunks.has_tree());
@@ -169,7 +171,7 @@ impl Editing {
                 taken.unwrap_or_default();
             Switched { object, taken, index, chunk_changes, stub, blocks, dropped, replaced, bases }
         };
-        objects.values().filter(is_written).map(take).collect()
+        objects.values_mut().filter(|object| is_written(object)).map(take).collect()
     }
 
     /// Builds and writes the structures of objects, and builds their stubs.
@@ -347,6 +349,12 @@ impl Editing {
         drop(objects);
         self.edits.freed.lock().append(&mut freed);
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// The place of an object in the order of switches.

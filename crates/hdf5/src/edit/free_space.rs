@@ -86,9 +86,8 @@ impl Editing {
             let deleted: Vec<u64> = {
                 let objects = self.edits.objects.lock();
                 let is_deleted = |object: &&object::Object| {
-                    object.links_to == 0
-                        && object.stored != object::Stored::New
-                        && !released.contains(&object.address)
+                    // A new group that was deleted has members, too.
+                    object.links_to == 0 && object.had_name && !released.contains(&object.address)
                 };
                 objects.values().filter(is_deleted).map(|object| object.address).collect()
             };

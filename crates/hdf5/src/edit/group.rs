@@ -135,9 +135,4 @@ impl Editing {
         let is_old = self.with(group, |object| object.message(link::SYMBOL_TABLE_KIND).is_some())?;
         Ok(Arc::new(Links::new(links, tracked, is_old)))
     }
-
-    /// Changes the number of links to an object.
-    pub(super) fn count_links(&self, address: u64, more: i32) -> Result<()> {
-        self.update(address, |object| object.links_to = object.links_to.saturating_add_signed(more))
-    }
 }

@@ -12,7 +12,7 @@
 
 use super::links::{Links, is_about_links};
 use super::object::{self, Base, Object, Stored, attribute_name};
-use super::{ChunkPlace, Editing};
+use super::{ChunkPlace, Editing, committed};
 use crate::data_layout::{self, DataLayout};
 use crate::dataspace::{self, Dataspace};
 use crate::error::{BuildError, Built};
@@ -20,6 +20,7 @@ use crate::messages::{Message, attribute, fill_value};
 use crate::object_header::NewMessage;
 use crate::{Bytes, File, Hdf5Error, LinkTarget, Node, Result, Source};
 use hyperslab_array::Dims;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -285,12 +286,12 @@ fn merged(ours: &Object, theirs: Object) -> Built<(Object, Option<Run>, Counts)>
     merged.lost_links = ours.lost_links;
     merged.chunks = ours.chunks.clone();
     let run = merge_messages(base, ours, &mut merged)?;
-    merge_attributes(base, ours, &mut merged)?;
-    let mut counts = Counts::new();
+    let mut counts = merge_attributes(base, ours, &mut merged)?;
     if let (Some(mine), Some(other)) = (&ours.links, &merged.links) {
         let old = base.links.as_ref().unwrap_or(mine);
         let (links, found) = merge_links(old, mine, other)?;
-        (merged.links, counts) = (Some(Arc::new(links)), found);
+        merged.links = Some(Arc::new(links));
+        counts.extend(found);
     }
     Ok((merged, run, counts))
 }
@@ -413,7 +414,20 @@ fn merge_layout(
 fn element_of(dataset: &Object) -> Built<(usize, Vec<u8>)> {
     let missing = || BuildError("a dataset without a datatype message".into());
     let message = dataset.message(crate::datatype::KIND).ok_or_else(missing)?;
-    let size = object::parsed(message, crate::datatype::Datatype::parse)?.size as usize;
+    let size = match message.is_shared() {
+        false => object::parsed(message, crate::datatype::Datatype::parse)?.size as usize,
+        // The type is in another header. The layout says how many bytes all elements have.
+        true => {
+            let count = dataset.dataspace()?.count().unwrap_or_default();
+            let layout = dataset.message(data_layout::KIND);
+            let bytes = match layout.map(|message| object::parsed(message, DataLayout::parse)).transpose()? {
+                Some(DataLayout::Contiguous { size, .. }) => size.unwrap_or_default(),
+                Some(DataLayout::Compact { size, .. }) => size,
+                _ => 0,
+            };
+            usize::try_from(bytes.checked_div(count).unwrap_or_default()).unwrap_or_default()
+        }
+    };
     let fill = match dataset.message(fill_value::KIND) {
         Some(message) => {
             object::parsed(message, fill_value::FillValue::parse)?.value.map(|value| value.to_vec())
@@ -423,28 +437,39 @@ fn element_of(dataset: &Object) -> Built<(usize, Vec<u8>)> {
     Ok((size.max(1), fill.filter(|fill| fill.len() == size).unwrap_or_else(|| vec![0; size])))
 }
 
-fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<()> {
-    let of = |messages: &[Message]| -> Built<Vec<(String, Bytes)>> {
+/// Merges attributes. Also returns corrections of the numbers of uses of committed types: both writers
+/// have counted the attribute that both have replaced.
+fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Counts> {
+    let of = |messages: &[Message]| -> Built<BTreeMap<String, Message>> {
         let attributes = messages.iter().filter(|message| message.kind == attribute::KIND);
-        attributes.map(|message| Ok((attribute_name(message)?, message.data.clone()))).collect()
+        attributes.map(|message| Ok((attribute_name(message)?, message.clone()))).collect()
     };
     let (old, mine) = (of(&base.messages)?, of(&ours.messages)?);
-    let find = |all: &[(String, Bytes)], name: &str| {
-        all.iter().find(|(found, _)| found == name).map(|(_, data)| data.clone())
+    let theirs = of(&merged.messages)?;
+    let same = |one: Option<&Message>, other: Option<&Message>| {
+        one.map(|message| &message.data[..]) == other.map(|message| &message.data[..])
     };
-    for (name, _) in &old {
-        if find(&mine, name).is_none()
-            && let Some(at) = merged.find_attribute(name)
-        {
-            merged.messages.remove(at);
+    let mut counts = Counts::new();
+    // In the order in which they were made.
+    let made = ours.messages.iter().filter(|message| message.kind == attribute::KIND);
+    let mut names = made.map(attribute_name).collect::<Built<Vec<String>>>()?;
+    names.extend(old.keys().filter(|name| !mine.contains_key(*name)).cloned());
+    for name in &names {
+        let (before, new, other) = (old.get(name), mine.get(name), theirs.get(name));
+        if same(before, new) {
+            continue;
+        }
+        match (new, merged.find_attribute(name)) {
+            (Some(new), at) => merged.put_attribute(at, new.data.to_vec())?,
+            (None, Some(at)) => drop(merged.messages.remove(at)),
+            (None, None) => {}
+        }
+        if !same(before, other) && ours.links_to > 0 {
+            counts.extend(before.and_then(committed::type_of).map(|address| (address, 1)));
+            counts.extend(other.and_then(committed::type_of).map(|address| (address, -1)));
         }
     }
-    for (name, data) in &mine {
-        if find(&old, name).is_none_or(|before| before[..] != data[..]) {
-            merged.put_attribute(merged.find_attribute(name), data.to_vec())?;
-        }
-    }
-    Ok(())
+    Ok(counts)
 }
 
 /// Merges links. Also returns corrections of the number of links: an object lost one link only, if

@@ -10,6 +10,7 @@
 
 mod attributes;
 mod chunk_table;
+mod committed;
 mod elements;
 mod flush;
 mod flush_every;
@@ -22,6 +23,7 @@ mod links;
 mod merge;
 mod object;
 mod open;
+mod options;
 mod paged;
 #[cfg(test)]
 mod path_tests;
@@ -39,6 +41,7 @@ mod values;
 pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
+pub use options::ObjectOptions;
 pub use value_writer::ValueWriter;
 
 use crate::error::{BuildError, Built};
@@ -183,6 +186,17 @@ impl Edits {
     /// Returns the header of a changed object.
     pub(crate) fn header(&self, address: u64) -> Option<Arc<ObjectHeader>> {
         self.objects.lock().get_mut(&address).map(Object::shown)
+    }
+
+    /// Returns the number of links to a changed object.
+    pub(crate) fn links_to(&self, address: u64) -> Option<u32> {
+        self.objects.lock().get(&address).map(|object| object.links_to)
+    }
+
+    /// Returns `true` if an object has lost its last name. `None`: it is not changed.
+    pub(crate) fn is_deleted(&self, address: u64) -> Option<bool> {
+        let objects = self.objects.lock();
+        objects.get(&address).map(|object| object.links_to == 0 && object.had_name)
     }
 
     /// Returns the links of a changed group.

@@ -55,6 +55,8 @@ pub(super) struct Object {
     /// Number of hard links to the object, now and in the file on disk.
     pub links_to: u32,
     pub flushed_links_to: u32,
+    /// `true` if it has, or had, a link. An object without one is deleted, or has no name yet.
+    pub had_name: bool,
     /// All messages, without the count of links. Messages about links of a changed group are out of
     /// date.
     pub messages: Vec<Message>,
@@ -86,12 +88,7 @@ impl Object {
     pub fn of(header: &Arc<ObjectHeader>) -> Object {
         let prefix = header.prefix.clone();
         let is_count = |message: &&Message| message.kind == REFERENCE_COUNT;
-        let count = |message: &Message| {
-            let mut cursor = Cursor::whole(&message.data, 0, NEW_SIZES);
-            cursor.skip(1).and_then(|()| cursor.u32()).unwrap_or(1)
-        };
-        let all = header.all_messages();
-        let links_to = all.iter().find(is_count).map_or(prefix.links, count);
+        let (all, links_to) = (header.all_messages(), header.links());
         let messages: Vec<Message> = all.iter().filter(|message| !is_count(message)).cloned().collect();
         let orders = messages.iter().filter_map(|message| message.creation);
         let next_attribute = orders.max().map_or(0, |last| last.saturating_add(1));
@@ -101,6 +98,7 @@ impl Object {
             stored: Stored::Whole,
             links_to,
             flushed_links_to: links_to,
+            had_name: true,
             messages,
             links: None,
             lost_links: false,
@@ -128,7 +126,8 @@ impl Object {
         let prefix = Prefix { version, flags, block: 0, links: 0, extra: Vec::new() };
         let header = Arc::new(ObjectHeader::of_messages(address, prefix, messages));
         let mut object = Object::of(&header);
-        (object.stored, object.links_to, object.flushed_links_to) = (Stored::New, 0, 0);
+        (object.stored, object.had_name) = (Stored::New, false);
+        (object.links_to, object.flushed_links_to) = (0, 0);
         object.changes = 1;
         object
     }
@@ -382,7 +381,8 @@ impl Object {
         let data = Output::new().u8(0).u32(self.links_to).take();
         let count = message_of(NewMessage { kind: REFERENCE_COUNT, constant: false, data });
         let is_new = self.prefix.version == 2;
-        let count = (is_new && self.links_to > 1).then_some(&count);
+        // Without the message it is one. It is zero for a deleted object, so that references do not find the object.
+        let count = (is_new && self.links_to != 1).then_some(&count);
         let mut out = Output::new();
         if is_new {
             out.bytes(b"OCHK");

@@ -288,14 +288,14 @@ fn small_and_contiguous_datasets() {
 #[test]
 fn many_values_of_any_length() {
     let (bytes, editing) = new_file(Libver::Earliest, false);
-    for count in [3_usize, 20_000] {
+    for (count, is_text) in [(3_usize, false), (3, true), (20_000, false), (20_000, true)] {
         let values: Vec<Vec<u8>> = (0..count).map(|n| vec![n as u8; n % 7]).collect();
-        let elements =
-            editing.put_values(values.iter().map(|value| (value.len() as u64, &value[..]))).unwrap();
+        let found = values.iter().map(|value| (value.len() as u64, &value[..]));
+        let elements = editing.put_values(found, is_text).unwrap();
         assert_eq!(elements.len(), 16 * count);
         for (element, value) in elements.chunks(16).zip(&values) {
             let address = u64::from_le_bytes(element[4..12].try_into().unwrap());
-            if value.is_empty() {
+            if value.is_empty() && !is_text {
                 assert_eq!(element, [0; 16]);
                 continue;
             }

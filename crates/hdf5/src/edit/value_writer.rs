@@ -26,23 +26,27 @@ pub struct ValueWriter<'e> {
     placed: usize,
     /// The places of the blocks.
     blocks: Vec<(u64, u64)>,
+    /// Text without letters has a place, too.
+    is_text: bool,
 }
 
 impl Editing {
-    /// Starts to write about `count` values of variable length.
-    pub fn value_writer(&self, count: usize) -> ValueWriter<'_> {
+    /// Starts to write about `count` values of variable length. `is_text`: text without letters has a
+    /// place, too.
+    pub fn value_writer(&self, count: usize, is_text: bool) -> ValueWriter<'_> {
         let mut elements = Vec::new();
         // Without memory for all, adding them fails.
         let _ = elements.try_reserve(count.saturating_mul(ELEMENT));
-        ValueWriter { editing: self, heap: HeapWriter::new(0), elements, placed: 0, blocks: Vec::new() }
+        let (heap, blocks) = (HeapWriter::new(0), Vec::new());
+        ValueWriter { editing: self, heap, elements, placed: 0, blocks, is_text }
     }
 }
 
 impl ValueWriter<'_> {
-    /// Adds a value: the number of its items, and its bytes. A value without bytes needs no place.
+    /// Adds a value: the number of its items, and its bytes. A sequence without items needs no place.
     pub fn put(&mut self, count: u64, bytes: &[u8]) -> Result<()> {
         let mut element = [0; ELEMENT];
-        if !bytes.is_empty() {
+        if !bytes.is_empty() || self.is_text {
             let count = u32::try_from(count)
                 .map_err(|_| unstorable(format!("{count} items, at most 2³² - 1 are possible in HDF5")))?;
             let HeapPlace { collection, index } =
@@ -135,7 +139,7 @@ mod tests {
         let (bytes, file) = new_file();
         let editing = file.editing().unwrap();
         let values = values(100_000);
-        let mut writer = editing.value_writer(values.len());
+        let mut writer = editing.value_writer(values.len(), false);
         for value in &values {
             writer.put(value.len() as u64, value).unwrap();
             if writer.is_full() {
@@ -171,7 +175,7 @@ mod tests {
         let (_, file) = new_file();
         let editing = file.editing().unwrap();
         let before = editing.allocate(8).unwrap();
-        let mut writer = editing.value_writer(0);
+        let mut writer = editing.value_writer(0, false);
         for value in values(50_000) {
             writer.put(1, &value).unwrap();
         }

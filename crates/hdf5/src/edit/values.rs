@@ -70,13 +70,17 @@ impl Editing {
     }
 
     /// Stores many values of variable length: of each, the number of its items and its bytes. Returns
-    /// the elements that lead there, 16 bytes each.
-    pub fn put_values<'v>(&self, values: impl Iterator<Item = (u64, &'v [u8])>) -> Result<Vec<u8>> {
+    /// the elements that lead there, 16 bytes each. `is_text`: text without letters has a place, too.
+    pub fn put_values<'v>(
+        &self,
+        values: impl Iterator<Item = (u64, &'v [u8])>,
+        is_text: bool,
+    ) -> Result<Vec<u8>> {
         let unstorable = |why: BuildError| Hdf5Error::Unstorable { object: "a value".into(), why: why.0 };
         let values: Vec<(u64, &[u8])> = values.collect();
         let bytes = values.iter().fold(0, |sum: u64, (_, value)| sum.saturating_add(object_len(value)));
         if bytes > WHOLE / 2 {
-            let mut writer = self.value_writer(values.len());
+            let mut writer = self.value_writer(values.len(), is_text);
             for (count, value) in values {
                 writer.put(count, value)?;
                 if writer.is_full() {
@@ -87,7 +91,7 @@ impl Editing {
         } else {
             let mut elements = Vec::with_capacity(values.len().saturating_mul(16));
             for (count, value) in values {
-                if value.is_empty() {
+                if value.is_empty() && !is_text {
                     elements.extend([0; 16]);
                     continue;
                 }

@@ -96,14 +96,25 @@ pub(crate) fn build(
 
 /// Builds the message of an attribute with another name.
 pub(crate) fn renamed(message: &[u8], name: &str, libver: Libver) -> Built<Vec<u8>> {
+    rebuilt(message, Some(name), None, libver)
+}
+
+/// Builds the message of an attribute whose type is in another header. `datatype`: the reference.
+pub(crate) fn with_shared_type(message: &[u8], datatype: &[u8]) -> Built<Vec<u8>> {
+    rebuilt(message, None, Some(datatype), Libver::V110)
+}
+
+fn rebuilt(message: &[u8], name: Option<&str>, shared_type: Option<&[u8]>, libver: Libver) -> Built<Vec<u8>> {
     let mut cursor = Cursor::whole(message, 0, NEW_SIZES);
     let mut parts = AttributeParts::parse(&mut cursor).map_err(|why| BuildError(why.to_string()))?;
     let (datatype, dataspace) = (parts.datatype.take_rest().to_vec(), parts.dataspace.take_rest().to_vec());
     let data = message.get(parts.data.clone()).unwrap_or_default();
-    let shared = u8::from(parts.datatype_shared) | u8::from(parts.dataspace_shared) << 1;
+    let is_shared = parts.datatype_shared || shared_type.is_some();
+    let (name, datatype) = (name.unwrap_or(&parts.name), shared_type.unwrap_or(&datatype));
+    let shared = u8::from(is_shared) | u8::from(parts.dataspace_shared) << 1;
     // Version 1 cannot have shared parts.
     let libver = if shared == 0 { libver } else { Libver::V110 };
-    let mut built = build(name, &datatype, &dataspace, data, libver)?;
+    let mut built = build(name, datatype, &dataspace, data, libver)?;
     if let Some(flags) = built.get_mut(1) {
         *flags = shared;
     }

@@ -2,6 +2,8 @@
 //!
 //! Specification IV.A.2.h, "The Data Storage - External Data Files Message".
 
+use crate::error::Built;
+use crate::output::{Output, fit};
 use crate::{Cursor, Parsed};
 
 pub const KIND: u16 = 0x07;
@@ -32,6 +34,18 @@ impl ExternalFiles {
     }
 }
 
+/// Builds the message. `slots`: for each file the offset of its name in the heap, its first byte, and
+/// its bytes.
+pub(crate) fn build(heap: u64, slots: &[(u64, u64, Option<u64>)]) -> Built<Vec<u8>> {
+    let count: u16 = fit(slots.len() as u64, "external files")?;
+    let mut out = Output::new();
+    out.u8(1).zeros(3).u16(count).u16(count).u64(heap);
+    for (name, offset, len) in slots {
+        out.u64(*name).u64(*offset).u64(len.unwrap_or(u64::MAX));
+    }
+    Ok(out.take())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +60,9 @@ mod tests {
         let files = parse(&bytes[..]).unwrap();
         assert_eq!(files, ExternalFiles { heap: 64, slots: vec![(8, 5, Some(255)), (16, 0, None)] });
         needs_all(&bytes, parse);
+        let built = build(64, &files.slots).unwrap();
+        let sizes = Sizes { offset: 8, length: 8 };
+        let found = ExternalFiles::parse(&mut Cursor::whole(&built, 0, sizes));
+        assert_eq!(found, Ok(files));
     }
 }

@@ -13,8 +13,11 @@ pub mod fill_value;
 pub mod filter;
 pub mod link;
 pub mod shared;
+pub mod times;
 
-use crate::Bytes;
+use crate::output::NEW_SIZES;
+use crate::{Bytes, Cursor};
+use shared::Shared;
 
 /// An empty message: its bytes are free.
 pub const NIL: u16 = 0x00;
@@ -70,6 +73,15 @@ impl Message {
     /// Returns `true` if the bytes only refer to a shared message.
     pub fn is_shared(&self) -> bool {
         self.flags & 2 != 0
+    }
+
+    /// Returns the header of the committed type that a datatype message refers to. `None`: it is the
+    /// type itself.
+    pub(crate) fn committed_type(&self) -> Option<u64> {
+        match self.is_shared().then(|| Shared::parse(&mut Cursor::whole(&self.data, 0, NEW_SIZES)))? {
+            Ok(Shared::Header(address)) => Some(address),
+            _ => None,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! file's heaps of shared messages. A heap id gives its place in the heap. The table's own indexes
 //! are not needed for reading: writers use them to find equal messages.
 
+use crate::output::Output;
 use crate::{Cursor, Parsed};
 
 pub const TABLE_KIND: u16 = 0x0f;
@@ -37,6 +38,11 @@ impl Shared {
             _ => Err(cursor.corrupt(format!("expected a shared message of type 1 or 2, found type {kind}"))),
         }
     }
+}
+
+/// Builds the reference to a message in the header of a committed datatype.
+pub(crate) fn build(header: u64) -> Vec<u8> {
+    Output::new().u8(2).u8(2).u64(header).take()
 }
 
 /// Parses the message of the superblock extension. Returns the table's address and number of
@@ -97,6 +103,8 @@ mod tests {
         assert_eq!(shared(&[2, 0, 7, 0, 0, 0]), Ok(Shared::Header(7)));
         assert_eq!(shared(&[3, 2, 7, 0, 0, 0]), Ok(Shared::Header(7)));
         assert_eq!(shared(&[3, 1, 1, 2, 3, 4, 5, 6, 7, 8]), Ok(Shared::Heap(vec![1, 2, 3, 4, 5, 6, 7, 8])));
+        let sizes = Sizes { offset: 8, length: 8 };
+        assert_eq!(Shared::parse(&mut Cursor::whole(&build(99), 0, sizes)), Ok(Shared::Header(99)));
         assert!(shared(&[3, 3, 7, 0, 0, 0]).is_err());
         assert!(shared(&[3, 2, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert_eq!(

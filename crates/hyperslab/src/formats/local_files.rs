@@ -50,6 +50,15 @@ impl LocalFiles {
         Some(Arc::new(LocalFiles { policy, root, directory: here, prefixes }))
     }
 
+    fn refused(&self, name: &str, why: &str) -> Hdf5Error {
+        Hdf5Error::Refused {
+            file: self.directory.display().to_string(),
+            object: None,
+            target: name.to_owned(),
+            why: format!("{why} (setting external_files = \"{}\")", self.policy.name()),
+        }
+    }
+
     fn allowed(&self, path: &Path) -> bool {
         self.policy == ExternalFiles::Anywhere || path.starts_with(&self.root)
     }
@@ -93,12 +102,7 @@ impl LocalFiles {
 
 impl OtherFiles for LocalFiles {
     fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
-        let refused = |why: &str| Hdf5Error::Refused {
-            file: self.directory.display().to_string(),
-            object: None,
-            target: name.to_owned(),
-            why: format!("{why} (setting external_files = \"{}\")", self.policy.name()),
-        };
+        let refused = |why: &str| self.refused(name, why);
         if self.policy == ExternalFiles::Refuse {
             return Err(refused("other files are not opened"));
         }
@@ -120,6 +124,30 @@ impl OtherFiles for LocalFiles {
         match outside {
             true => Err(refused("it is not in the directory of the file that was opened, nor below")),
             false => Ok(None),
+        }
+    }
+
+    fn place(&self, name: &str, purpose: Purpose) -> Result<Option<PathBuf>, Hdf5Error> {
+        if self.policy == ExternalFiles::Refuse || name.is_empty() {
+            return Err(self.refused(name, "other files are not opened"));
+        }
+        let places = self.places(Path::new(name), purpose);
+        let existing = places.iter().filter_map(|place| place.canonicalize().ok());
+        if let Some(found) = existing.into_iter().find(|path| self.allowed(path)) {
+            return Ok(Some(found));
+        }
+        // The file is going to be in a directory that exists.
+        let new = |place: &PathBuf| {
+            let directory = std::path::absolute(place).ok()?.parent()?.canonicalize().ok()?;
+            Some(directory.join(place.file_name()?))
+        };
+        // The last part of an absolute path is looked for only if it exists.
+        let most = if Path::new(name).is_absolute() { 1 } else { places.len() };
+        match places.iter().take(most).filter_map(new).find(|path| self.allowed(path) && !path.exists()) {
+            Some(place) => Ok(Some(place)),
+            None => {
+                Err(self.refused(name, "it is not in the directory of the file that was opened, nor below"))
+            }
         }
     }
 

@@ -11,12 +11,12 @@ use hyperslab::codec::Scratch;
 use hyperslab::compact::{self, Pages};
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::datatype::Datatype;
-use hyperslab::hdf5::edit::{Editing, FileSpace, NewFile};
+use hyperslab::hdf5::edit::{Editing, FileSpace, NewFile, ObjectOptions};
 use hyperslab::hdf5::element::Element;
 use hyperslab::hdf5::filter::Filter;
 use hyperslab::hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
 use hyperslab::hdf5::reference::ReferencedPart;
-use hyperslab::hdf5::{self, Libver, LinkTarget, VirtualSource, build_mappings};
+use hyperslab::hdf5::{self, Libver, LinkTarget, Purpose, VirtualSource, build_mappings};
 use hyperslab::store::{EditedFile, EditedOptions};
 use hyperslab::{DataFile, Object, stores};
 use numpy::PyReadonlyArray1;
@@ -138,9 +138,16 @@ impl Editor {
         Ok(stored)
     }
 
-    fn create(&self, py: Python<'_>, path: String, kind: NewKind, track_order: bool) -> PyResult<u64> {
+    fn create(
+        &self,
+        py: Python<'_>,
+        path: String,
+        kind: NewKind,
+        track_order: bool,
+        options: ObjectOptions,
+    ) -> PyResult<u64> {
         let object = NewObject { path, kind, attributes: Vec::new(), tracks_attributes: track_order };
-        py.detach(|| self.editing.create_object(&object)).or_raise(py)
+        py.detach(|| self.editing.create_object_with(&object, &options)).or_raise(py)
     }
 }
 
@@ -158,23 +165,38 @@ fn dataspace(shape: Option<Vec<u64>>, most: Option<Vec<Option<u64>>>) -> Dataspa
 
 #[pymethods]
 impl Editor {
-    /// Makes a group without a name. Returns its address.
-    fn create_group(&self, py: Python<'_>, path: String, track_order: bool) -> PyResult<u64> {
+    /// Makes a group without a name. Returns its address. ``made``: the time, if it keeps times.
+    #[pyo3(signature = (path, track_order, made=None))]
+    fn create_group(
+        &self,
+        py: Python<'_>,
+        path: String,
+        track_order: bool,
+        made: Option<u32>,
+    ) -> PyResult<u64> {
         let kind = NewKind::Group { links: Vec::new(), tracks_links: track_order };
-        self.create(py, path, kind, track_order)
+        self.create(py, path, kind, track_order, ObjectOptions { made, ..ObjectOptions::default() })
     }
 
     /// Makes a committed datatype without a name. Returns its address.
     fn commit(&self, py: Python<'_>, path: String, datatype: &StoredType) -> PyResult<u64> {
-        self.create(py, path, NewKind::Datatype((*datatype.datatype).clone()), false)
+        self.create(
+            py,
+            path,
+            NewKind::Datatype((*datatype.datatype).clone()),
+            false,
+            ObjectOptions::default(),
+        )
     }
 
     /// Makes a dataset without a name. Returns its address.
     ///
     /// ``filters``: number, optional, parameters. ``layout``: "compact", "contiguous" or "chunked".
-    /// ``sources``: of a virtual dataset. ``fill``: the bytes of the fill value.
+    /// ``sources``: of a virtual dataset. ``fill``: the bytes of the fill value. ``made``: the time, if
+    /// it keeps times. ``external``: other files with its elements: name, first byte, bytes.
     #[pyo3(signature = (
         path, datatype, shape, most, layout, chunk, filters, fill, unfilled, track_order, sources=None,
+        made=None, external=Vec::new(),
     ))]
     #[allow(clippy::too_many_arguments)]
     fn create_dataset(
@@ -191,6 +213,8 @@ impl Editor {
         unfilled: bool,
         track_order: bool,
         sources: Option<Vec<NewSource>>,
+        made: Option<u32>,
+        external: Vec<(String, u64, Option<u64>)>,
     ) -> PyResult<u64> {
         let stored = &datatype.datatype;
         let dataspace = dataspace(shape, most);
@@ -209,7 +233,7 @@ impl Editor {
             (_, _, Some(sources)) => {
                 let sources: Vec<VirtualSource> = sources.into_iter().map(NewSource::source).collect();
                 let block = build_mappings(&sources).map_err(|why| unstorable(&path, why.0)).or_raise(py)?;
-                let put = || self.editing.put_values([(block.len() as u64, &block[..])].into_iter());
+                let put = || self.editing.put_values([(block.len() as u64, &block[..])].into_iter(), false);
                 let id = py.detach(put).or_raise(py)?;
                 let at = |from: usize, len: usize| id.get(from..from + len).unwrap_or_default();
                 let number = |bytes: &[u8]| {
@@ -236,7 +260,8 @@ impl Editor {
             filters: filters.into_iter().map(filter).collect(),
             storage,
         });
-        self.create(py, path, kind, track_order)
+        let options = ObjectOptions { committed: datatype.committed_in(&self.file), made, external };
+        self.create(py, path, kind, track_order, options)
     }
 
     /// Gives an object a name in a group.
@@ -322,7 +347,8 @@ impl Editor {
         let value = vec![Part::Bytes(bytes)];
         let attribute =
             NewAttribute { name, datatype: (**stored).clone(), dataspace: dataspace(shape, None), value };
-        py.detach(|| self.editing.set_attribute(object, &attribute)).or_raise(py)
+        let committed = datatype.committed_in(&self.file);
+        py.detach(|| self.editing.set_attribute_of_type(object, &attribute, committed)).or_raise(py)
     }
 
     /// Gives an attribute another name.
@@ -379,6 +405,17 @@ impl Editor {
         let left = bytes.len().or_raise(py)?.saturating_sub(offset);
         let size = usize::try_from(left).unwrap_or(usize::MAX).min(size);
         PyBytes::new_with(py, size, |part| bytes.read_at(offset, part).or_raise(py))
+    }
+
+    /// Notes that elements of a dataset were changed in other files.
+    fn touch_external(&self, py: Python<'_>, object: u64) -> PyResult<()> {
+        py.detach(|| self.editing.touch_external(object)).or_raise(py)
+    }
+
+    /// The path at which another file with elements is, or is going to be. ``None``: this file is not
+    /// on the disk.
+    fn external_place(&self, py: Python<'_>, name: &str) -> PyResult<Option<PathBuf>> {
+        py.detach(|| self.file.place_of_other(name, Purpose::RawData)).or_raise(py)
     }
 
     /// A number that grows when shape, layout or type of a dataset change.

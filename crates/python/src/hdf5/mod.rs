@@ -390,7 +390,9 @@ impl AttributeHandle {
     #[getter]
     fn stored_type(&self) -> Option<StoredType> {
         match &self.0 {
-            InFile::Hdf5(attribute) => Some(StoredType { datatype: attribute.datatype.clone() }),
+            InFile::Hdf5(attribute) => {
+                Some(StoredType::of(&attribute.file, attribute.datatype.clone(), attribute.committed))
+            }
             InFile::NetCdf3(_) => None,
         }
     }
@@ -452,7 +454,7 @@ impl DatatypeHandle {
     /// The stored type of the elements.
     #[getter]
     fn stored_type(&self) -> StoredType {
-        StoredType { datatype: self.datatype.datatype.clone() }
+        StoredType::of(&self.file, self.datatype.datatype.clone(), Some(self.datatype.address))
     }
 
     /// A reference to the datatype.

@@ -45,12 +45,15 @@ impl NewValues {
     }
 
     /// Stores values: their numbers of items and their bytes. Returns their ids.
+    ///
+    /// `is_text`: text without letters has a place, too.
     fn put<'v>(
         &self,
         py: Python<'_>,
         values: impl Iterator<Item = (u64, &'v [u8])> + Send,
+        is_text: bool,
     ) -> PyResult<Vec<u8>> {
-        py.detach(|| self.editing.put_values(values)).or_raise(py)
+        py.detach(|| self.editing.put_values(values, is_text)).or_raise(py)
     }
 }
 
@@ -76,9 +79,9 @@ impl NewValues {
                     Ok(())
                 })?;
             }
-            return Ok(PyArray1::from_vec(py, self.put(py, texts.all())?));
+            return Ok(PyArray1::from_vec(py, self.put(py, texts.all(), true)?));
         }
-        let mut writer = self.editing.value_writer(count);
+        let mut writer = self.editing.value_writer(count, true);
         let mut at = 0;
         while at < count {
             // Between parts, the GIL is released, and code of Python has run: the values may have changed.
@@ -139,9 +142,9 @@ impl NewValues {
                 all.bytes.extend_from_slice(unsafe { bytes_of(array, size) });
                 all.ends.push(all.bytes.len());
             }
-            return Ok(Some(PyArray1::from_vec(py, self.put(py, all.all())?)));
+            return Ok(Some(PyArray1::from_vec(py, self.put(py, all.all(), false)?)));
         }
-        let mut writer = self.editing.value_writer(arrays.len());
+        let mut writer = self.editing.value_writer(arrays.len(), false);
         for array in &arrays {
             // SAFETY: see `bytes_of`.
             let bytes = unsafe { bytes_of(array, size) };
@@ -173,7 +176,7 @@ impl NewValues {
         };
         let values: Option<Vec<(u64, &[u8])>> = offsets.windows(2).map(sequence).collect();
         let values = values.ok_or_else(|| errors::invalid(py, "sequences: offsets beyond the items"))?;
-        Ok(PyArray1::from_vec(py, self.put(py, values.into_iter())?))
+        Ok(PyArray1::from_vec(py, self.put(py, values.into_iter(), false)?))
     }
 
     /// References as bytes of elements. ``None``: a reference to nothing.
@@ -274,9 +277,6 @@ fn with_text(
     put: impl FnOnce(&[u8]) -> PyResult<()>,
 ) -> PyResult<bool> {
     let check = |text: &[u8]| match text {
-        // Text without letters is a NUL. An element without a place would be a null pointer for programs in
-        // C: PyTables follows it.
-        [] => put(b"\0"),
         text if text.contains(&0) => Err(PyValueError::new_err("VLEN strings do not support embedded NULLs")),
         text => put(text),
     };

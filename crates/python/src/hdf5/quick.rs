@@ -50,7 +50,7 @@ pub(crate) fn set_plain_attribute(
                 NewAttribute { name, datatype, dataspace, value: vec![Part::Bytes(bytes)] }
             }
             Value::Text(text) => {
-                let element = editing.put_values([(text.len() as u64, text.as_bytes())].into_iter())?;
+                let element = editing.put_values([(text.len() as u64, text.as_bytes())].into_iter(), true)?;
                 let (datatype, value) = (Datatype::vlen_text(Charset::Utf8), vec![Part::Bytes(element)]);
                 NewAttribute { name, datatype, dataspace: Dataspace::Scalar, value }
             }

@@ -5,7 +5,7 @@ use crate::hdf5::selection;
 use crate::nodes::handles::NodeHandle;
 use hyperslab::hdf5::reference::{Reference as Referred, ReferencedPart};
 use hyperslab::hdf5::selection::{Selection, Slab};
-use hyperslab::hdf5::{self, Purpose};
+use hyperslab::hdf5::{self, Hdf5Error, Purpose};
 use hyperslab::{Array, DataFile, Group, Object};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -61,11 +61,7 @@ impl Reference {
                 })?
             }
         };
-        NodeHandle::open_found(py, || {
-            DataFile::from(file.clone()).check_open()?;
-            let path = file.path_of(target.address)?;
-            Object::of_hdf5(&file, file.object_at(target.address, path.as_deref().unwrap_or(""))?)
-        })
+        opened(py, &file, target.address)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -87,6 +83,21 @@ impl Reference {
             (Some(target), None) => format!("<Reference to the object at {}>", target.address),
         }
     }
+}
+
+/// Opens the object at an address. Fails if it was deleted.
+pub(crate) fn opened(py: Python<'_>, file: &hdf5::File, address: u64) -> PyResult<NodeHandle> {
+    NodeHandle::open_found(py, || {
+        DataFile::from(file.clone()).check_open()?;
+        let path = file.path_of(address)?;
+        // Some writers count no links at all.
+        if path.is_none() && file.is_deleted(address)? {
+            let why = Some("the reference leads to an object that was deleted".to_owned());
+            let (file, path) = (file.source().name(), format!("address {address}"));
+            return Err(Hdf5Error::NotFound { file, path, why }.into());
+        }
+        Object::of_hdf5(file, file.object_at(address, path.as_deref().unwrap_or(""))?)
+    })
 }
 
 /// A reference to elements of an HDF5 dataset.

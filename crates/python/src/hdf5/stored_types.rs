@@ -6,10 +6,11 @@
 
 use crate::errors;
 use crate::gil::once::interned;
-use crate::hdf5::references::{Reference, RegionReference};
+use crate::hdf5::references::{self, Reference, RegionReference};
+use crate::nodes::handles::NodeHandle;
 use hyperslab::hdf5::datatype::{Charset, Class, Datatype, MAX_DEPTH, Member, Order, Padding, ReferenceKind};
 use hyperslab::hdf5::element::{Element, ElementKind};
-use hyperslab::hdf5::{Libver, Sizes};
+use hyperslab::hdf5::{File, Libver, Sizes};
 use hyperslab::{ByteOrder, DataType};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
@@ -24,11 +25,25 @@ const VLEN: u32 = 16;
 #[derive(Clone)]
 pub(crate) struct StoredType {
     pub(crate) datatype: Arc<Datatype>,
+    /// The committed type that objects with this type refer to: its file, and its header.
+    committed: Option<(File, u64)>,
 }
 
 impl From<Datatype> for StoredType {
     fn from(datatype: Datatype) -> Self {
-        StoredType { datatype: Arc::new(datatype) }
+        StoredType { datatype: Arc::new(datatype), committed: None }
+    }
+}
+
+impl StoredType {
+    /// A type as an object of a file has it. `committed`: the header that it is in, if it is committed.
+    pub(crate) fn of(file: &File, datatype: Arc<Datatype>, committed: Option<u64>) -> Self {
+        StoredType { datatype, committed: committed.map(|address| (file.clone(), address)) }
+    }
+
+    /// The header of the committed type in a file. `None`: it is not committed there, and is copied.
+    pub(crate) fn committed_in(&self, file: &File) -> Option<u64> {
+        self.committed.as_ref().filter(|(found, _)| found.is(file)).map(|(_, address)| *address)
     }
 }
 
@@ -38,7 +53,7 @@ impl StoredType {
     #[new]
     fn new(dtype: &Bound<'_, PyArrayDescr>) -> PyResult<Self> {
         let aligned = dtype.getattr("isalignedstruct")?.is_truthy()?;
-        Ok(StoredType { datatype: Arc::new(stored(dtype, aligned, 0)?.datatype) })
+        Ok(stored(dtype, aligned, 0)?.datatype.into())
     }
 
     /// ASCII text of a number of bytes with a NUL at its end, as the HDF5 library writes names.
@@ -117,6 +132,24 @@ impl StoredType {
             Class::Array { .. } => 10,
             Class::Complex(_) => 11,
         }
+    }
+
+    /// True if the type is an object of a file, to which datasets and attributes refer.
+    #[getter]
+    fn is_committed(&self) -> bool {
+        self.committed.is_some()
+    }
+
+    /// The same type as one that belongs to no file.
+    fn transient(&self) -> Self {
+        StoredType { datatype: self.datatype.clone(), committed: None }
+    }
+
+    /// The object that is the committed type.
+    fn _open(&self, py: Python<'_>) -> PyResult<NodeHandle> {
+        let not_committed = || errors::invalid(py, "the type is not committed".to_owned());
+        let (file, address) = self.committed.clone().ok_or_else(not_committed)?;
+        references::opened(py, &file, address)
     }
 
     /// Bytes of an element in a file.

@@ -375,7 +375,10 @@ impl ArrayBase {
     #[getter]
     fn _stored_type(&self, py: Python<'_>) -> PyResult<Option<StoredType>> {
         let array = self.array(py)?;
-        Ok(array.as_hdf5().map(|dataset| dataset.datatype().clone().into()))
+        Ok(array.as_hdf5().map(|dataset| {
+            let datatype = Arc::new(dataset.datatype().clone());
+            StoredType::of(dataset.file(), datatype, dataset.committed_type())
+        }))
     }
 
     /// The bytes of the fill value of an HDF5 dataset. ``None``: the file has none.

@@ -215,6 +215,13 @@ impl StoreHandle {
         self.file.as_ref().zip(other.file.as_ref()).is_some_and(|(file, other)| file.is(other))
     }
 
+    /// The number of links to an object of an HDF5 file, and its times: of the last access, modification
+    /// and change, and of its birth.
+    fn links_and_times(&self, py: Python<'_>, address: u64) -> PyResult<Option<(u32, [u32; 4])>> {
+        let Some(file) = self.file.as_ref().and_then(|file| file.as_hdf5()) else { return Ok(None) };
+        py.detach(|| file.links_and_times(address)).or_raise(py).map(Some)
+    }
+
     /// The changes of a file. ``None``: it was opened for reading.
     fn editor(&self, py: Python<'_>) -> PyResult<Option<Editor>> {
         let Some(file) = &self.file else { return Ok(None) };

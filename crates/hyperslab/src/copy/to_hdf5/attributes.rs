@@ -118,7 +118,7 @@ fn float(json: &Json) -> Option<f64> {
 
 /// An attribute of another file. `None`: it refers to what a copy cannot refer to.
 pub(super) fn of_hdf5(attribute: &Attribute, numbers: &Numbers) -> Result<Option<NewAttribute>> {
-    let Attribute { file, name, datatype, dataspace, data } = attribute;
+    let Attribute { file, name, datatype, dataspace, data, .. } = attribute;
     let mut value = Vec::new();
     if !datatype.refers() {
         value.push(Part::Bytes(data.to_vec()));

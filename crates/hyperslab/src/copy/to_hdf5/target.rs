@@ -280,7 +280,8 @@ impl ArrayNode for NewArray {
         });
         let mut pending = self.pending.values.lock();
         let end = self.pending.end.load(Ordering::Acquire).saturating_add(pending.len() as u64);
-        let stored = StoredValues::new(end, found).map_err(|why| refuse(why.to_string()))?;
+        let stored = StoredValues::new(end, found, kind == VlenKind::Text);
+        let stored = stored.map_err(|why| refuse(why.to_string()))?;
         pending.extend(&stored.collections);
         drop(pending);
         let size = self.layout.dtype().size();

@@ -31,7 +31,7 @@ pub(crate) fn write_ragged(
         let value = bytes.get(place(*start)..place(*end)).unwrap_or_default();
         ((value.len() / item.max(1)) as u64, value)
     });
-    let elements = editing.put_values(found)?;
+    let elements = editing.put_values(found, kind == VlenKind::Text)?;
     let source = Source::broadcast(&elements, &values.shape, &target, size);
     let source = source.ok_or_else(|| ArrayError::Shape {
         array: layout.name().to_owned(),
