@@ -83,3 +83,63 @@ impl Editing {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compact::{Compaction, Pages};
+    use crate::edit::{FileSpace, NewFile};
+    use crate::new_file::{NewKind, NewObject};
+    use crate::{FileOptions, Libver, LinkTarget};
+    use hyperslab_store::EditedFile;
+    use std::sync::Arc;
+
+    fn strategy(file: &File) -> Option<u8> {
+        let header = file.header(file.inner.superblock.extension?).unwrap();
+        header.message(survey::FILE_SPACE).map(|message| message.data[1])
+    }
+
+    fn add(file: &File, name: &str) {
+        let kind = NewKind::Group { links: Vec::new(), tracks_links: false };
+        let group = NewObject { path: name.into(), kind, attributes: Vec::new(), tracks_attributes: false };
+        let editing = file.editing().unwrap();
+        let group = editing.create_object(&group).unwrap();
+        editing.link(file.root().unwrap().address(), name, LinkTarget::Hard(group)).unwrap();
+    }
+
+    #[test]
+    fn the_first_flush_says_that_there_are_no_pages() {
+        for libver in [Libver::Earliest, Libver::V110] {
+            for space in [None, Some(FileSpace { strategy: 2, threshold: 1 })] {
+                let bytes = Arc::new(EditedFile::memory(Vec::new()));
+                let new = NewFile { libver, user_block: 512, track_order: false, space };
+                let file = File::create(bytes.clone(), new, FileOptions::default()).unwrap();
+                add(&file, "a");
+                file.editing().unwrap().close().unwrap();
+                let plain = File::open(bytes.clone(), bytes.key(), FileOptions::default()).unwrap();
+                assert_eq!(strategy(&plain), space.map(|space| space.strategy));
+                let paged = Arc::new(EditedFile::memory(Vec::new()));
+                Compaction::paged(&plain, Pages::AtLeast(4096))
+                    .unwrap()
+                    .write(&paged, &mut |_| true)
+                    .unwrap();
+                let file = File::edit(paged.clone(), libver, FileOptions::default()).unwrap();
+                assert_eq!(strategy(&file), Some(pages::STRATEGY));
+                let editing = file.editing().unwrap();
+                editing.flush().unwrap();
+                assert_eq!(editing.lost_pages(), None);
+                for name in ["b", "c"] {
+                    add(&file, name);
+                    editing.flush().unwrap();
+                    assert_eq!(editing.lost_pages(), Some(4096));
+                }
+                editing.close().unwrap();
+                let found = File::open(paged.clone(), paged.key(), FileOptions::default()).unwrap();
+                assert_eq!(strategy(&found), Some(LISTS));
+                let links = found.root().unwrap().links().unwrap();
+                let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
+                assert_eq!(names, ["a", "b", "c"]);
+            }
+        }
+    }
+}

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_end_is_set_in_place() {
         for libver in [Libver::Earliest, Libver::V110] {
-            let mut place = Place::new(512, 96, libver);
+            let mut place = Place::new(512, 96, libver, &[]);
             let mut bytes = place.bytes().to_vec();
             let (at, new) = place.set_end(5000);
             bytes[at as usize..at as usize + new.len()].copy_from_slice(&new);
