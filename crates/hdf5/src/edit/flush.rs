@@ -224,8 +224,9 @@ impl Editing {
         for run in all.chunk_by(follow) {
             let Some(first) = run.first() else { continue };
             together.clear();
-            for (number, one) in run.iter().enumerate() {
-                together.resize(number.saturating_mul(LINE as usize), 0);
+            for one in run {
+                let at = one.object.address.saturating_sub(first.object.address);
+                together.resize(usize::try_from(at).unwrap_or_default(), 0);
                 together.extend_from_slice(&one.stub);
             }
             self.write(first.object.address, &[&together])?;
