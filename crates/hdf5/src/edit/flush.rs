@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 /// Structures up to this many bytes are written with one call.
 const GATHERED: usize = 1 << 20;
 
-/// Stubs within this many bytes are read with one call: a page, which costs hardly more than a line.
+/// Stubs within this many bytes are read with one call: a page.
 const NEAR: u64 = 4096;
 
 /// One object of a flush.
@@ -213,8 +213,8 @@ impl Editing {
         if together.is_empty() { Ok(()) } else { self.write(start, &[&together]) }
     }
 
-    /// Writes the stubs of objects that nobody refers to yet. Lines that follow each other go to the
-    /// file together.
+    /// Writes the stubs of objects that nobody refers to yet. Lines that follow each other go to
+    /// the file together.
     fn write_lines(&self, all: &[Switched]) -> Result<()> {
         let follow = |one: &Switched, next: &Switched| {
             let is_line = one.object.stored == Stored::New && one.stub.len() as u64 <= LINE;
@@ -234,7 +234,8 @@ impl Editing {
         Ok(())
     }
 
-    /// Reads the bytes that stubs are going to replace. Stubs that are close together are read together.
+    /// Reads the bytes that stubs are going to replace. Stubs that are close together are read
+    /// together.
     fn read_replaced(&self, all: &[Switched]) -> Result<Vec<Vec<u8>>> {
         let base = self.file.source().base();
         let end = |one: &Switched| one.object.address.saturating_add(one.stub.len() as u64);

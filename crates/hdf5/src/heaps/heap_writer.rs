@@ -30,8 +30,8 @@ fn head(out: &mut Output, len: u64) {
     out.bytes(b"GCOL").u8(1).zeros(3).u64(len);
 }
 
-/// Appends object 0, which is the free space of a collection including its head. Less than a head needs
-/// none.
+/// Appends object 0, which is the free space of a collection including its head. Less than a head
+/// needs none.
 fn free_space(out: &mut Output, free: u64) {
     if free >= OBJECT_HEAD {
         out.u16(0).u16(0).u32(0).u64(free);

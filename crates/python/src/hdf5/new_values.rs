@@ -22,8 +22,8 @@ use pyo3::types::{PyBytes, PyList, PySlice, PyString};
 const OBJECT: usize = 8;
 const REGION: usize = 12;
 
-/// Fewer texts share a collection with other values. As many do not fit into half of one, with at least
-/// 24 bytes each.
+/// Fewer texts share a collection with other values. As many do not fit into half of one, with at
+/// least 24 bytes each.
 const FEW: usize = 1366;
 
 /// Texts that are looked at together, at most. A slice of a list is a copy.
@@ -58,8 +58,8 @@ impl NewValues {
 impl NewValues {
     /// Stores text of variable length. Returns the bytes of elements.
     ///
-    /// ``values``: `str` and `bytes`, in a list or an array of objects with one axis. ``is_ascii``: the
-    /// type is ASCII text.
+    /// ``values``: `str` and `bytes`, in a list or an array of objects with one axis. ``is_ascii``:
+    /// the type is ASCII text.
     fn text<'py>(
         &self,
         py: Python<'py>,
@@ -81,7 +81,8 @@ impl NewValues {
         let mut writer = self.editing.value_writer(count);
         let mut at = 0;
         while at < count {
-            // Between parts, the GIL is released, and code of Python has run: the values may have changed.
+            // Between parts, the GIL is released, and code of Python has run: the values may have
+            // changed.
             let end = at.saturating_add(PART).min(count);
             let part = values.get_item(PySlice::new(py, at as isize, end as isize, 1))?;
             let start = at;
@@ -101,8 +102,8 @@ impl NewValues {
         Ok(PyArray1::from_vec(py, elements))
     }
 
-    /// Stores sequences of variable length, each an array with one axis. Returns the bytes of elements.
-    /// ``None``: an item has another type than ``dtype``, or is no such array.
+    /// Stores sequences of variable length, each an array with one axis. Returns the bytes of
+    /// elements. ``None``: an item has another type than ``dtype``, or is no such array.
     ///
     /// ``values``: an array of objects with one axis. ``dtype``: a type of numbers or structures of
     /// numbers, as they are stored.
@@ -156,8 +157,8 @@ impl NewValues {
 
     /// Stores sequences of variable length. Returns the bytes of elements.
     ///
-    /// ``offsets``: the first item of each sequence, and the number of all items. ``size``: bytes of
-    /// an item.
+    /// ``offsets``: the first item of each sequence, and the number of all items. ``size``: bytes
+    /// of an item.
     fn sequences<'py>(
         &self,
         py: Python<'py>,
@@ -217,8 +218,8 @@ impl Few {
     }
 }
 
-/// Calls `take` with each object of an array of objects with one axis, or of another iterable. `take`
-/// returns `true` to stop: it has to, once code of Python has run.
+/// Calls `take` with each object of an array of objects with one axis, or of another iterable.
+/// `take` returns `true` to stop: it has to, once code of Python has run.
 fn each<'py>(
     values: &Bound<'py, PyAny>,
     mut take: impl FnMut(&Bound<'py, PyAny>) -> PyResult<bool>,
@@ -228,8 +229,8 @@ fn each<'py>(
         && array.dtype().kind() == b'O'
     {
         for place in Places::of(array) {
-            // SAFETY: the place of an object in an array that is held: null, or a reference, which is
-            // counted here. The array keeps its memory as long as no code of Python runs.
+            // SAFETY: the place of an object in an array that is held: null, or a reference, which
+            // is counted here. The array keeps its memory as long as no code of Python runs.
             let value = unsafe {
                 let found = place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned();
                 Bound::from_borrowed_ptr_or_opt(py, found)
@@ -267,15 +268,16 @@ unsafe fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>, size: usize) -> &'a
     }
 }
 
-/// Calls `put` with the bytes of a text as they are stored. Returns `true` if code of Python has run.
+/// Calls `put` with the bytes of a text as they are stored. Returns `true` if code of Python has
+/// run.
 fn with_text(
     value: &Bound<'_, PyAny>,
     is_ascii: bool,
     put: impl FnOnce(&[u8]) -> PyResult<()>,
 ) -> PyResult<bool> {
     let check = |text: &[u8]| match text {
-        // Text without letters is a NUL. An element without a place would be a null pointer for programs in
-        // C: PyTables follows it.
+        // Text without letters is a NUL. An element without a place would be a null pointer for
+        // programs in C: PyTables follows it.
         [] => put(b"\0"),
         text if text.contains(&0) => Err(PyValueError::new_err("VLEN strings do not support embedded NULLs")),
         text => put(text),
@@ -283,8 +285,8 @@ fn with_text(
     if let Ok(text) = value.cast::<PyString>() {
         return match text.to_str() {
             Ok(text) if !is_ascii || text.is_ascii() => check(text.as_bytes()).map(|()| false),
-            // Python's own error says what is wrong. (Lone surrogates are bytes that are not UTF-8, as
-            // attributes are read.)
+            // Python's own error says what is wrong. (Lone surrogates are bytes that are not UTF-8,
+            // as attributes are read.)
             _ => {
                 let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };
                 let encoded = text.call_method1("encode", how)?;
