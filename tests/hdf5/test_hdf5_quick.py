@@ -183,7 +183,9 @@ def _written(path: Path, dtype: Any, values: Any) -> Any:
 @pytest.mark.parametrize("count", [1, 1365, 1366, 5000, 100_000])
 def test_texts(tmp_path: Path, count: int) -> None:
     texts = _texts(2 * count)[::2]
-    expected = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
+    expected = [
+        text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts
+    ]
     for values in (texts, texts.tolist(), texts.reshape(-1, 1)):
         with _written(tmp_path / "a.h5", h5py.string_dtype(), values) as file:
             assert file["a"][...].reshape(-1).tolist() == expected

@@ -28,7 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Structures up to this many bytes are written with one call.
 const GATHERED: usize = 1 << 20;
 
-/// Stubs within this many bytes are read with one call: a page, which costs hardly more than a line.
+/// Stubs within this many bytes are read with one call: a page.
 const NEAR: u64 = 4096;
 
 /// One object of a flush.
@@ -227,8 +227,8 @@ impl Editing {
         if together.is_empty() { Ok(()) } else { self.write(start, &[&together]) }
     }
 
-    /// Writes the stubs of objects that nobody refers to yet. Lines that follow each other go to the
-    /// file together.
+    /// Writes the stubs of objects that nobody refers to yet. Lines that follow each other go to
+    /// the file together.
     fn write_lines(&self, all: &[Switched]) -> Result<()> {
         let follow = |one: &Switched, next: &Switched| {
             let is_line = one.object.stored == Stored::New && one.stub.len() as u64 <= LINE;
@@ -238,8 +238,9 @@ impl Editing {
         for run in all.chunk_by(follow) {
             let Some(first) = run.first() else { continue };
             together.clear();
-            for (number, one) in run.iter().enumerate() {
-                together.resize(number.saturating_mul(LINE as usize), 0);
+            for one in run {
+                let at = one.object.address.saturating_sub(first.object.address);
+                together.resize(usize::try_from(at).unwrap_or_default(), 0);
                 together.extend_from_slice(&one.stub);
             }
             self.write(first.object.address, &[&together])?;
@@ -247,7 +248,8 @@ impl Editing {
         Ok(())
     }
 
-    /// Reads the bytes that stubs are going to replace. Stubs that are close together are read together.
+    /// Reads the bytes that stubs are going to replace. Stubs that are close together are read
+    /// together.
     fn read_replaced(&self, all: &[Switched]) -> Result<Vec<Vec<u8>>> {
         let base = self.file.source().base();
         let end = |one: &Switched| one.object.address.saturating_add(one.stub.len() as u64);

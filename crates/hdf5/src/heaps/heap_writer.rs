@@ -9,7 +9,8 @@ use crate::error::Built;
 use crate::output::{Output, fit};
 
 /// Bytes before the first object of a collection.
-pub(crate) const HEAD: u64 = 16;
+const HEAD_LEN: usize = 16;
+pub(crate) const HEAD: u64 = HEAD_LEN as u64;
 
 /// Bytes before the data of an object.
 const OBJECT_HEAD: u64 = 16;
@@ -29,8 +30,8 @@ fn head(out: &mut Output, len: u64) {
     out.bytes(b"GCOL").u8(1).zeros(3).u64(len);
 }
 
-/// Appends object 0, which is the free space of a collection including its head. Less than a head needs
-/// none.
+/// Appends object 0, which is the free space of a collection including its head. Less than a head
+/// needs none.
 fn free_space(out: &mut Output, free: u64) {
     if free >= OBJECT_HEAD {
         out.u16(0).u16(0).u32(0).u64(free);
@@ -83,7 +84,7 @@ impl HeapWriter {
         }
         if self.count == 0 {
             // The head follows when the length is known.
-            self.bytes.extend([0; HEAD as usize]);
+            self.bytes.extend([0; HEAD_LEN]);
         }
         self.count = fit(u64::from(self.count) + 1, "objects of a heap collection")?;
         let [low, high] = self.count.to_le_bytes();
@@ -107,7 +108,7 @@ impl HeapWriter {
         let mut out = Output::new();
         head(&mut out, len);
         if let Some(place) = self.bytes.get_mut(self.start..).and_then(|all| all.first_chunk_mut()) {
-            *place = <[u8; HEAD as usize]>::try_from(out.as_bytes()).unwrap_or_default();
+            *place = <[u8; HEAD_LEN]>::try_from(out.as_bytes()).unwrap_or_default();
         }
         let mut rest = Output::new();
         free_space(&mut rest, len - used);

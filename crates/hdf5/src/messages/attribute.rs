@@ -57,8 +57,8 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
-/// Returns `true` if a message that can be parsed has the attribute with this name. Parses no more than
-/// the name: objects have many attributes, and each new one is compared with all of them.
+/// Returns `true` if a message that can be parsed has the attribute with this name. Parses no more
+/// than the name: objects have many attributes, and each new one is compared with all of them.
 pub(crate) fn has_name(message: &[u8], name: &str) -> bool {
     let [version, _, low, high, ..] = message else { return false };
     let start = if *version == 3 { 9 } else { 8 };
@@ -139,9 +139,9 @@ impl AttributeInfo {
     }
 }
 
-/// Builds the attribute info message. `next`: the number of the next attribute, if attributes have a
-/// creation order. The addresses are of the heap, of the index of names, and of the index of creation
-/// orders; `None`: attributes are in the header.
+/// Builds the attribute info message. `next`: the number of the next attribute, if attributes have
+/// a creation order. The addresses are of the heap, of the index of names, and of the index of
+/// creation orders; `None`: attributes are in the header.
 pub(crate) fn build_info(next: Option<u16>, [heap, names, orders]: [Option<u64>; 3]) -> Vec<u8> {
     let mut out = Output::new();
     out.u8(0).u8(if next.is_some() { 3 } else { 0 });

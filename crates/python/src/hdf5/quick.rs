@@ -62,8 +62,8 @@ pub(crate) fn set_plain_attribute(
     Ok(true)
 }
 
-/// Makes a dataset of a few numbers in a group of an HDF5 file. ``None``: nothing has changed, use the
-/// general way.
+/// Makes a dataset of a few numbers in a group of an HDF5 file. ``None``: nothing has changed, use
+/// the general way.
 #[pyfunction]
 pub(crate) fn create_plain(
     group: &Bound<'_, GroupBase>,
@@ -88,8 +88,8 @@ fn name_of<'n>(name: &'n Bound<'_, PyAny>) -> Option<&'n str> {
     (!name.is_empty() && !name.contains('\0')).then_some(name)
 }
 
-/// The changes of the file of a node, and the node's address. `None`: the file is only read, or is of
-/// another format.
+/// The changes of the file of a node, and the node's address. `None`: the file is only read, or is
+/// of another format.
 fn place_of(node: &Bound<'_, PyAny>) -> PyResult<Option<(Editing, u64)>> {
     let py = node.py();
     if let Ok(array) = node.cast::<ArrayBase>() {

@@ -31,8 +31,8 @@ pub(crate) trait SlotNode: Clone + Send + Sync {
 
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
 
-    /// Counts changes of the node in a file that is being changed. A node that was opened at another
-    /// number has to be opened again.
+    /// Counts changes of the node in a file that is being changed. A node that was opened at
+    /// another number has to be opened again.
     fn edition(&self) -> u64 {
         0
     }
@@ -139,8 +139,8 @@ impl<T: SlotNode> Slot<T> {
         Err(errors::exception(py, "ReadOnlyError", message))
     }
 
-    /// The file and the address of an object, if they are known without opening the node. Fails if the
-    /// file was closed.
+    /// The file and the address of an object, if they are known without opening the node. Fails if
+    /// the file was closed.
     pub(crate) fn object(&self, py: Python<'_>) -> PyResult<Option<(&DataFile, u64)>> {
         let Origin::Object(file, address) = &self.origin else { return Ok(None) };
         file.check_open().or_raise(py)?;

@@ -150,8 +150,8 @@ impl SinkWrite for Write<'_> {
         self.held.turn(chunk)
     }
 
-    /// Whole chunks that follow each other in the array, too: the first axis cuts it. One thread writes
-    /// them. Several wait for each other at the lock of the file's inode.
+    /// Whole chunks that follow each other in the array, too: the first axis cuts it. One thread
+    /// writes them. Several wait for each other at the lock of the file's inode.
     fn run_piece(&self, first: u64, len: usize, most: usize) -> Option<usize> {
         let layout = &self.sink.layout;
         let axes = layout.shape().iter().zip(layout.grid().chunk_shape()).skip(1);

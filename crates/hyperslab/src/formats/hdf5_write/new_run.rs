@@ -1,7 +1,7 @@
 //! New datasets with few plain elements, in one step.
 //!
-//! The general way makes the dataset, opens it for the engine, and writes a selection. For a dataset of
-//! a few bytes, these steps take several times as long as the dataset itself.
+//! The general way makes the dataset, opens it for the engine, and writes a selection. For a
+//! dataset of a few bytes, these steps take several times as long as the dataset itself.
 
 use super::run_sink::Run;
 use crate::Result;
