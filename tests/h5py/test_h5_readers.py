@@ -112,6 +112,15 @@ def _changed(m: Any, file: Any) -> None:
     del file["b"]
 
 
+def _scaled(m: Any, file: Any) -> None:
+    file.create_dataset("a", data=_NUMBERS.astype("i4"), chunks=(7, 10), scaleoffset=0)
+
+
+def _external_elements(m: Any, file: Any) -> None:
+    raw = Path(file.filename).with_suffix(".raw")
+    file.create_dataset("a", data=_NUMBERS, external=[(str(raw), 0, m.h5f.UNLIMITED)])
+
+
 # Each makes the dataset "a".
 FEATURES: dict[str, Callable[[Any, Any], None]] = {
     "numbers, one run of bytes": _assigned(_NUMBERS),
@@ -129,6 +138,7 @@ FEATURES: dict[str, Callable[[Any, Any], None]] = {
     "gzip and shuffle": _chunked(compression="gzip", shuffle=True),
     "fletcher32": _chunked(fletcher32=True),
     "lzf": _chunked(compression="lzf"),
+    "scale-offset": _scaled,
     "zstd": _chunked(**hdf5plugin.Zstd()),
     "blosc": _chunked(**hdf5plugin.Blosc()),
     "rows appended along one axis": _appended(1),
@@ -136,6 +146,7 @@ FEATURES: dict[str, Callable[[Any, Any], None]] = {
     "50 attributes": _attributes,
     "1000 links in a group, a soft link": _links,
     "external links": _external_link,
+    "elements in other files": _external_elements,
     "virtual datasets": _virtual,
     "objects changed after a flush": _changed,
 }

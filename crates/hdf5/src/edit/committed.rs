@@ -155,7 +155,7 @@ mod tests {
     /// A file with a type `t`, a dataset of it, and three attributes of the root group.
     fn create(path: &Path, libver: Libver) -> u64 {
         let bytes = EditedFile::create(path, true, EditedOptions::default()).unwrap();
-        let new = NewFile { libver, user_block: 0, track_order: false };
+        let new = NewFile { libver, ..NewFile::default() };
         let file = File::create(Arc::new(bytes), new, FileOptions::default()).unwrap();
         let editing = file.editing().unwrap();
         let kind = NewKind::Datatype(number("", 0).datatype);
