@@ -371,7 +371,7 @@ def _is_far_file(place: Any) -> bool:
     """Return True for the URL of a new HDF5 file on a server."""
     if not _is_remote(place):
         return False
-    name = place.partition("?")[0].rpartition("/")[2]
+    name: str = place.partition("?")[0].rpartition("/")[2]
     return name.lower().endswith((".h5", ".hdf5", ".he5"))
 
 
