@@ -230,3 +230,39 @@ def test_anndata(tmp_path: Path, seed: int) -> None:
             anndata.io.write_elem(theirs, "obs", found.obs)
         assert anndata.read_h5ad(path).obs["new"].tolist() == found.obs["new"].tolist()
     compared(path)
+
+
+@pytest.mark.parametrize("strategy", ["fsm", "page"])
+@pytest.mark.parametrize("libver", ["earliest", "v110"])
+def test_a_list_of_free_space(tmp_path: Path, libver: str, strategy: str) -> None:
+    """HDF5's list of free space is dropped: it does not know about the space that is used here."""
+    path = tmp_path / "list.h5"
+    options = {"fs_strategy": strategy, "fs_persist": True, "libver": (libver, "v110")}
+    with h5py.File(path, "w", **options) as file:
+        for number in range(20):
+            file.create_dataset(f"d{number}", data=np.full(1000, number))
+    with h5py.File(path, "r+") as file:
+        for number in range(0, 20, 2):
+            del file[f"d{number}"]
+    with h5py.File(path) as file:
+        assert file.id.get_create_plist().get_file_space_strategy()[1]
+        assert file.id.get_freespace() > 0
+    with h5.File(path, "r+") as file:
+        file["d1"][:10] = 100
+        file["new"] = np.arange(3000)
+        file.attrs["note"] = "changed"
+        file.flush()
+        # Another program may read it now.
+        with h5py.File(path) as read:
+            assert read["new"][-1] == 2999 and read["d3"][7] == 3
+    compared(path)
+    with h5py.File(path, "r+") as file:
+        assert not file.id.get_create_plist().get_file_space_strategy()[1]
+        file["more"] = np.arange(5000)
+        del file["d3"]
+        file["d5"][...] = 55
+    compared(path)
+    with h5py.File(path) as file:
+        assert file["d1"][:11].tolist() == [100] * 10 + [1]
+        assert file["more"][-1] == 4999 and file["new"][7] == 7 and file["d5"][0] == 55
+        assert sorted(file) == sorted([f"d{n}" for n in range(1, 20, 2) if n != 3] + ["more", "new"])

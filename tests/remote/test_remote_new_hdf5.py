@@ -71,7 +71,7 @@ def test_a_file_appears_when_it_is_closed(server: Server, count: int, how: dict[
             run[start : start + (1 << 18)] = expected[start : start + (1 << 18)]
         file.flush()
         assert stored(server) is None
-        # What was flushed changes again: parts that were sent are sent once more.
+        # Flushed elements change again: their parts are sent once more.
         run[: count // 2] = 7
         file["chunked"][:5] = 9
         file["names"] = ["Rhône", "Rhein"]

@@ -348,7 +348,7 @@ async fn send_part(
     client.retry_truncated(put).await
 }
 
-/// Reads bytes of the file. Those behind its end are zero.
+/// Reads bytes of the file. Bytes behind its end are zero.
 fn read(file: &File, range: Range<u64>) -> io::Result<Bytes> {
     let len = usize::try_from(range.end.saturating_sub(range.start)).map_err(io::Error::other)?;
     let mut bytes = Vec::new();

@@ -51,11 +51,11 @@ pub(super) enum StoredIndex {
     None,
     /// One that the next flush replaces: its places, as far as they are known.
     Whole(Vec<(u64, u64)>),
-    /// One of which the next flush keeps the nodes that are the same.
+    /// A tree. The next flush keeps its unchanged nodes.
     Tree(Tree),
 }
 
-/// What a flush takes from the table, as it is at one moment.
+/// The part of a flush that comes from the table, at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     /// Changes up to here, or more, are among them.
@@ -202,8 +202,8 @@ impl ChunkTable {
         conflicts
     }
 
-    /// Takes the changes since the last flush, in a grid of `counts` chunks per axis. `form`: the tree
-    /// that is to be stored. `None`: all records are wanted.
+    /// Takes the changes since the last flush, in a grid of `counts` chunks per axis. `form`: the form
+    /// of the next tree. `None`: the next index is no tree, and needs all records.
     ///
     /// The file on disk may refer to all chunks from now on.
     pub(super) fn take(&self, counts: &[u64], form: Option<&Form>) -> Taken {

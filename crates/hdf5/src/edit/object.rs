@@ -225,8 +225,8 @@ impl Object {
 
     // Structures.
 
-    /// Builds everything that the header leads to, at `at`, and the messages of the header. `index`: that
-    /// of a dataset whose chunks are changed.
+    /// Builds everything that the header leads to, at `at`, and the messages of the header. `index`: the
+    /// next index of chunks, if chunks have changed.
     pub fn build(&self, index: Option<&NextIndex>, at: u64) -> Built<(Vec<Message>, Vec<u8>)> {
         let mut messages = self.messages.clone();
         let mut bytes = Vec::new();
@@ -307,7 +307,7 @@ impl Object {
     /// its header. A dataset that is flushed a second time gets a tree instead, unless the array is
     /// small.
     pub fn tree_form(&self, count: usize, has_tree: Option<bool>) -> Built<Option<Form>> {
-        /// Arrays of so many chunks take 2 to 5 KiB. Two nodes of a tree take as much.
+        /// An array of this number of chunks takes 2 to 5 KiB, as two nodes of a tree do.
         const SMALL: u64 = 256;
         let layout = self.chunked_layout()?;
         if layout.index == ChunkIndexKind::BTree1 {

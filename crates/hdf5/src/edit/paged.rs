@@ -1,8 +1,12 @@
-//! Changing a file with pages: the first flush makes it a file without pages.
+//! Changing a file with pages, or with a list of its free space: the first flush makes it a file
+//! without.
 //!
 //! New structures are not cut by pages. A program with a page buffer would read them wrongly. The file
 //! therefore says that it has no pages, before anything refers to new structures. When it is closed,
 //! the layer above writes it anew with pages.
+//!
+//! The HDF5 library's list of free space (`fs_persist`) does not know about the space that is used
+//! here. The file says that it has no list. The listed space is lost until the file is compacted.
 
 use super::Editing;
 use crate::File;
@@ -14,12 +18,12 @@ use crate::object_header::ObjectHeader;
 /// The strategy of files without pages.
 const LISTS: u8 = 0;
 
-/// The pages of a file.
+/// The pages of a file, or its list of free space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paged {
-    /// Bytes of a page.
-    pub size: u64,
-    /// `true`: the file says now that it has no pages.
+    /// Bytes of a page. `None`: there is only a list of free space.
+    pub size: Option<u64>,
+    /// `true`: the file says now that it has neither.
     pub is_lost: bool,
 }
 
@@ -28,35 +32,42 @@ pub(super) struct Paged {
 pub(super) fn of(header: &ObjectHeader) -> Result<Option<Paged>, &'static str> {
     let Some(message) = header.message(survey::FILE_SPACE) else { return Ok(None) };
     match *message.data {
-        [1, strategy, 0, ..] => {
+        [1, strategy, has_list @ 0..=1, ..] => {
             let size = pages::of_message(message);
-            if strategy == pages::STRATEGY && (size.is_none() || first_block(header).1 < message.address) {
+            if strategy == pages::STRATEGY && size.is_none() {
                 return Err("a file with unusual pages");
             }
-            Ok(size.map(|size| Paged { size, is_lost: false }))
+            if size.is_none() && has_list == 0 {
+                return Ok(None);
+            }
+            Ok(Some(Paged { size, is_lost: false }))
         }
-        _ => Err("a file that keeps a list of its free space"),
+        _ => Err("a file with an old list of its free space"),
     }
 }
 
-/// The first block of a header: its address and its end.
-fn first_block(header: &ObjectHeader) -> (u64, u64) {
+/// The block of a header with a message: its address, and the end of its messages.
+fn block_with(header: &ObjectHeader, message: u64) -> Option<(u64, u64)> {
     let prefix = &header.prefix;
-    let before = match prefix.version {
-        1 => 16,
-        _ => 6 + prefix.extra.len() as u64 + (1_u64 << (prefix.flags & 3)),
+    let (before, checksum) = match prefix.version {
+        1 => (16, 0),
+        _ => (6 + prefix.extra.len() as u64 + (1_u64 << (prefix.flags & 3)), 4),
     };
-    (header.address, header.address.saturating_add(before).saturating_add(prefix.block))
+    let first = (header.address, header.address.saturating_add(before).saturating_add(prefix.block));
+    let other =
+        |(address, len): &(u64, u64)| (*address, address.saturating_add(len.saturating_sub(checksum)));
+    let mut all = std::iter::once(first).chain(header.blocks.iter().map(other));
+    all.find(|(start, end)| (*start..*end).contains(&message))
 }
 
 impl Editing {
     /// The size of the pages that the file had before its first flush. `None`: it had none, or has them
     /// still.
     pub fn lost_pages(&self) -> Option<u64> {
-        self.edits.paged.lock().filter(|paged| paged.is_lost).map(|paged| paged.size)
+        self.edits.paged.lock().filter(|paged| paged.is_lost).and_then(|paged| paged.size)
     }
 
-    /// Makes the file one without pages. The caller excludes other writers.
+    /// Makes the file one without pages and without a list of free space. The caller excludes other writers.
     pub(super) fn lose_pages(&self) -> Result<()> {
         let paged = *self.edits.paged.lock();
         let Some(paged) = paged.filter(|paged| !paged.is_lost) else { return Ok(()) };
@@ -67,12 +78,17 @@ impl Editing {
         let header = now.header(extension)?;
         let message = header.message(survey::FILE_SPACE);
         let message = message.ok_or_else(|| source.invalid("it has lost the message about its pages"))?;
-        let (start, end) = first_block(&header);
+        let (start, end) = block_with(&header, message.address)
+            .ok_or_else(|| source.invalid("a message of its superblock has no place"))?;
         let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or_default()];
         self.edits.bytes.read_at(source.base().saturating_add(start), &mut bytes)?;
         let at = message.address.saturating_sub(start).saturating_add(1);
-        if let Some(strategy) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)) {
-            *strategy = LISTS;
+        let facts = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<2>());
+        if let Some([strategy, has_list]) = facts {
+            if *strategy == pages::STRATEGY {
+                *strategy = LISTS;
+            }
+            *has_list = 0;
         }
         if header.prefix.version != 1 {
             let checksum = lookup3(&bytes);

@@ -1,4 +1,4 @@
-//! Large indexes of which a flush writes a part, with one writer and with several.
+//! A flush writes a part of a large index: with one writer, and with several.
 
 use super::tests::{Random, all_bytes, chunked, described, edited_recorded, new_file, put_chunk, root};
 use super::*;
@@ -112,7 +112,7 @@ fn writer(path: &Path) -> Editing {
     File::edit(Arc::new(bytes), Libver::Earliest, FileOptions::default()).unwrap().editing().unwrap()
 }
 
-/// Each writer keeps the nodes that the file has, and not those that it has flushed itself.
+/// Each writer keeps the nodes of the file, also if another writer has flushed them.
 #[test]
 fn several_writers_share_nodes() {
     for (libver, seed) in [(Libver::Earliest, 1), (Libver::V110, 2), (Libver::V110, 3)] {

@@ -91,13 +91,13 @@ pub(crate) fn edit_file(
     Ok(file.map(StoreHandle::of_file))
 }
 
-/// Replaces a file by a copy with all metadata in front, in pages of at least so many bytes.
+/// Replaces a file by a copy with all metadata in front, in pages of at least this size.
 #[pyfunction]
 pub(crate) fn paginate_file(py: Python<'_>, path: PathBuf, pages: u64) -> PyResult<()> {
     py.detach(|| compact::paginate(&path, Pages::AtLeast(pages))).or_raise(py)
 }
 
-/// The image of a file with all metadata in front, in pages of at least so many bytes.
+/// The image of a file with all metadata in front, in pages of at least this size.
 #[pyfunction]
 pub(crate) fn paginated_image<'py>(
     py: Python<'py>,
@@ -374,7 +374,7 @@ impl Editor {
         py.detach(|| self.editing.flush()).or_raise(py)
     }
 
-    /// Flushes with the first change that comes so many seconds after the last such flush.
+    /// Flushes with the first change that comes this long after the last such flush.
     fn set_flush_every(&self, seconds: f64) -> PyResult<()> {
         let every = Duration::try_from_secs_f64(seconds).map_err(|why| {
             pyo3::exceptions::PyValueError::new_err(format!("flush_every: {why}, found {seconds}"))
@@ -384,7 +384,7 @@ impl Editor {
     }
 
     /// Ends the changes: flushes, and gives unused space back. A file for a server goes there, with pages
-    /// of at least so many bytes if wanted.
+    /// of at least this size if wanted.
     #[pyo3(signature = (pages=None))]
     fn finish(&self, py: Python<'_>, pages: Option<u64>) -> PyResult<()> {
         let work = || {

@@ -22,8 +22,8 @@ use pyo3::types::{PyBytes, PyList, PySlice, PyString};
 const OBJECT: usize = 8;
 const REGION: usize = 12;
 
-/// Fewer texts share a collection with other values. As many do not fit into half of one, with at least
-/// 24 bytes each.
+/// Fewer texts share a collection with other values. This number fills about half of one: a text takes
+/// 16 bytes or more.
 const FEW: usize = 1366;
 
 /// Texts that are looked at together, at most. A slice of a list is a copy.

@@ -1,8 +1,8 @@
 //! Trees of chunks that are changed by path copies.
 //!
-//! A flush writes only the nodes that differ from those of the last flush, with all nodes above
-//! them, at new places. The other nodes stay where they are, and both trees refer to them. So a
-//! reader of the old tree never sees a change.
+//! A flush writes only the nodes that have changed since the last flush, and all nodes above them, at
+//! new places. The other nodes stay in their places, and both trees refer to them. A reader of the old
+//! tree therefore never sees a change.
 //!
 //! A tree in memory has the place of each node and its first chunk, and not the chunks. [`plan`]
 //! asks for the chunks of changed nodes only.
@@ -41,9 +41,9 @@ pub(crate) struct Entry {
 /// The nodes that a tree has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Of version 1, for chunks of this shape.
+    /// Version 1, for chunks of this shape.
     One { chunk: Vec<u64> },
-    /// Of version 2. `width`: the bytes of a chunk's size, if chunks have filters.
+    /// Version 2. `width`: the bytes of a chunk's size, if chunks have filters.
     Two { rank: usize, width: Option<usize> },
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Form {
 #[derive(Clone, Debug, Default)]
 struct Node {
     address: u64,
-    /// The first chunk. In version 2 a node above has it, and the first node of a level has none.
+    /// The first chunk. In version 2 it is stored in a node above; the first node of a level has none.
     key: Entry,
     /// Version 1: the place behind the last chunk.
     end: Dims,
@@ -102,7 +102,7 @@ pub(crate) struct Placed {
     pub tree: Tree,
     /// The bytes of new nodes.
     pub bytes: Vec<u8>,
-    /// What the data layout refers to. `None`: there are no chunks.
+    /// The address for the data layout. `None`: there are no chunks.
     pub address: Option<u64>,
     /// Nodes of the old tree that are not in the new one.
     pub replaced: Vec<(u64, u64)>,
@@ -144,7 +144,7 @@ impl Form {
         btree2::Tree::plan(kind, NODE, u16::try_from(record).ok()?, btree2::DEEPEST, NEW_SIZES)
     }
 
-    /// Returns `true` if nodes have room for chunks with so many axes.
+    /// Returns `true` if a chunk with this number of axes fits into a node.
     pub fn is_possible(&self) -> bool {
         !self.is_version_2() || self.layout().is_some()
     }
@@ -218,7 +218,7 @@ pub(crate) fn plan<'p>(
     Plan { form: form.clone(), levels, header, has_siblings, replaced }
 }
 
-/// What has changed in a leaf.
+/// The change of a leaf.
 #[derive(Clone, Debug, Default)]
 struct Change {
     is_changed: bool,
@@ -242,7 +242,7 @@ fn note_change(form: &Form, leaves: &[Node], changes: &mut [Change], place: &[u6
     change.is_changed = true;
 }
 
-/// Divides chunks among leaves. `old` are those of the old tree.
+/// Divides chunks among leaves. `old`: the leaves of the old tree.
 fn leaves_of(form: &Form, old: &[Node], changes: &[Change], chunks: &mut Chunks<'_>) -> Vec<Draft> {
     let lens = old.iter().zip(changes).map(|(node, change)| (node.len, change.is_changed));
     // One node that has everything is divided.
@@ -296,7 +296,8 @@ fn end_leaves(leaves: &mut [Draft], chunks: &mut Chunks<'_>) {
     }
 }
 
-/// Divides the nodes of a level among the nodes of the level above. `old` are those of the old tree.
+/// Divides the nodes of a level among the nodes of the level above. `old`: the upper level of the old
+/// tree.
 fn parents_of(form: &Form, level: usize, old: &[Node], below: &[Draft]) -> Vec<Draft> {
     let later = old.get(1..).unwrap_or_default();
     let first_of = |node: &Node| below.partition_point(|child| child.node.key.place < node.key.place);

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((lens(&found), &found[1]), (vec![8, 4, 9], &Group::Fresh(items(4))));
         let found = regrouped(&[(9, false), (5, true)], &[9, 3], Limits { joins: false, ..LIMITS });
         assert_eq!((lens(&found), &found[0]), (vec![9, 3], &Group::Kept(0, 9)));
-        // So is the first one, which counts an item more.
+        // The first one is joined or stays, too. It counts an item more.
         let limits = Limits { extra: 1, ..LIMITS };
         let found = regrouped(&[(5, true), (5, false)], &[3, 5], limits);
         assert_eq!((lens(&found), &found[1]), (vec![3, 5], &Group::Kept(1, 5)));

@@ -164,7 +164,7 @@ impl SinkWrite for Write<'_> {
     fn put_run(&self, first: u64, bytes: &[u8]) -> Result<(), LocateError> {
         let size = self.chunk_bytes();
         let first = first / size.max(1);
-        // Where the next write begins: an address, and its place in `bytes`.
+        // The start of the next write: an address, and its place in `bytes`.
         let (mut address, mut start, mut end) = (0_u64, 0, 0);
         let write = |address: u64, part: Option<&[u8]>| match part {
             Some(part) if !part.is_empty() => self.editing().write(address, &[part]).map_err(fault),
