@@ -126,3 +126,19 @@ fn whole_shards_are_deleted_unseen() {
         left.as_slice()[..3900].iter().all(|n| *n == 0) && left.as_slice()[3900..].iter().any(|n| *n != 0)
     );
 }
+
+/// Objects are deleted 1000 at a time.
+#[test]
+fn each_of_thousands_of_objects_is_deleted() {
+    for shape in [[1, 2500], [3, 1001]] {
+        let spec = Spec::plain(&shape, &[1, 1], "<i4");
+        let memory = MemoryStore::new();
+        let layout = spec.layout_with(Arc::new(Counting::far(&memory, 3)), Arc::new(PerChunk("a")));
+        let all = Selection::all(&shape);
+        put(&layout, &all, &vec![7; 4 * (shape[0] * shape[1]) as usize]);
+        assert_eq!(memory.list(None).unwrap().len() as u64, shape[0] * shape[1]);
+        clear(&layout, &all, false);
+        assert!(memory.list(None).unwrap().is_empty());
+        assert!(get(&layout, &all).as_slice().iter().all(|byte| *byte == 0));
+    }
+}

@@ -144,7 +144,8 @@ impl Blanks {
         let mut numbers = whole.into_iter().peekable();
         while numbers.peek().is_some() {
             let mut objects = Vec::new();
-            while let (true, Some(number)) = (objects.len() < DELETED_AT_ONCE, numbers.next()) {
+            while objects.len() < DELETED_AT_ONCE {
+                let Some(number) = numbers.next() else { break };
                 let (mut task, mut key) = (Task::default(), String::new());
                 locate(number, &mut task, &mut key)?;
                 if !presence.is_absent(&key) {
