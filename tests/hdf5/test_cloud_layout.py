@@ -48,8 +48,8 @@ def write(file: Any) -> None:
     file["names"] = ["Rhône", "Rhein", "x" * 5000]
     file.create_dataset("many", data=np.arange(50_000), chunks=(10,))
     file["plain"] = np.arange(1000.0)
-    file["empty"] = h5py.Empty("f4") if isinstance(file, h5py.File) else hs.Empty("f4")
-    file["link"] = (h5py if isinstance(file, h5py.File) else hs.h5).SoftLink("/plain")
+    file["empty"] = hs.Empty("f4") if isinstance(file, hs.File) else h5py.Empty("f4")
+    file["link"] = (hs.h5 if isinstance(file, hs.File) else h5py).SoftLink("/plain")
     file.attrs["to"] = file["plain"].ref
 
 
