@@ -117,16 +117,35 @@ impl Editing {
         self.edits.epoch.fetch_add(1, Ordering::AcqRel);
         let addresses: Vec<u64> = self.edits.objects.lock().keys().copied().collect();
         let stored = self.stored_file()?;
-        let mut counts = Counts::new();
+        let mut counts = Counts::default();
         let merged = addresses.into_iter().try_for_each(|address| self.merge(&stored, address, &mut counts));
         // Also after an error: objects that are merged are not merged again by the next call.
-        for (object, more) in counts {
-            self.count_links(object, more)?;
-        }
+        self.correct(counts)?;
         merged?;
         self.edits.generation.store(state.generation(), Ordering::Release);
         let attached: Vec<_> = self.edits.attached.lock().values().cloned().collect();
         attached.iter().for_each(|one| one.reload(self));
+        Ok(())
+    }
+
+    /// Corrects numbers of links.
+    fn correct(&self, counts: Counts) -> Result<()> {
+        let mut sums = BTreeMap::<u64, i64>::new();
+        for (object, more) in counts.more {
+            *sums.entry(object).or_default() += i64::from(more);
+        }
+        for (object, below, has_links) in counts.below {
+            let links = below + sums.remove(&object).unwrap_or_default();
+            if has_links {
+                // Both writers have removed the same links: it has had links all the time.
+                self.update(object, |object| object.links_to = u32::try_from(links).unwrap_or_default())?;
+            } else {
+                self.count_links(object, i32::try_from(links).unwrap_or_default())?;
+            }
+        }
+        for (object, more) in sums {
+            self.count_links(object, i32::try_from(more).unwrap_or_default())?;
+        }
         Ok(())
     }
 
@@ -173,7 +192,9 @@ impl Editing {
             objects.remove(&address);
             return Ok(());
         }
-        let (mut merged, run, found) = merged(ours, theirs).map_err(|why| self.unstorable(address, why))?;
+        let mut found = Counts::default();
+        let (mut merged, run) =
+            merged(ours, theirs, &mut found).map_err(|why| self.unstorable(address, why))?;
         let was_changed = ours.is_changed();
         merged.changes = ours.changes;
         merged.version = ours.version + 1;
@@ -183,7 +204,8 @@ impl Editing {
             merged.flushed_chunks = merged.chunks.as_ref().map_or(0, |chunks| chunks.changes());
         }
         *ours = merged;
-        counts.extend(found);
+        counts.more.extend(found.more);
+        counts.below.extend(found.below);
         let (grid, mut compact) = (ours.chunk_counts(), ours.clone());
         drop(objects);
         if let (Some(table), Some(grid)) = (&has_chunks, grid) {
@@ -273,27 +295,37 @@ struct Run {
     fill: Vec<u8>,
 }
 
-/// Changes of the number of links to objects.
-type Counts = Vec<(u64, i32)>;
+/// Corrections of the numbers of links to objects.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Links that were counted twice, or not at all.
+    more: Vec<(u64, i32)>,
+    /// Objects with at most 0 links before these corrections, and whether this writer had links to
+    /// them.
+    below: Vec<(u64, i64, bool)>,
+}
 
 /// Merges two states of an object. Also returns the run of elements that has to be merged.
-fn merged(ours: &Object, theirs: Object) -> Built<(Object, Option<Run>, Counts)> {
+fn merged(ours: &Object, theirs: Object, counts: &mut Counts) -> Built<(Object, Option<Run>)> {
     let base = &ours.base;
     let mut merged = theirs;
     let more = i64::from(ours.links_to) - i64::from(ours.flushed_links_to);
-    let links_to = i64::from(merged.links_to).saturating_add(more).max(0);
-    merged.links_to = u32::try_from(links_to).unwrap_or(u32::MAX);
+    let links_to = i64::from(merged.links_to).saturating_add(more);
+    if links_to <= 0 {
+        counts.below.push((ours.address, links_to, ours.links_to > 0));
+    }
+    merged.links_to = u32::try_from(links_to.max(0)).unwrap_or(u32::MAX);
     merged.lost_links = ours.lost_links;
     merged.chunks = ours.chunks.clone();
     let run = merge_messages(base, ours, &mut merged)?;
-    let mut counts = merge_attributes(base, ours, &mut merged)?;
+    counts.more.extend(merge_attributes(base, ours, &mut merged)?);
     if let (Some(mine), Some(other)) = (&ours.links, &merged.links) {
         let old = base.links.as_ref().unwrap_or(mine);
         let (links, found) = merge_links(old, mine, other)?;
         merged.links = Some(Arc::new(links));
-        counts.extend(found);
+        counts.more.extend(found);
     }
-    Ok((merged, run, counts))
+    Ok((merged, run))
 }
 
 /// The messages that are not about links or attributes.
@@ -439,7 +471,7 @@ fn element_of(dataset: &Object) -> Built<(usize, Vec<u8>)> {
 
 /// Merges attributes. Also returns corrections of the numbers of uses of committed types: both writers
 /// have counted the attribute that both have replaced.
-fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Counts> {
+fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Vec<(u64, i32)>> {
     let of = |messages: &[Message]| -> Built<BTreeMap<String, Message>> {
         let attributes = messages.iter().filter(|message| message.kind == attribute::KIND);
         attributes.map(|message| Ok((attribute_name(message)?, message.clone()))).collect()
@@ -449,7 +481,7 @@ fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Co
     let same = |one: Option<&Message>, other: Option<&Message>| {
         one.map(|message| &message.data[..]) == other.map(|message| &message.data[..])
     };
-    let mut counts = Counts::new();
+    let mut counts = Vec::new();
     // In the order in which they were made.
     let made = ours.messages.iter().filter(|message| message.kind == attribute::KIND);
     let mut names = made.map(attribute_name).collect::<Built<Vec<String>>>()?;
@@ -474,8 +506,8 @@ fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Co
 
 /// Merges links. Also returns corrections of the number of links: an object lost one link only, if
 /// both have removed it.
-fn merge_links(base: &Links, ours: &Links, theirs: &Links) -> Built<(Links, Counts)> {
-    let (mut merged, mut counts) = (theirs.clone(), Counts::new());
+fn merge_links(base: &Links, ours: &Links, theirs: &Links) -> Built<(Links, Vec<(u64, i32)>)> {
+    let (mut merged, mut counts) = (theirs.clone(), Vec::new());
     for link in base.all() {
         let is_ours = |links: &Links| links.get(&link.name).is_some_and(|found| found.target == link.target);
         if is_ours(ours) {

@@ -345,6 +345,30 @@ fn links_are_counted_once_also_after_an_error() {
     assert_eq!(file.header(address).unwrap().prefix.links, 1);
 }
 
+/// Two writers remove all links but one of an object: the number of links is not below 1.
+#[test]
+fn links_that_both_remove_are_counted_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.h5");
+    create(&path, Libver::Earliest);
+    let first = open(&path);
+    let address = dataset(&first);
+    for name in ["e", "f", "g"] {
+        first.link(root(&first), name, LinkTarget::Hard(address)).unwrap();
+    }
+    first.flush().unwrap();
+    let second = open(&path);
+    for writer in [&first, &second] {
+        for name in ["e", "f", "g"] {
+            writer.unlink(root(writer), name).unwrap();
+        }
+    }
+    first.close().unwrap();
+    second.close().unwrap();
+    let file = crate::testing::open(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(file.header(address).unwrap().prefix.links, 1);
+}
+
 /// A reader that has the file open while writers come and go sees the state that it opened.
 #[test]
 fn a_reader_keeps_its_state_while_writers_come_and_go() {
