@@ -175,7 +175,7 @@ fn explain(
     };
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
     let mut explainer = Explainer { list, write, cache, remaining: most, ..Explainer::default() };
-    explainer.visit(layout, selection, &strides, None, &mut explain)?;
+    explainer.visit(layout, selection, &strides, (None, None), &mut explain)?;
     let limit =
         if write { tasks::write_limits(layout, WriteOptions::default()).0 } else { tasks::limit(None) };
     let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
@@ -224,29 +224,30 @@ impl Explainer<'_> {
     }
 
     /// Examines the chunks of a selection. `strides` are the caller's memory's, per axis; `nesting`
-    /// is the mosaic that holds the array.
+    /// is the mosaic that holds the array, `threads` the number of threads that the mosaic allows.
     fn visit(
         &mut self,
         layout: &ArrayLayout,
         selection: &Selection,
         strides: &[isize],
-        nesting: Option<&Nesting<'_>>,
+        (nesting, threads): (Option<&Nesting<'_>>, Option<usize>),
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         if let Some(mosaic) = layout.mosaic() {
             if selection.points().is_empty() {
-                return self.visit_mosaic(layout, mosaic, selection, strides, nesting, explain);
+                return self.visit_mosaic(layout, mosaic, selection, strides, (nesting, threads), explain);
             }
             let plan =
                 Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
             return mosaic::points::for_each_box(layout, &plan, &mut |_, selection| {
-                self.visit_mosaic(layout, mosaic, selection, layout.encoding().strides(), nesting, explain)
+                let strides = layout.encoding().strides();
+                self.visit_mosaic(layout, mosaic, selection, strides, (nesting, threads), explain)
             });
         }
         let plan =
             Plan::saturating(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
         explain.chunks = explain.chunks.saturating_add(plan.len());
-        let limits = tasks::decoding_limits(layout, (tasks::limit(None), 0));
+        let limits = tasks::decoding_limits(layout, (tasks::limit(threads), 0));
         let plan = if self.write { plan } else { plan.cut(layout, selection, limits.0) };
         let target = AxisMemory::without_memory(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
@@ -458,7 +459,7 @@ impl Explainer<'_> {
         mosaic: &Mosaic,
         selection: &Selection,
         strides: &[isize],
-        nesting: Option<&Nesting<'_>>,
+        (nesting, threads): (Option<&Nesting<'_>>, Option<usize>),
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         if self.write {
@@ -469,10 +470,10 @@ impl Explainer<'_> {
             Some(nesting) => nesting.descend(layout, mosaic.pieces().len(), 0)?,
             None => Nesting::new(&left),
         };
-        mosaic::read::explain(layout, mosaic, selection, strides, &mut |explained| match explained {
+        mosaic::read::explain(layout, mosaic, selection, strides, threads, &mut |explained| match explained {
             _ if self.remaining == 0 => Ok(()),
-            mosaic::read::SourceStep::Read(source, selection, strides) => {
-                self.visit(source, selection, strides, Some(&nesting), explain)
+            mosaic::read::SourceStep::Read(source, selection, strides, threads) => {
+                self.visit(source, selection, strides, (Some(&nesting), threads), explain)
             }
             mosaic::read::SourceStep::Fill(elements) => {
                 let explained = ExplainTask {

@@ -71,6 +71,17 @@ fn is_covered(mosaic: &Mosaic, selection: &Selection, parts: &[Overlap<'_>]) -> 
     mosaic.disjoint && element_count(&counts(selection)) == Some(parts.iter().map(Overlap::count).sum())
 }
 
+/// The number of parts that are read at once, each by one thread. 1: one after the other, each by all
+/// threads.
+fn parts_at_once(mosaic: &Mosaic, parts: usize, bytes: u64, threads: Option<usize>) -> usize {
+    let limit = tasks::limit(threads);
+    let work = bytes.saturating_add(costs::PIECE_WORK.saturating_mul(parts as u64));
+    match mosaic.disjoint && parts >= limit {
+        true => tasks::worthwhile_threads(work, costs::INLINE_WORK, parts, limit),
+        false => 1,
+    }
+}
+
 impl MosaicRequest<'_> {
     /// Reads everything, `bytes` in all, on up to `threads` threads.
     pub(crate) fn read(
@@ -94,12 +105,7 @@ impl MosaicRequest<'_> {
             // SAFETY: the target covers the selection.
             unsafe { strided::fill(&counts, self.target.strides(), self.layout.fill().bytes(), self.base()) };
         }
-        let limit = tasks::limit(threads);
-        let work = bytes.saturating_add(costs::PIECE_WORK.saturating_mul(parts.len() as u64));
-        let several = match self.mosaic.disjoint && parts.len() >= limit {
-            true => tasks::worthwhile_threads(work, costs::INLINE_WORK, parts.len(), limit),
-            false => 1,
-        };
+        let several = parts_at_once(self.mosaic, parts.len(), bytes, threads);
         let interrupted =
             || interrupt.is_some_and(|ask| ask()).then(|| tasks::interrupted_error(self.layout));
         if several > 1 {
@@ -312,18 +318,21 @@ fn wanted_count(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
 
 /// A step that [`explain`] reports.
 pub(crate) enum SourceStep<'a> {
-    /// A read of another array's selection. The strides of its memory are per axis of that array.
-    Read(&'a ArrayLayout, &'a Selection, &'a [isize]),
+    /// A read of another array's selection. The strides of its memory are per axis of that array. Last
+    /// the number of threads that it is limited to.
+    Read(&'a ArrayLayout, &'a Selection, &'a [isize], Option<usize>),
     /// A fill of this many elements.
     Fill(u64),
 }
 
-/// Reports the reads of a selection. `strides` are the output's, per axis of the array.
+/// Reports the reads of a selection. `strides` are the output's, per axis of the array. `threads`: the
+/// number of threads that the read is limited to.
 pub(crate) fn explain(
     layout: &ArrayLayout,
     mosaic: &Mosaic,
     selection: &Selection,
     strides: &[isize],
+    threads: Option<usize>,
     tell: &mut dyn FnMut(SourceStep<'_>) -> Result<(), ArrayError>,
 ) -> Result<(), ArrayError> {
     if selection.is_empty() {
@@ -331,6 +340,9 @@ pub(crate) fn explain(
     }
     let parts = touched_overlaps(layout, mosaic, selection);
     let all = element_count(&counts(selection)).unwrap_or(u64::MAX);
+    let bytes = all.saturating_mul(layout.dtype().size() as u64);
+    // How a part is cut into requests depends on the number of its threads.
+    let threads = if parts_at_once(mosaic, parts.len(), bytes, threads) > 1 { Some(1) } else { threads };
     let mut filled = all.saturating_sub(parts.iter().map(Overlap::count).fold(0, u64::saturating_add));
     for part in &parts {
         let Some(opened) = open(layout, part)? else {
@@ -349,7 +361,7 @@ pub(crate) fn explain(
             let stride =
                 |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };
             let along: Strides = sub.selection.axes().iter().map(stride).collect();
-            tell(SourceStep::Read(source, &sub.selection, &along))
+            tell(SourceStep::Read(source, &sub.selection, &along, threads))
         })?;
     }
     if filled > 0 { tell(SourceStep::Fill(filled)) } else { Ok(()) }
