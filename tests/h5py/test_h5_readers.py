@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -255,7 +254,6 @@ def _heads() -> dict[str, str]:
     }
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="the versions of the table")
 def test_the_table_of_readers(tmp_path: Path) -> None:
     heads = _heads()
     lines = [["written", *heads.values()], ["---"] * (len(heads) + 1)]

@@ -1,4 +1,4 @@
-"""Indexes of which a flush writes the changed nodes: h5py reads them, and changes them afterwards."""
+"""A flush writes the changed nodes of an index: h5py reads such indexes, and changes them afterwards."""
 
 from __future__ import annotations
 

@@ -125,6 +125,11 @@ fn a_file_is_made_and_changed() {
     assert_eq!(file.attributes().unwrap().as_ref(), &json(r#"{"levels": [1, 2], "title": "an ocean"}"#));
     let mut sst = file.array("ocean/surface/sst").unwrap();
     sst.set_attributes(json(r#"{"long_name": "temperature"}"#)).unwrap();
+    // Refused as a whole: a header of this file has no attribute of 64 KiB.
+    let long = format!(r#"{{"a": 1, "b": [{}]}}"#, vec!["7"; 10_000].join(","));
+    let mut stays = file.group("stays/here").unwrap();
+    assert!(stays.set_attributes(json(&long)).is_err());
+    assert_eq!(stays.attributes().unwrap().as_ref(), &json(r#"{"a": null}"#));
     file.delete("stays/here").unwrap();
     assert!(file.delete("stays/here").is_err() && file.delete("no/such").is_err());
     file.flush().unwrap();

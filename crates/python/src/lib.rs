@@ -98,7 +98,7 @@ mod _native {
     use crate::stores::presented::PresentedFile;
     #[pymodule_export]
     use crate::stores::store::{
-        StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options,
+        StoreHandle, finish_archives, is_file_url, is_secret_option, shown, takes_storage_options,
     };
     #[pymodule_export]
     use crate::user_codecs::{is_reserved_codec, set_codec_finder};

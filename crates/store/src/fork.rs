@@ -16,6 +16,7 @@
 //! nested: a thread passes the gate once, with its first guard.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LockResult, Once, PoisonError};
@@ -92,6 +93,18 @@ pub fn prepare() {
 pub fn generation() -> u64 {
     prepare();
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// Refuses changes of a file by a forked child, which shares the file with its parent. `generation`: of
+/// the process that opened the file for writing.
+pub(crate) fn check_writer(generation: u64) -> io::Result<()> {
+    if generation == self::generation() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "the file was opened for writing by the parent process: open it again in this process",
+    ))
 }
 
 /// A counter that becomes odd when a fork begins, and even when it is over.

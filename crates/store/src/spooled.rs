@@ -1,7 +1,6 @@
 //! A file that is written on the local disk, and then goes elsewhere as a whole.
 
 use crate::fork;
-use rustix::io::Errno;
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
@@ -54,17 +53,17 @@ impl Spooled {
     }
 
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.check_process()?;
+        fork::check_writer(self.generation)?;
         self.file.write_all_at(bytes, offset)?;
         self.note(offset..offset.saturating_add(bytes.len() as u64));
         Ok(())
     }
 
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check_process()?;
+        fork::check_writer(self.generation)?;
         let before = self.len()?;
         self.file.set_len(len)?;
-        // New bytes are zero, and nobody has written them.
+        // Bytes that a longer file gains are zero, as they are at the destination.
         if len < before {
             self.note(len..before);
         }
@@ -86,19 +85,8 @@ impl Spooled {
             url: destination.url(),
             source,
         };
-        self.check_process().map_err(failed)?;
+        fork::check_writer(self.generation).map_err(failed)?;
         let len = self.len().map_err(failed)?;
         destination.complete(&self.file, len)
-    }
-
-    /// Refuses changes by a forked child, which shares the file with its parent.
-    fn check_process(&self) -> io::Result<()> {
-        if self.generation == fork::generation() {
-            return Ok(());
-        }
-        Err(io::Error::new(
-            io::Error::from(Errno::PERM).kind(),
-            "the file was opened for writing by the parent process: open it again in this process",
-        ))
     }
 }

@@ -209,7 +209,7 @@ def copy(
     # The setting of a destination store decides about flushing.
     wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
     where, path = _destination(node, dest, name, storage_options)
-    is_far_file = isinstance(where, str) and _is_far_file(where)
+    is_far_file = isinstance(where, str) and _native.is_file_url(where)
     if is_far_file:
         from hyperslab._stores.remote import flat_options
 
@@ -367,14 +367,6 @@ def _is_remote(place: Any) -> bool:
     return isinstance(place, str) and _native.takes_storage_options(place)
 
 
-def _is_far_file(place: Any) -> bool:
-    """Return True for the URL of a new HDF5 file on a server."""
-    if not _is_remote(place):
-        return False
-    name: str = place.partition("?")[0].rpartition("/")[2]
-    return name.lower().endswith((".h5", ".hdf5", ".he5"))
-
-
 def _destination(
     node: Array | Group, dest: Group | StoreLike, name: str | None, options: Mapping[str, Any] | None
 ) -> tuple[str | _native.StoreHandle, str]:
@@ -382,7 +374,11 @@ def _destination(
 
     Either a new directory, which appears when the copy is complete, or a store and a path in it.
     """
-    if isinstance(dest, (str, os.PathLike)) and name is None and (not _is_remote(dest) or _is_far_file(dest)):
+    if (
+        isinstance(dest, (str, os.PathLike))
+        and name is None
+        and (not _is_remote(dest) or _native.is_file_url(os.fspath(dest)))
+    ):
         return os.fspath(dest), ""
     if isinstance(dest, Group):
         name = node.basename if name is None else name

@@ -49,7 +49,7 @@ class EditedFile(FileStore):
                 _write_out(editor, self._sink, self._pages)
 
     def set_flush_every(self, seconds: float) -> None:
-        """Flush with the first change that comes so many seconds after the last such flush."""
+        """Flush with the first change that comes ``seconds`` after the last such flush."""
         editor = self._native.editor()
         assert editor is not None
         editor.set_flush_every(seconds)

@@ -231,55 +231,37 @@ trait Float: Copy + PartialOrd {
     fn double(self) -> f64;
 }
 
-impl Float for f32 {
-    fn of_bits(bits: u64) -> Self {
-        f32::from_bits(low32(bits))
-    }
-    fn bits(self) -> u64 {
-        self.to_bits().into()
-    }
-    fn times(self, other: Self) -> Self {
-        self * other
-    }
-    fn minus(self, other: Self) -> Self {
-        self - other
-    }
-    fn absolute(self) -> Self {
-        self.abs()
-    }
-    #[allow(clippy::cast_possible_truncation)] // It saturates.
-    fn rounded(self) -> i64 {
-        self.round() as i64
-    }
-    fn double(self) -> f64 {
-        self.into()
-    }
+macro_rules! float {
+    ($float:ty, $of_bits:expr) => {
+        impl Float for $float {
+            fn of_bits(bits: u64) -> Self {
+                $of_bits(bits)
+            }
+            fn bits(self) -> u64 {
+                self.to_bits().into()
+            }
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            fn absolute(self) -> Self {
+                self.abs()
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "it saturates")]
+            fn rounded(self) -> i64 {
+                self.round() as i64
+            }
+            fn double(self) -> f64 {
+                self.into()
+            }
+        }
+    };
 }
 
-impl Float for f64 {
-    fn of_bits(bits: u64) -> Self {
-        f64::from_bits(bits)
-    }
-    fn bits(self) -> u64 {
-        self.to_bits()
-    }
-    fn times(self, other: Self) -> Self {
-        self * other
-    }
-    fn minus(self, other: Self) -> Self {
-        self - other
-    }
-    fn absolute(self) -> Self {
-        self.abs()
-    }
-    #[allow(clippy::cast_possible_truncation)] // It saturates.
-    fn rounded(self) -> i64 {
-        self.round() as i64
-    }
-    fn double(self) -> f64 {
-        self
-    }
-}
+float!(f32, |bits| f32::from_bits(low32(bits)));
+float!(f64, f64::from_bits);
 
 /// The low eight bits.
 fn lowest(word: u128) -> u8 {

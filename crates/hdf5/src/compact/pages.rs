@@ -73,7 +73,7 @@ pub(super) fn place(end: u64, len: u64, page: Option<u64>) -> u64 {
     }
 }
 
-/// Returns the size of the pages of a file, from its file space info message. `None`: it has none.
+/// Returns the size of the pages of a file, from its file space info message. `None`: no pages.
 pub(crate) fn of_message(message: &Message) -> Option<u64> {
     let [1, STRATEGY, _, rest @ ..] = &*message.data else { return None };
     // The threshold comes first.

@@ -71,7 +71,7 @@ pub(super) fn survey(file: &File) -> Result<Vec<Found>> {
     }
 }
 
-/// The size of the pages of a file. `None`: it has none.
+/// The size of the pages of a file. `None`: no pages.
 pub(super) fn pages(file: &File) -> Result<Option<u64>> {
     let Some(extension) = file.inner.superblock.extension else { return Ok(None) };
     Ok(file.header(extension)?.messages(FILE_SPACE).find_map(pages::of_message))

@@ -2,7 +2,7 @@
 
 use super::object::{Object, attribute_name};
 use super::{Editing, committed};
-use crate::error::BuildError;
+use crate::error::{BuildError, Built};
 use crate::messages::attribute;
 use crate::new_file::NewAttribute;
 use crate::{File, Hdf5Error, Result};
@@ -10,7 +10,40 @@ use crate::{File, Hdf5Error, Result};
 impl Editing {
     /// Makes an attribute, or replaces the one of its name, which keeps its place in the order.
     pub fn set_attribute(&self, object: u64, new: &NewAttribute) -> Result<()> {
-        self.set_attribute_of_type(object, new, None)?;
+        self.set_attribute_of_type(object, new, None)
+    }
+
+    /// Sets attributes, and removes the others that `drops` chooses by name, in one change: after an
+    /// error, all are as before.
+    pub fn replace_attributes(
+        &self,
+        object: u64,
+        new: &[NewAttribute],
+        drops: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        let mut places = self.places();
+        let built = new.iter().map(|new| new.message(&mut places, self.libver())).collect::<Built<Vec<_>>>();
+        places.finish()?;
+        let built = built.map_err(|why| self.unstorable(object, why))?;
+        let unused = self.change(object, |object| {
+            let mut unused = Vec::new();
+            for (new, message) in new.iter().zip(built) {
+                let at = object.find_attribute(&new.name);
+                unused.extend(at.and_then(|at| object.messages.get(at)).and_then(committed::type_of));
+                object.put_attribute(at, message.data)?;
+            }
+            object.messages.retain(|message| {
+                let is_dropped = message.kind == attribute::KIND
+                    && attribute_name(message)
+                        .is_ok_and(|name| drops(&name) && !new.iter().any(|new| new.name == name));
+                if is_dropped {
+                    unused.extend(committed::type_of(message));
+                }
+                !is_dropped
+            });
+            Ok(if object.links_to > 0 { unused } else { Vec::new() })
+        })?;
+        unused.into_iter().try_for_each(|committed| self.count_links(committed, -1))?;
         self.flush_if_due()
     }
 
@@ -32,7 +65,8 @@ impl Editing {
             let Some(message) = object.messages.get_mut(at) else { return Ok(()) };
             message.data = attribute::renamed(&message.data, to, libver)?.into();
             Ok(())
-        })
+        })?;
+        self.flush_if_due()
     }
 
     /// Removes an attribute. Fails with [`Hdf5Error::NotFound`].
@@ -42,7 +76,8 @@ impl Editing {
             Ok(removed.map(|message| committed::type_of(&message).filter(|_| object.links_to > 0)))
         })?;
         let committed = removed.ok_or_else(|| self.no_attribute(name))?;
-        self.count_type(committed, -1)
+        self.count_type(committed, -1)?;
+        self.flush_if_due()
     }
 
     fn no_attribute(&self, name: &str) -> Hdf5Error {

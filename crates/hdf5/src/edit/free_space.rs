@@ -2,9 +2,11 @@
 //!
 //! Structures and chunks that a flush replaces are not used again at once: readers may have the
 //! file open as it was before. When the file is closed, a list of them is written, and the slot
-//! before the end of the file leads there. A writer uses them if nobody else had the file open when
-//! it was opened. Free space at the end is cut off instead if nobody else has the file open then. It removes the list first: a writer that is killed loses the space, and nothing
-//! else.
+//! before the end of the file leads there. Free space at the end of the file is cut off instead, if
+//! nobody else has the file open then.
+//!
+//! A writer uses the list if nobody else had the file open when it was opened. It removes the list
+//! first: a writer that is killed loses the space, and nothing else.
 //!
 //! Another program that changes the file does not know the list, and adds behind the end of the
 //! file. Then the slot is not before the end any more, and the space stays unused until the file is

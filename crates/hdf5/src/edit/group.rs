@@ -75,7 +75,7 @@ impl Editing {
             removed
         });
         if matches!(removed, Ok(Some(_))) {
-            return Ok(());
+            return self.flush_if_due();
         }
         if let LinkTarget::Hard(address) = found.target {
             self.count_links(address, 1)?;

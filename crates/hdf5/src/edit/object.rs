@@ -381,7 +381,8 @@ impl Object {
         let data = Output::new().u8(0).u32(self.links_to).take();
         let count = message_of(NewMessage { kind: REFERENCE_COUNT, constant: false, data });
         let is_new = self.prefix.version == 2;
-        // Without the message it is one. It is zero for a deleted object, so that references do not find the object.
+        // Without the message, the number is one. A deleted object has zero, so that references do not
+        // find it.
         let count = (is_new && self.links_to != 1).then_some(&count);
         let mut out = Output::new();
         if is_new {

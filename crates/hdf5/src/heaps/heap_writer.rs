@@ -65,7 +65,7 @@ pub(crate) struct HeapWriter {
     address: u64,
     /// Finished collections that were not taken, and the current one.
     bytes: Vec<u8>,
-    /// Where the current collection begins.
+    /// The start of the current collection.
     start: usize,
     /// Objects of the current collection. 0: it has not begun.
     count: u16,

@@ -28,6 +28,17 @@ pub enum Dataspace {
 }
 
 impl Dataspace {
+    /// Makes a shape that cannot grow. Without axes, it has one element.
+    pub fn fixed(shape: &[u64]) -> Dataspace {
+        match shape {
+            [] => Dataspace::Scalar,
+            _ => Dataspace::Simple {
+                shape: shape.to_vec(),
+                max_shape: shape.iter().copied().map(Some).collect(),
+            },
+        }
+    }
+
     /// Returns the elements per axis. Empty for a scalar and for a null dataspace.
     pub fn shape(&self) -> &[u64] {
         match self {

@@ -62,6 +62,7 @@ pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part}
 pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
 pub(crate) use stored_blocks::fill_in;
+pub use to_hdf5::is_file_url;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};

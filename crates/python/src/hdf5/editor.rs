@@ -155,11 +155,10 @@ impl Editor {
 fn dataspace(shape: Option<Vec<u64>>, most: Option<Vec<Option<u64>>>) -> Dataspace {
     match shape {
         None => Dataspace::Null,
-        Some(shape) if shape.is_empty() => Dataspace::Scalar,
-        Some(shape) => {
-            let max_shape = most.unwrap_or_else(|| shape.iter().copied().map(Some).collect());
-            Dataspace::Simple { shape, max_shape }
-        }
+        Some(shape) => match most.filter(|_| !shape.is_empty()) {
+            None => Dataspace::fixed(&shape),
+            Some(max_shape) => Dataspace::Simple { shape, max_shape },
+        },
     }
 }
 

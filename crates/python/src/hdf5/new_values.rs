@@ -283,7 +283,7 @@ fn with_text(
     if let Ok(text) = value.cast::<PyString>() {
         return match text.to_str() {
             Ok(text) if !is_ascii || text.is_ascii() => check(text.as_bytes()).map(|()| false),
-            // Python's own error says what is wrong. (Lone surrogates are bytes that are not UTF-8, as
+            // Python raises its own error. (Lone surrogates are bytes that are not UTF-8, as
             // attributes are read.)
             _ => {
                 let how = if is_ascii { ("ascii", "strict") } else { ("utf-8", "surrogateescape") };

@@ -13,6 +13,7 @@ use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::datatype::{Charset, Datatype};
 use hyperslab::hdf5::edit::{COPIED, Editing};
 use hyperslab::hdf5::new_file::{NewAttribute, Part};
+use hyperslab::zarr::join;
 use hyperslab::{DataType, Error};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -46,7 +47,7 @@ pub(crate) fn set_plain_attribute(
     py.detach(|| {
         let attribute = match value {
             Value::Plain(Plain { datatype, shape, bytes }) => {
-                let dataspace = dataspace(shape);
+                let dataspace = Dataspace::fixed(&shape);
                 NewAttribute { name, datatype, dataspace, value: vec![Part::Bytes(bytes)] }
             }
             Value::Text(text) => {
@@ -78,8 +79,7 @@ pub(crate) fn create_plain(
     let group = group.get().group(py)?;
     let made = py.detach(|| group.create_run(name, datatype, &shape, &bytes)).or_raise(py)?;
     let Some((address, file)) = made.zip(group.file()) else { return Ok(None) };
-    let path = if group.path().is_empty() { name.to_owned() } else { format!("{}/{name}", group.path()) };
-    Ok(Some(ArrayHandle::at(file, address, path)))
+    Ok(Some(ArrayHandle::at(file, address, join(group.path(), name))))
 }
 
 /// A name that can be stored as it is.
@@ -172,12 +172,4 @@ fn number_type(kind: &Bound<'_, PyArrayDescr>) -> PyResult<Option<Datatype>> {
 
 fn plain_type(numpy: &str) -> Option<Datatype> {
     Datatype::of_numpy(numpy.parse::<DataType>().ok()?).ok()
-}
-
-fn dataspace(shape: Vec<u64>) -> Dataspace {
-    if shape.is_empty() {
-        return Dataspace::Scalar;
-    }
-    let max_shape = shape.iter().copied().map(Some).collect();
-    Dataspace::Simple { shape, max_shape }
 }

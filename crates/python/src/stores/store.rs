@@ -478,6 +478,12 @@ pub(crate) fn takes_storage_options(location: &str) -> bool {
     stores::takes_options(location)
 }
 
+/// True if a copy to a URL of a server becomes an HDF5 file.
+#[pyfunction]
+pub(crate) fn is_file_url(location: &str) -> bool {
+    hyperslab::copy::is_file_url(location)
+}
+
 /// True if the value of a storage option must be kept secret.
 #[pyfunction]
 pub(crate) fn is_secret_option(name: &str) -> bool {

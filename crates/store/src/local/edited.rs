@@ -303,12 +303,12 @@ impl EditedDisk {
     }
 
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.check_process()?;
+        fork::check_writer(self.generation)?;
         self.file()?.write_all_at(bytes, offset)
     }
 
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check_process()?;
+        fork::check_writer(self.generation)?;
         self.file()?.set_len(len)
     }
 
@@ -341,7 +341,7 @@ impl EditedDisk {
 
     /// Gives a new file its name.
     pub(crate) fn publish(&self) -> io::Result<()> {
-        self.check_process()?;
+        fork::check_writer(self.generation)?;
         let name = {
             let mut name = self.name.lock();
             match *name {
@@ -384,17 +384,6 @@ impl EditedDisk {
             File::open(parent)?.sync_all()?;
         }
         Ok(())
-    }
-
-    /// Refuses changes by a forked child, which shares the file with its parent.
-    fn check_process(&self) -> io::Result<()> {
-        if self.generation == fork::generation() {
-            return Ok(());
-        }
-        Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "the file was opened for writing by the parent process: open it again in this process",
-        ))
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Form {
 #[derive(Clone, Debug, Default)]
 struct Node {
     address: u64,
-    /// The first chunk. In version 2 it is stored in a node above; the first node of a level has none.
+    /// The first chunk. In version 2 a node above stores it, but not for the first node of a level.
     key: Entry,
     /// Version 1: the place behind the last chunk.
     end: Dims,

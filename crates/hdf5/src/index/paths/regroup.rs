@@ -13,14 +13,14 @@ pub(super) struct Limits {
     pub least_last: usize,
     /// Items that the first node counts in addition.
     pub extra: usize,
-    /// `true` if a node with fewer items than `least` takes those of its neighbour.
+    /// `true` if a node with fewer items than `least` is joined with its neighbour.
     pub joins: bool,
 }
 
 /// The items of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Group<T> {
-    /// The node with this number had the same items before. There are so many.
+    /// The node with this number had the same items before, and this number of them.
     Kept(usize, usize),
     /// Others.
     Fresh(Vec<T>),

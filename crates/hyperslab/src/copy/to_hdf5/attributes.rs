@@ -32,18 +32,13 @@ pub(super) fn of_json(name: &str, json: &Json) -> (NewAttribute, bool) {
         && let Some((datatype, value)) = elements(&leaves)
     {
         let dataspace = match json {
-            Json::Array(_) => simple(&shape),
+            Json::Array(_) => Dataspace::fixed(&shape),
             _ => Dataspace::Scalar,
         };
         return (made(datatype, dataspace, value), false);
     }
     let text = json.to_text(None);
     (made(Datatype::vlen_text(Charset::Utf8), Dataspace::Scalar, vec![Part::text(text.as_bytes())]), true)
-}
-
-/// A shape that cannot grow.
-pub(super) fn simple(shape: &[u64]) -> Dataspace {
-    Dataspace::Simple { shape: shape.to_vec(), max_shape: shape.iter().copied().map(Some).collect() }
 }
 
 /// A type that HDF5 has.

@@ -1,6 +1,5 @@
 //! A source, described as objects of a new HDF5 file.
 
-use super::attributes::simple;
 use super::filters;
 use crate::copy::convert::Notes;
 use crate::copy::region::Window;
@@ -143,10 +142,9 @@ impl<'o> Described<'o> {
         }
         let max_shape =
             elements.max_shape.clone().filter(|_| chunk.is_some() && self.options.region.is_none());
-        let dataspace = match (max_shape, shape.is_empty()) {
-            (_, true) => Dataspace::Scalar,
-            (None, _) => simple(shape),
-            (Some(max_shape), _) => Dataspace::Simple { shape: shape.to_vec(), max_shape },
+        let dataspace = match max_shape.filter(|_| !shape.is_empty()) {
+            None => Dataspace::fixed(shape),
+            Some(max_shape) => Dataspace::Simple { shape: shape.to_vec(), max_shape },
         };
         Ok(NewDataset {
             datatype: elements.datatype.clone(),

@@ -1,6 +1,6 @@
 //! Describes a source of any other format: groups, attributes in JSON, arrays with names of axes.
 
-use super::attributes::{self, simple};
+use super::attributes;
 use super::described::{Described, Elements, Filters};
 use super::filters;
 use super::scales::{self, NamedAxes};
@@ -11,6 +11,7 @@ use crate::meaning::{FILL_VALUE, Meaning, MissingValue, Variable};
 use crate::references::NO_SHAPE;
 use crate::{Array, Error, Group, Json, Node, NodeKind, Result};
 use hyperslab_codec::{DataType, Kind, VlenKind};
+use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Class, Datatype, Member};
 use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewTarget, Part};
 use hyperslab_zarr::{FieldKind, Structure};
@@ -159,7 +160,7 @@ fn missing_value(variable: &Variable, elements: &Elements) -> Option<NewAttribut
         MissingValue::Value(_) if elements.vlen.is_some() => return None,
         MissingValue::Value(bytes) => Part::Bytes(bytes.clone()),
     };
-    let (datatype, dataspace) = (elements.datatype.clone(), simple(&[1]));
+    let (datatype, dataspace) = (elements.datatype.clone(), Dataspace::fixed(&[1]));
     Some(NewAttribute { name: FILL_VALUE.into(), datatype, dataspace, value: vec![value] })
 }
 

@@ -23,6 +23,7 @@ mod target;
 mod unfinished;
 
 pub(crate) use new_array::{attributes_of_json, describe_new};
+pub use place::is_file_url;
 pub(crate) use scales::AXIS_LABELS;
 
 use super::region::Window;
@@ -65,7 +66,7 @@ pub(super) enum Target<'t> {
 pub(super) fn target<'t>(location: &'t str, path: Option<&'t Path>) -> Option<Target<'t>> {
     match path {
         Some(path) => place::is_file_name(path).then_some(Target::Local(path)),
-        None => place::is_file_url(location).then_some(Target::Far(location)),
+        None => is_file_url(location).then_some(Target::Far(location)),
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) fn is_file_name(path: &Path) -> bool {
     ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) && !path.is_dir()
 }
 
-/// Returns `true` if a copy to a URL is an HDF5 file: its name says so.
-pub(super) fn is_file_url(location: &str) -> bool {
+/// Returns `true` if a copy to a URL of a server is an HDF5 file: its name says so.
+pub fn is_file_url(location: &str) -> bool {
     let path = location.split('?').next().unwrap_or(location);
     let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
     stores::takes_options(location)

@@ -7,8 +7,9 @@
 //!
 //! Sources: "HDF5 Dimension Scale Specification"; "NetCDF-4 Format" of the NetCDF User's Guide.
 
-use super::attributes::{fixed_text, reference_list, simple};
+use super::attributes::{fixed_text, reference_list};
 use super::described::Described;
+use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
 use hyperslab_hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
 use hyperslab_netcdf::netcdf4::{WITHOUT_VARIABLE, is_reserved};
@@ -122,7 +123,7 @@ fn empty_scale(len: u64) -> NewDataset {
     let float = ">f4".parse().map_err(drop).and_then(|dtype| Datatype::of_numpy(dtype).map_err(drop));
     NewDataset {
         datatype: float.unwrap_or_else(|()| Datatype::reference()),
-        dataspace: simple(&[len]),
+        dataspace: Dataspace::fixed(&[len]),
         fill: None,
         unfilled: false,
         filters: Vec::new(),
@@ -136,7 +137,7 @@ fn dimension_list(scales: &[usize]) -> NewAttribute {
     NewAttribute {
         name: "DIMENSION_LIST".into(),
         datatype: Datatype::vlen(Datatype::reference()),
-        dataspace: simple(&[scales.len() as u64]),
+        dataspace: Dataspace::fixed(&[scales.len() as u64]),
         value: scales.iter().map(item).collect(),
     }
 }
@@ -150,7 +151,7 @@ fn references(users: &[(usize, i32)]) -> NewAttribute {
     NewAttribute {
         name: "REFERENCE_LIST".into(),
         datatype: reference_list(),
-        dataspace: simple(&[users.len() as u64]),
+        dataspace: Dataspace::fixed(&[users.len() as u64]),
         value: users.iter().flat_map(item).collect(),
     }
 }
@@ -163,7 +164,7 @@ pub(super) fn labels(names: &[String]) -> NewAttribute {
     NewAttribute {
         name: AXIS_LABELS.into(),
         datatype: Datatype::vlen_text(Charset::Utf8),
-        dataspace: simple(&[names.len() as u64]),
+        dataspace: Dataspace::fixed(&[names.len() as u64]),
         value: names.iter().map(|name| Part::text(name.as_bytes())).collect(),
     }
 }

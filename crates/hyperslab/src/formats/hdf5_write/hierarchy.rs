@@ -31,22 +31,9 @@ pub(crate) fn create_array(above: &hdf5::Group, name: &str, spec: &ArraySpec) ->
 
 /// Replaces the attributes of an object. The ones that describe dimensions stay.
 pub(crate) fn set_attributes(file: &hdf5::File, address: u64, attributes: &Json) -> Result<()> {
-    let editing = editing(file)?;
     let new = attributes_of_json(attributes)?;
-    let old = match file.object_at(address, "")? {
-        hdf5::Node::Group(group) => group.attributes()?,
-        hdf5::Node::Dataset(dataset) => dataset.attributes()?,
-        hdf5::Node::Datatype(datatype) => datatype.attributes,
-    };
-    for attribute in &new {
-        editing.set_attribute(address, attribute)?;
-    }
-    let is_dropped = |old: &&hdf5::Attribute| {
-        !is_reserved(&old.name)
-            && old.name != AXIS_LABELS
-            && !new.iter().any(|attribute| attribute.name == old.name)
-    };
-    old.iter().filter(is_dropped).try_for_each(|old| Ok(editing.delete_attribute(address, &old.name)?))
+    let drops = |name: &str| !is_reserved(name) && name != AXIS_LABELS;
+    Ok(editing(file)?.replace_attributes(address, &new, drops)?)
 }
 
 /// Removes the name of an object below a group. An object without names is gone at the next flush.

@@ -10,6 +10,7 @@ use hyperslab_hdf5::datatype::Datatype;
 use hyperslab_hdf5::edit::COPIED;
 use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewObject, NewStorage};
 use hyperslab_hdf5::{Group, LinkTarget};
+use hyperslab_zarr::join;
 
 /// Makes a contiguous dataset in a group, with its stored elements. Returns its address.
 ///
@@ -27,13 +28,7 @@ pub(crate) fn create_run(
     if !is_small || group.link(name)?.is_some() {
         return Ok(None);
     }
-    let path = if group.path().is_empty() { name.to_owned() } else { format!("{}/{name}", group.path()) };
-    let dataspace = match shape {
-        [] => Dataspace::Scalar,
-        _ => {
-            Dataspace::Simple { shape: shape.to_vec(), max_shape: shape.iter().copied().map(Some).collect() }
-        }
-    };
+    let (path, dataspace) = (join(group.path(), name), Dataspace::fixed(shape));
     let kind = NewKind::Dataset(NewDataset {
         datatype,
         dataspace,
