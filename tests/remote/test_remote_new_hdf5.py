@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -233,7 +234,7 @@ def test_a_killed_writer_leaves_no_object(server: Server, number: signal.Signals
     assert stored(server) is None
 
 
-def test_copies(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copies(server: Server, tmp_path: Path) -> None:
     group = hs.open_group(tmp_path / "a.zarr", mode="w", attributes={"title": "a"})
     group.create_array("x", data=values(2_000_000), chunks=(100_000,))
     group["deep/y"] = np.arange(12.0).reshape(3, 4)
@@ -256,6 +257,27 @@ def test_copies(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert pages == (layout == "cloud")
     with pytest.raises(FileExistsError):
         hs.copy(tmp_path / "a.zarr", URL, storage_options=options(server))
+    assert stored(server) == image
+
+
+def test_the_command_copies(server: Server, tmp_path: Path) -> None:
+    group = hs.open_group(tmp_path / "a.zarr", mode="w", attributes={"title": "a"})
+    group.create_array("x", data=values(300_000), chunks=(50_000,))
+    names = {"endpoint": "AWS_ENDPOINT_URL", "region": "AWS_REGION", "allow_http": "AWS_ALLOW_HTTP"}
+    names |= {name: f"AWS_{name.upper()}" for name in ("access_key_id", "secret_access_key")}
+    given = {names[name]: value for name, value in server.s3_options.items() if name in names}
+    command = [sys.executable, "-m", "hyperslab", "copy", "--layout", "cloud", "--verify"]
+    command += [str(tmp_path / "a.zarr"), URL]
+    environment = {**os.environ, "AWS_ENDPOINT_URL": server.url, **given}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    image = stored(server)
+    assert image is not None
+    with h5py.File(io.BytesIO(image)) as file:
+        assert np.array_equal(file["x"][:], values(300_000)) and file.attrs["title"] == "a"
+        assert file.id.get_create_plist().get_file_space_strategy()[0] == 1
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert again.returncode != 0 and "new.h5" in again.stderr
     assert stored(server) == image
 
 
