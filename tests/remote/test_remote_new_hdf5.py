@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -309,3 +311,38 @@ def test_real_servers(start: Callable[[str], Running], kind: str) -> None:
 def start() -> Iterator[Callable[[str], Running]]:
     with started() as start:
         yield start
+
+
+def test_a_server_that_takes_whole_files() -> None:
+    """A server of HTTP without parts gets the file with one PUT."""
+    files: dict[str, bytes] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None: ...
+
+        def answer(self, status: int, length: int = 0) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.send_header("Last-Modified", "Sat, 28 Nov 2026 00:00:00 GMT")
+            self.send_header("ETag", '"1"')
+            self.end_headers()
+
+        def do_HEAD(self) -> None:
+            found = files.get(self.path)
+            self.answer(404 if found is None else 200, len(found or b""))
+
+        def do_PUT(self) -> None:
+            files[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(201)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with hs.File(f"http://127.0.0.1:{server.server_port}/a.h5", "w") as file:
+            file["x"] = values(1000)
+            file.flush()
+            assert not files
+        server.shutdown()
+    with h5py.File(io.BytesIO(files["/a.h5"])) as file:
+        np.testing.assert_array_equal(file["x"][...], values(1000))
