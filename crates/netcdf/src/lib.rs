@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod cursor;
+mod edit;
 mod error;
 mod external;
 mod file;
@@ -34,4 +35,4 @@ pub use file::File;
 pub use header::{Attribute, Dimension, Version};
 pub use new_file::{Built, NewFile, NewVariable};
 pub use phony::phony_dimension_names;
-pub use variable::Variable;
+pub use variable::{Form, Variable};

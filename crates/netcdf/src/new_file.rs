@@ -213,7 +213,8 @@ impl NewFile {
             }
         }
         if let Some(second) = self.dimensions.iter().filter(|dimension| dimension.unlimited).nth(1) {
-            let why = "it is the second unlimited dimension, and classic files have at most one; choose NETCDF4";
+            let why =
+                "it is the second unlimited dimension, and classic files have at most one; choose NETCDF4";
             return Err(NewFileError::dimension(&second.name, why.into()));
         }
         self.check_attributes(&self.attributes, NewFileError::file)?;
@@ -336,7 +337,9 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("its name has {} bytes, and NetCDF has at most {LONGEST_NAME}", name.len()));
     }
     if !(first.is_ascii_alphanumeric() || first == '_' || !first.is_ascii()) {
-        return Err(format!("its name begins with {first:?}; NetCDF's names begin with a letter, a digit or _"));
+        return Err(format!(
+            "its name begins with {first:?}; NetCDF's names begin with a letter, a digit or _"
+        ));
     }
     if let Some(wrong) = name.chars().find(|c| *c == '/' || c.is_ascii_control()) {
         return Err(format!("its name contains {wrong:?}, which NetCDF does not allow"));

@@ -64,7 +64,10 @@ fn sizes_that_a_format_cannot_hold() {
     let large = variable("large", &[0, 1], External::Byte);
     let small = variable("small", &[1], External::Int);
     assert_eq!(file(Version::Classic, &two, &[small.clone(), large.clone()]).build().unwrap().len, {
-        2 * gib + file(Version::Classic, &two, &[small.clone(), large.clone()]).build().unwrap().header.len() as u64 + 8
+        2 * gib
+            + file(Version::Classic, &two, &[small.clone(), large.clone()]).build().unwrap().header.len()
+                as u64
+            + 8
     });
     let error = refused(&file(Version::Classic, &two, &[large.clone(), small.clone()]));
     assert!(error.contains("variable 'large'") && error.contains("NETCDF3_64BIT_OFFSET"), "{error}");
@@ -99,10 +102,14 @@ fn sizes_that_a_format_cannot_hold() {
 fn what_classic_files_do_not_have() {
     let two = [records("t", 1), records("u", 1)];
     assert!(refused(&file(Version::Classic, &two, &[])).contains("second unlimited dimension"));
-    let swapped = file(Version::Classic, &[records("t", 1), fixed("x", 2)], &[variable("v", &[1, 0], External::Int)]);
+    let swapped =
+        file(Version::Classic, &[records("t", 1), fixed("x", 2)], &[variable("v", &[1, 0], External::Int)]);
     assert!(refused(&swapped).contains("axis 1 is the unlimited dimension 't'"));
     assert!(refused(&file(Version::Data64, &[fixed("x", 0)], &[])).contains("length 0"));
-    assert!(refused(&file(Version::Data64, &[], &[variable("v", &[0], External::Int)])).contains("no dimension 0"));
+    assert!(
+        refused(&file(Version::Data64, &[], &[variable("v", &[0], External::Int)]))
+            .contains("no dimension 0")
+    );
     let unsigned = file(Version::Offset64, &[], &[variable("v", &[], External::UInt)]);
     let error = refused(&unsigned);
     assert!(error.contains("its type is unsigned int, which only NETCDF3_64BIT_DATA"), "{error}");
@@ -110,7 +117,9 @@ fn what_classic_files_do_not_have() {
     assert!(refused(&many).contains("1025 axes"));
     let twice = [variable("v", &[], External::Int), variable("v", &[], External::Int)];
     assert!(refused(&file(Version::Classic, &[], &twice)).contains("another variable has this name"));
-    assert!(refused(&file(Version::Classic, &[fixed("x", 1), fixed("x", 1)], &[])).contains("another dimension"));
+    assert!(
+        refused(&file(Version::Classic, &[fixed("x", 1), fixed("x", 1)], &[])).contains("another dimension")
+    );
     let attribute = |name: &str, bytes: &[u8]| Attribute {
         name: name.into(),
         external: External::Int,
@@ -139,7 +148,10 @@ fn names(prefix: &'static str, most: usize) -> impl Strategy<Value = Vec<String>
 }
 
 fn attributes(version: Version) -> impl Strategy<Value = Vec<Attribute>> {
-    let value = (1..=if version == Version::Data64 { 11u32 } else { 6 }, proptest::collection::vec(any::<[u8; 8]>(), 0..4));
+    let value = (
+        1..=if version == Version::Data64 { 11u32 } else { 6 },
+        proptest::collection::vec(any::<[u8; 8]>(), 0..4),
+    );
     (names("a", 3), proptest::collection::vec(value, 3)).prop_map(|(names, values)| {
         let attribute = |(name, (number, elements)): (String, (u32, Vec<[u8; 8]>))| {
             let external = External::of(number, true).unwrap();
@@ -158,7 +170,10 @@ fn new_files() -> impl Strategy<Value = NewFile> {
         let types = 1..=if version == Version::Data64 { 11u32 } else { 6 };
         let variables = (
             names("v", 4),
-            proptest::collection::vec((types, proptest::collection::vec(0usize..4, 0..4), attributes(version)), 4),
+            proptest::collection::vec(
+                (types, proptest::collection::vec(0usize..4, 0..4), attributes(version)),
+                4,
+            ),
         );
         (dimensions, attributes(version), variables).prop_map(move |(dimensions, attributes, variables)| {
             let (names, lens, has_records, records) = dimensions;
@@ -167,16 +182,17 @@ fn new_files() -> impl Strategy<Value = NewFile> {
                 Dimension { name, len: if unlimited { records } else { len }, unlimited }
             });
             let dimensions: Vec<Dimension> = made.collect();
-            let variable = |(name, (number, ids, attributes)): (String, (u32, Vec<usize>, Vec<Attribute>))| {
-                let ids = ids.into_iter().filter(|id| *id < dimensions.len()).enumerate();
-                let ids = ids.filter(|(axis, id)| *axis == 0 || !dimensions[*id].unlimited);
-                NewVariable {
-                    name,
-                    dimensions: ids.map(|(_, id)| id).collect(),
-                    attributes,
-                    external: External::of(number, true).unwrap(),
-                }
-            };
+            let variable =
+                |(name, (number, ids, attributes)): (String, (u32, Vec<usize>, Vec<Attribute>))| {
+                    let ids = ids.into_iter().filter(|id| *id < dimensions.len()).enumerate();
+                    let ids = ids.filter(|(axis, id)| *axis == 0 || !dimensions[*id].unlimited);
+                    NewVariable {
+                        name,
+                        dimensions: ids.map(|(_, id)| id).collect(),
+                        attributes,
+                        external: External::of(number, true).unwrap(),
+                    }
+                };
             let variables = variables.0.into_iter().zip(variables.1).map(variable).collect();
             NewFile { version, dimensions, attributes, variables }
         })
