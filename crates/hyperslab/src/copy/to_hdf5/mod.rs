@@ -23,7 +23,6 @@ mod target;
 mod unfinished;
 
 pub(crate) use new_array::{attributes_of_json, describe_new};
-pub use place::is_file_url;
 pub(crate) use scales::AXIS_LABELS;
 
 use super::region::Window;
@@ -59,15 +58,6 @@ pub(super) enum Target<'t> {
     Local(&'t Path),
     /// The URL of a server.
     Far(&'t str),
-}
-
-/// Returns the target of a copy to a path or URL, if that becomes an HDF5 file. `path`: the path, if it
-/// is on a local disk.
-pub(super) fn target<'t>(location: &'t str, path: Option<&'t Path>) -> Option<Target<'t>> {
-    match path {
-        Some(path) => place::is_file_name(path).then_some(Target::Local(path)),
-        None => is_file_url(location).then_some(Target::Far(location)),
-    }
 }
 
 /// Copies an array or group to a new HDF5 file.
