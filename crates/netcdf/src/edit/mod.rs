@@ -12,7 +12,7 @@ pub(crate) mod strips;
 
 use crate::{File, NetcdfError, NewFile, NewFileError, Variable, Version};
 use hyperslab_store::fork::Mutex;
-use hyperslab_store::{EditedFile, StoreError, turns};
+use hyperslab_store::{EditedFile, Store, StoreError, turns};
 use ranges::Ranges;
 use std::ops::Range;
 use std::sync::Arc;
@@ -157,9 +157,16 @@ impl File {
         Self::edited(Arc::new(bytes), true)
     }
 
-    /// Opens a file to change it. Fails with [`NetcdfError::NotNetcdf`] if it is no classic file.
+    /// Opens a file to change it. Fails with [`NetcdfError::NotNetcdf`] if it is no classic file, and if
+    /// another program is changing it.
     pub fn edit(bytes: EditedFile) -> Result<File, NetcdfError> {
-        let file = Self::edited(Arc::new(bytes), false)?;
+        let bytes = Arc::new(bytes);
+        if bytes.has_others() {
+            let why = "another program is changing it; try again when it has closed the file".into();
+            return Err(NetcdfError::New(NewFileError { what: bytes.url(), variable: None, why }));
+        }
+        let file = Self::edited(bytes.clone(), false)?;
+        bytes.end_opening();
         // Bytes behind the end would read as zero.
         for variable in file.variables() {
             variable.check_inside()?;
