@@ -91,6 +91,11 @@ impl Editing {
         if gaps.is_empty() {
             return Ok(());
         }
+        if self.padded.is_some() && changed.fill.iter().all(|byte| *byte == 0) {
+            // A new file has zeros where nobody wrote, and they take no room on the disk.
+            changed.written.lock().insert(within.clone());
+            return Ok(());
+        }
         let size = changed.fill.len().max(1);
         let most = gaps.iter().map(|gap| gap.end - gap.start).max().unwrap_or(0);
         let piece = usize::try_from(most).unwrap_or(usize::MAX).min(PIECE).next_multiple_of(size) / size;

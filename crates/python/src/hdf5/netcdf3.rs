@@ -11,10 +11,17 @@ use std::path::PathBuf;
 /// An attribute: its name, the NumPy type of its elements, and their bytes.
 type NewAttribute = (String, String, Vec<u8>);
 
+/// A variable: its name, the NumPy type of its elements, the numbers of its dimensions, its attributes.
+type Variable = (String, String, Vec<usize>, Vec<NewAttribute>);
+
+/// Format, dimensions, attributes, variables.
+type Header = (&'static str, Vec<(String, u64, bool)>, Vec<NewAttribute>, Vec<Variable>);
+
 /// The type with these elements.
 fn external(dtype: &str) -> Result<External, String> {
     let found: DataType = dtype.parse().map_err(|error| format!("{error}"))?;
-    External::of_elements(found).ok_or_else(|| format!("NetCDF classic files have no elements of type {dtype}"))
+    External::of_elements(found)
+        .ok_or_else(|| format!("NetCDF classic files have no elements of type {dtype}"))
 }
 
 fn attributes(given: Vec<NewAttribute>) -> Result<Vec<Attribute>, String> {
@@ -42,17 +49,19 @@ pub(crate) fn create_netcdf3(
     version: &str,
     dimensions: Vec<(String, u64, bool)>,
     attributes: Vec<NewAttribute>,
-    variables: Vec<(String, String, Vec<usize>, Vec<NewAttribute>)>,
+    variables: Vec<Variable>,
 ) -> PyResult<StoreHandle> {
     prepare_files();
     let version = match version {
         "NETCDF3_CLASSIC" => Version::Classic,
         "NETCDF3_64BIT" | "NETCDF3_64BIT_OFFSET" => Version::Offset64,
         "NETCDF3_64BIT_DATA" => Version::Data64,
-        other => return Err(errors::invalid(py, format!("expected a NetCDF classic format, found {other:?}"))),
+        other => {
+            return Err(errors::invalid(py, format!("expected a NetCDF classic format, found {other:?}")));
+        }
     };
     let invalid = |why: String| errors::invalid(py, why);
-    let variable = |(name, dtype, dimensions, attributes): (String, String, Vec<usize>, Vec<NewAttribute>)| {
+    let variable = |(name, dtype, dimensions, attributes): Variable| {
         let of = |why: String| format!("variable {name:?}: {why}");
         let external = external(&dtype).map_err(of)?;
         let attributes = self::attributes(attributes).map_err(of)?;
@@ -111,6 +120,30 @@ pub(crate) fn netcdf3_with_records(
 pub(crate) fn flush_netcdf3(py: Python<'_>, file: &StoreHandle, ends: bool) -> PyResult<()> {
     let file = data_file(py, file)?.clone();
     py.detach(|| if ends { file.finish() } else { file.flush() }).or_raise(py)
+}
+
+/// The content of a classic file, as `create_netcdf3` takes it: format, dimensions, attributes, variables.
+#[pyfunction]
+pub(crate) fn netcdf3_header(py: Python<'_>, file: &StoreHandle) -> PyResult<Header> {
+    let file = classic(data_file(py, file)?).or_raise(py)?;
+    let stored = |attributes: &[Attribute]| -> Vec<NewAttribute> {
+        let attribute =
+            |one: &Attribute| (one.name.clone(), one.external.dtype().to_string(), one.bytes.clone());
+        attributes.iter().map(attribute).collect()
+    };
+    let dimensions = file.dimensions().iter().map(|one| (one.name.clone(), one.len, one.unlimited)).collect();
+    let number = |one: &Dimension| file.dimensions().iter().position(|other| other.name == one.name);
+    let variable = |one: hyperslab::netcdf::Variable| {
+        let dtype = one.external_type().dtype().to_string();
+        (
+            one.name().to_owned(),
+            dtype,
+            one.dimensions().filter_map(number).collect(),
+            stored(one.attributes()),
+        )
+    };
+    let variables = file.variables().map(variable).collect();
+    Ok((file.version().name(), dimensions, stored(file.attributes()), variables))
 }
 
 fn data_file<'f>(py: Python<'_>, handle: &'f StoreHandle) -> PyResult<&'f DataFile> {

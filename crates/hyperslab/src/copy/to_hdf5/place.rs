@@ -59,7 +59,12 @@ impl Place {
     }
 
     /// `source`: the path of the source, if it is on this machine.
-    pub(in crate::copy) fn prepare(path: &Path, source: Option<&Path>, overwrite: bool, fsync: bool) -> Result<Place> {
+    pub(in crate::copy) fn prepare(
+        path: &Path,
+        source: Option<&Path>,
+        overwrite: bool,
+        fsync: bool,
+    ) -> Result<Place> {
         let refuse = |why: &str| Error::Destination { path: path.to_owned(), why: why.to_owned() };
         let absolute = std::path::absolute(path).map_err(|source| Error::Io {
             what: "make",
@@ -141,7 +146,8 @@ impl Place {
     /// Calls the last step of a file, and explains its error.
     pub(in crate::copy) fn finish(&self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
         let io = |error: &Error| match error {
-            Error::Store(StoreError::Io { source, .. }) | Error::Netcdf(NetcdfError::Store(StoreError::Io { source, .. })) => {
+            Error::Store(StoreError::Io { source, .. })
+            | Error::Netcdf(NetcdfError::Store(StoreError::Io { source, .. })) => {
                 source.kind() == ErrorKind::AlreadyExists
             }
             _ => false,

@@ -17,11 +17,19 @@ use std::collections::HashMap;
 
 const AS_TEXT: &str = "attributes stored as JSON text, because NetCDF classic files have no such values";
 const NULL: &str = "attributes left out, which are null: NetCDF classic files have no such value";
-const AS_DOUBLE: &str = "integers in attributes became floats of 64 bits, because NetCDF classic files have none so large";
+const AS_DOUBLE: &str =
+    "integers in attributes became floats of 64 bits, because NetCDF classic files have none so large";
 
 /// Attributes that have the type of their variable.
 const OF_VARIABLE: [&str; 9] = [
-    "_FillValue", "missing_value", "valid_min", "valid_max", "valid_range", "actual_range", "flag_values", "flag_masks",
+    "_FillValue",
+    "missing_value",
+    "valid_min",
+    "valid_max",
+    "valid_range",
+    "actual_range",
+    "flag_values",
+    "flag_masks",
     "flag_value",
 ];
 
@@ -112,8 +120,9 @@ pub(super) fn of_json(
         let elements: Option<Vec<Vec<u8>>> = list.iter().map(|one| element_of(external, one)).collect();
         let Some(elements) = elements else { continue };
         let is_whole = list.iter().all(|one| one.as_integer::<i128>().is_some());
-        let note = (external == External::Double && is_whole && !list.is_empty() && own != Some(External::Double))
-            .then_some(AS_DOUBLE);
+        let note =
+            (external == External::Double && is_whole && !list.is_empty() && own != Some(External::Double))
+                .then_some(AS_DOUBLE);
         return Ok((made(external, elements.concat()), note));
     }
     Err(format!(
@@ -170,7 +179,12 @@ fn parse(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn made(json: &str, typed: &Typed, element: Option<External>, version: Version) -> (External, Vec<u8>, bool) {
+    fn made(
+        json: &str,
+        typed: &Typed,
+        element: Option<External>,
+        version: Version,
+    ) -> (External, Vec<u8>, bool) {
         let json = Json::parse(json.as_bytes()).unwrap();
         let (attribute, note) = of_json("valid_range", &json, typed, element, version).unwrap();
         let attribute = attribute.unwrap();
@@ -203,17 +217,25 @@ mod tests {
     fn types_of_the_source_and_of_the_variable() {
         let none = Typed::default();
         let short = Some(External::Short);
-        assert_eq!(made("[0, 7]", &none, short, Version::Classic), (External::Short, vec![0, 0, 0, 7], false));
+        assert_eq!(
+            made("[0, 7]", &none, short, Version::Classic),
+            (External::Short, vec![0, 0, 0, 7], false)
+        );
         assert_eq!(made("70000", &none, short, Version::Classic).0, External::Int);
-        let numbers = |external| Typed { numbers: [("valid_range".to_owned(), external)].into(), classic: vec![] };
+        let numbers =
+            |external| Typed { numbers: [("valid_range".to_owned(), external)].into(), classic: vec![] };
         let float = made("0.5", &numbers(External::Float), None, Version::Classic);
         assert_eq!(float, (External::Float, 0.5f32.to_be_bytes().to_vec(), false));
         let bytes = numbers(External::UByte);
         assert_eq!(made("7", &bytes, None, Version::Classic), (External::Byte, vec![7], false));
         assert_eq!(made("200", &bytes, None, Version::Classic).0, External::Int);
         assert_eq!(made("200", &bytes, None, Version::Data64), (External::UByte, vec![200], false));
-        let own = Attribute { name: "valid_range".into(), external: External::Char, bytes: b"\xb0C\0".to_vec() };
+        let own =
+            Attribute { name: "valid_range".into(), external: External::Char, bytes: b"\xb0C\0".to_vec() };
         let typed = Typed { numbers: HashMap::new(), classic: vec![own] };
-        assert_eq!(made("\"?\"", &typed, None, Version::Classic), (External::Char, b"\xb0C\0".to_vec(), false));
+        assert_eq!(
+            made("\"?\"", &typed, None, Version::Classic),
+            (External::Char, b"\xb0C\0".to_vec(), false)
+        );
     }
 }

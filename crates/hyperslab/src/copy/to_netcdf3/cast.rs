@@ -124,7 +124,10 @@ mod tests {
     #[test]
     fn values_stay() {
         assert_eq!(encoded("<i8", External::Int, &(-3i64).to_le_bytes()).unwrap(), (-3i32).to_be_bytes());
-        assert_eq!(encoded(">i8", External::Int, &i64::from(i32::MIN).to_be_bytes()).unwrap(), [0x80, 0, 0, 0]);
+        assert_eq!(
+            encoded(">i8", External::Int, &i64::from(i32::MIN).to_be_bytes()).unwrap(),
+            [0x80, 0, 0, 0]
+        );
         assert_eq!(encoded("<u4", External::Int, &7u32.to_le_bytes()).unwrap(), [0, 0, 0, 7]);
         assert_eq!(encoded("|u1", External::Byte, &[0, 127]).unwrap(), [0, 127]);
         assert_eq!(encoded("<f2", External::Float, &[0, 0x41]).unwrap(), 2.5f32.to_be_bytes());

@@ -3,7 +3,7 @@
 use super::attributes::{self, Typed};
 use super::variable::{Elements, Target};
 use super::{Failed, text};
-use crate::copy::convert::Notes;
+use crate::copy::convert::{Copying, Notes, flags};
 use crate::copy::region::Window;
 use crate::copy::transfer::Job;
 use crate::copy::{CopyOptions, count_stored_objects, path_text};
@@ -11,6 +11,7 @@ use crate::meaning::{FILL_VALUE, FileMeaning, Meaning, MissingValue, Variable};
 use crate::netcdf::{self, Attribute, Dimension, External, NewFile, NewVariable, Version};
 use crate::references::NO_SHAPE;
 use crate::{Array, Dims, Error, Group, Json, Node, NodeKind, Result, zarr};
+use hyperslab_codec::Kind;
 use hyperslab_store::EditedFile;
 use std::collections::BTreeMap;
 
@@ -18,9 +19,14 @@ const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON
 const DATATYPES: &str = "committed datatypes left out, which NetCDF classic files have not";
 const NO_MISSING: &str = "_FillValue left out, which the text of NetCDF classic files cannot have";
 const PHONY: &str = "axes without names are dimensions phony_dim_0, phony_dim_1 and so on";
-const FIXED: &str = "unlimited dimensions became fixed ones, because NetCDF classic files have one, as first axis";
-const UNLIMITED: &str = "a dimension of length 0 became unlimited, because it is no other way in NetCDF classic files";
+const FIXED: &str =
+    "unlimited dimensions became fixed ones, because NetCDF classic files have one, as first axis";
+const UNLIMITED: &str =
+    "a dimension of length 0 became unlimited, because it is no other way in NetCDF classic files";
 const CAST: &str = "elements became those of a type that NetCDF classic files have; each value is the same";
+
+/// xarray's attribute for Booleans, which are bytes in NetCDF.
+const DTYPE: &str = "dtype";
 
 /// The name of a root array in its file.
 const NAMELESS: &str = "data";
@@ -60,7 +66,8 @@ impl Described {
         left_out: &BTreeMap<String, String>,
     ) -> Result<Described, Failed> {
         let new = NewFile { version, dimensions: Vec::new(), attributes: Vec::new(), variables: Vec::new() };
-        let mut described = Described { new, variables: Vec::new(), notes: Notes::new(), skipped: Vec::new() };
+        let mut described =
+            Described { new, variables: Vec::new(), notes: Notes::new(), skipped: Vec::new() };
         let arrays = match source {
             Node::Array(array) => {
                 let name = array.path().rsplit('/').next().filter(|name| !name.is_empty());
@@ -92,8 +99,10 @@ impl Described {
         described.place_axes(source, found, options)?;
         // Errors of one variable say which.
         if let Err(error) = described.new.build() {
-            let number = described.new.variables.iter().position(|one| Some(&one.name) == error.variable.as_ref());
-            let path = number.and_then(|number| described.variables.get(number)).map(|member| member.path.clone());
+            let number =
+                described.new.variables.iter().position(|one| Some(&one.name) == error.variable.as_ref());
+            let path =
+                number.and_then(|number| described.variables.get(number)).map(|member| member.path.clone());
             return Err(match path {
                 Some(path) => Failed::Variable(path, error.into()),
                 None => Failed::Copy(error.into()),
@@ -107,11 +116,13 @@ impl Described {
         let mut arrays = Vec::new();
         for below in group.below(Some(1), Some(&|| options.stops()))? {
             options.check()?;
-            let refuse = || Error::Copy {
+            let refuse = || {
+                Error::Copy {
                 array: path_text(&below.path),
                 why: "it is a group, and NetCDF classic files have none; copy it to a file of its own, or choose \
                       netcdf4"
                     .into(),
+            }
             };
             let opened = match below.kind {
                 NodeKind::Group => Err(refuse()),
@@ -182,16 +193,30 @@ impl Described {
             self.skipped.push((path_text(path), NO_SHAPE.into()));
             return Ok(None);
         }
-        let Some(variable) = meaning.variable(&array)? else { return Ok(None) };
+        let Some(mut variable) = meaning.variable(&array)? else { return Ok(None) };
         let (window, shape) = Window::of_variable(&array, &variable, options.region.as_ref())?;
-        let elements = Elements::of(&array, path, self.new.version)?;
+        let (name, mut notes) = (path_text(path), Notes::new());
+        let mut copying = Copying { name: &name, options, notes: &mut notes };
+        let facts = array.node().collect_copied(&mut copying)?;
+        // The notes so far are about Zarr.
+        copying.notes.clear();
+        flags(&mut variable.attributes, &facts.members, &mut copying);
+        for (note, names) in notes {
+            self.notes.entry(note).or_default().extend(names);
+        }
+        let elements = Elements::of(&array, &facts, path, self.new.version)?;
         let elements = text::measured(elements, &array, &window, options)?;
         if elements.is_cast() {
             self.note(CAST, format!("{}: {}", path_text(path), elements.external.name()));
         }
         let typed = Typed::of_array(&array)?;
         let Variable { attributes, unreadable, missing, .. } = &variable;
-        let mut attributes = self.attributes(path, attributes, unreadable, &typed, Some(elements.external))?;
+        let mut attributes =
+            self.attributes(path, attributes, unreadable, &typed, Some(elements.external))?;
+        if array.dtype().kind() == Kind::Bool && !attributes.iter().any(|one| one.name == DTYPE) {
+            let (name, external) = (DTYPE.to_owned(), External::Char);
+            attributes.push(Attribute { name, external, bytes: b"bool".to_vec() });
+        }
         match self.missing(path, &array, missing, &elements, &typed)? {
             Some(attribute) => attributes.push(attribute),
             None if *missing != MissingValue::None => self.note(NO_MISSING, path_text(path)),
@@ -217,7 +242,8 @@ impl Described {
         let json = match missing {
             MissingValue::None => return Ok(None),
             MissingValue::Other(json) => {
-                let found = attributes::of_json(FILL_VALUE, json, typed, Some(elements.external), self.new.version);
+                let found =
+                    attributes::of_json(FILL_VALUE, json, typed, Some(elements.external), self.new.version);
                 return Ok(found.map_err(refuse)?.0);
             }
             MissingValue::Value(bytes) if elements.external == External::Char => {
@@ -265,7 +291,12 @@ impl Described {
     }
 
     /// Gives dimensions their numbers.
-    fn place_axes(&mut self, source: &Node, found: Vec<Found>, options: &CopyOptions<'_>) -> Result<(), Failed> {
+    fn place_axes(
+        &mut self,
+        source: &Node,
+        found: Vec<Found>,
+        options: &CopyOptions<'_>,
+    ) -> Result<(), Failed> {
         let mut dimensions = match options.region {
             None => dimensions_of(source)?,
             Some(_) => Vec::new(),
@@ -283,7 +314,14 @@ impl Described {
                     Some(name) => name.clone(),
                     None => {
                         // Axes of one length share a dimension, but not within one array.
-                        let before = ids.iter().filter(|id| dimensions.get(**id).is_some_and(|d: &Dimension| d.len == *len && d.name.starts_with("phony_dim_"))).count();
+                        let before = ids
+                            .iter()
+                            .filter(|id| {
+                                dimensions.get(**id).is_some_and(|d: &Dimension| {
+                                    d.len == *len && d.name.starts_with("phony_dim_")
+                                })
+                            })
+                            .count();
                         let of_length = phony.iter().position(|known| *known == (*len, before));
                         let number = of_length.unwrap_or_else(|| {
                             phony.push((*len, before));
@@ -374,7 +412,9 @@ impl Described {
     pub(super) fn data_bytes(&self) -> u64 {
         let bytes = |variable: &NewVariable| {
             let lens = variable.dimensions.iter().filter_map(|id| self.new.dimensions.get(*id));
-            lens.fold(variable.external.dtype().size() as u64, |bytes, dimension| bytes.saturating_mul(dimension.len))
+            lens.fold(variable.external.dtype().size() as u64, |bytes, dimension| {
+                bytes.saturating_mul(dimension.len)
+            })
         };
         self.new.variables.iter().map(bytes).fold(0, u64::saturating_add)
     }

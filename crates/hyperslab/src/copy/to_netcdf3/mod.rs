@@ -82,7 +82,9 @@ fn version(cdf: Cdf) -> Version {
 /// Refuses options that mean nothing for a classic file.
 fn check_options(options: &CopyOptions<'_>) -> Result<()> {
     let refuse = |what: &str, why: &str| {
-        Err(Error::Options(format!("{what}: NetCDF classic files have {why}; leave it out, or choose netcdf4")))
+        Err(Error::Options(format!(
+            "{what}: NetCDF classic files have {why}; leave it out, or choose netcdf4"
+        )))
     };
     match options {
         CopyOptions { chunks: Some(_), .. } => refuse("chunks", "no chunks"),
@@ -174,17 +176,15 @@ pub(super) fn plan(
 }
 
 /// Compares the file with the source and with its description.
-fn verify(
-    described: &Described,
-    jobs: &[Job],
-    file: &netcdf::File,
-    options: &CopyOptions<'_>,
-) -> Result<()> {
+fn verify(described: &Described, jobs: &[Job], file: &netcdf::File, options: &CopyOptions<'_>) -> Result<()> {
     let transfer = Transfer::new(jobs, options.means(None))?;
     transfer.run(Phase::Verify, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))?;
     let found = netcdf::File::open(file.store().clone(), file.key())?;
     let new = &described.new;
-    let differs = |array: &str, why: &str| Error::Copy { array: array.to_owned(), why: format!("the copy differs: {why}") };
+    let differs = |array: &str, why: &str| Error::Copy {
+        array: array.to_owned(),
+        why: format!("the copy differs: {why}"),
+    };
     if found.dimensions() != new.dimensions {
         return Err(differs("/", "it has other dimensions"));
     }

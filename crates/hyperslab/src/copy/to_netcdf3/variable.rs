@@ -37,20 +37,20 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    pub(super) fn of(array: &Array, path: &str, version: Version) -> Result<Elements> {
+    pub(super) fn of(array: &Array, facts: &Copied, path: &str, version: Version) -> Result<Elements> {
         let dtype = array.dtype();
         let refuse = |what: String| Error::Copy {
             array: path_text(path),
             why: format!("its elements are {what}, which NetCDF classic files have not; choose netcdf4"),
         };
         let plain = |external| Elements { dtype, external, cast: None, characters: None, is_text: false };
-        if array.structure().is_some() {
+        if facts.structure.is_some() {
             return Err(refuse("structures".into()));
         }
-        if array.optional().is_some() {
+        if facts.optional.is_some() {
             return Err(refuse("values that may be missing".into()));
         }
-        match (array.vlen(), dtype.kind()) {
+        match (facts.vlen, dtype.kind()) {
             (Some(VlenKind::Text), _) | (None, Kind::Text) => {
                 return Ok(Elements { is_text: true, ..plain(External::Char) });
             }
@@ -86,7 +86,9 @@ impl Elements {
 
     /// The same, as texts of this many bytes.
     pub(super) fn with_characters(self, characters: u64) -> Result<Elements> {
-        let dtype = usize::try_from(characters).ok().and_then(|size| DataType::new(Kind::Bytes, size, ByteOrder::Big));
+        let dtype = usize::try_from(characters)
+            .ok()
+            .and_then(|size| DataType::new(Kind::Bytes, size, ByteOrder::Big));
         let dtype = dtype.ok_or_else(|| Error::Options(format!("text of {characters} bytes is too long")))?;
         Ok(Elements { dtype, characters: Some(characters), ..self })
     }
@@ -98,7 +100,6 @@ impl Elements {
         Form { dtype: self.dtype, order, codecs: self.cast.iter().cloned().collect(), joined }
     }
 }
-
 
 /// An error of the elements of one array, in words for the copy.
 pub(super) fn elements_error(job: &Job, error: Error) -> Error {
@@ -203,7 +204,9 @@ impl ArrayNode for Target {
         for (row, (start, end)) in rows.as_mut_slice().chunks_exact_mut(size.max(1)).zip(texts) {
             let text = bytes.get(place(start)..place(end)).unwrap_or_default();
             if text.last() == Some(&0) {
-                return Err(refuse("a text ends with NUL, at which text of NetCDF classic files ends".into()));
+                return Err(refuse(
+                    "a text ends with NUL, at which text of NetCDF classic files ends".into(),
+                ));
             }
             let front = row.get_mut(..text.len());
             let front = front.ok_or_else(|| refuse("a text became longer while it was copied".into()))?;
