@@ -182,7 +182,8 @@ def test_datasets_from_other_formats(tmp_path: Path, kind: str, suffix: str) -> 
         with xr.open_dataset(path, engine=engine) as found:
             for name in ("t", "count", "flag", "byte", "time", "lat"):
                 np.testing.assert_array_equal(found[name], ds[name], err_msg=name)
-            assert found["station"].astype(str).values.tolist() == ds["station"].values.tolist()
+            assert found["station"].values.tolist() == ds["station"].values.tolist()
+            assert found["flag"].dtype == bool
             assert found.attrs["title"] == "été"
             assert np.array(found.attrs["levels"]).tolist() == [1, 2, 3]
             assert found["t"].attrs["valid_range"].dtype == np.dtype("f4")
