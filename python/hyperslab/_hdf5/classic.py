@@ -58,8 +58,8 @@ class Netcdf3Writer:
     format : str, default "NETCDF3_64BIT_OFFSET"
         ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT_OFFSET`` or ``NETCDF3_64BIT_DATA``.
     mode : {"w", "x", "a"}, default "w"
-        ``w`` replaces a file, ``x`` refuses to. ``a`` changes a file, or makes it: records are added in
-        place; with new variables or attributes the file is written again, beside itself.
+        ``w`` replaces a file, ``x`` refuses to. ``a`` changes a file, or makes it. Records are added in
+        place. With new variables or attributes the file is written again, beside itself.
     storage_options : mapping, optional
         Credentials and settings of the server.
 
