@@ -285,11 +285,10 @@ impl Definitions {
             linked = format!("{NOT_COORDINATES}{name}");
         }
         match &coordinates {
-            Some(own) => attributes.extend(written::scale(Some(name), own.len, None)),
+            Some(own) => attributes.extend(written::scale(Some(name), own.len, Some(own.id))),
             None if found.is_empty() => {}
             None => attributes.push(written::dimension_list(&addresses(&found))),
         }
-        attributes.extend(ids.first().map(|first| written::dimension_id(*first)));
         if !attributes.is_empty() {
             self.editing.replace_attributes(dataset, &attributes, |_| false)?;
         }
