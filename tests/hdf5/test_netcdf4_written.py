@@ -42,6 +42,10 @@ def compared(ours: Path, theirs: Path) -> list[str]:
     for path in (ours, theirs):
         described = structure(path)
         for one in described.values():
+            if "CLASS" not in one["attributes"]:
+                # netCDF-C gives variables the number of their first dimension if coordinate variables are
+                # in another order than dimensions. Readers only want the numbers of dimensions.
+                one["attributes"].pop("_Netcdf4Dimid", None)
             names = [name for name in one["attributes"] if name not in INNER]
             inner = sorted(name for name in one["attributes"] if name in INNER)
             one["attributes"] = {name: one["attributes"][name] for name in [*inner, *names]}
@@ -50,7 +54,7 @@ def compared(ours: Path, theirs: Path) -> list[str]:
         found.append(
             {path: described[path] for path in [*sorted(alone), *sorted(set(described) - set(alone))]}
         )
-    return differences(*found, allowed=ALLOWED)
+    return differences(found[0], found[1], allowed=ALLOWED)
 
 
 def _is_dimension_only(one: dict[str, Any]) -> bool:
@@ -80,25 +84,25 @@ def test_a_file_is_as_netcdf_c_writes_it(tmp_path: Path) -> None:
         group = file.createGroup("deep")
         group.createDimension("z", 2)
         group.createVariable("v", "u1", ("z", "x"), fill_value=False)[:] = np.ones((2, 3))
-    with hs.File(tmp_path / "ours.nc", "w", netcdf=True) as file:
-        file.attrs.update(title="an ocean", number=np.int32(5), numbers=np.array([1.0, 2.0]))
-        file.attrs.update(place="Göteborg", nothing="", words=["a", "b"])
+    with hs.File(tmp_path / "ours.nc", "w", netcdf=True) as made:
+        made.attrs.update(title="an ocean", number=np.int32(5), numbers=np.array([1.0, 2.0]))
+        made.attrs.update(place="Göteborg", nothing="", words=["a", "b"])
         for name, size in [("time", None), ("x", 3), ("y", 2), ("free", 4), ("more", None)]:
-            file.create_dimension(name, size)
-        t = file.create_variable("t", ("time", "y", "x"), "f4", values)
-        t.attrs["units"] = "K"
-        file.create_variable("x", "x", "f8", [1, 2, 3])
-        file.create_variable("time", ("time",), "i4", [5, 6])
-        file.create_variable("w", ("x", "x"), "i2", np.eye(3), fillvalue=-1, compression=4, shuffle=True)
-        file.create_variable("s", ("x",), str, ["a", "b", "é"])
-        file.create_variable("c", ("x",), "S1", np.array([b"a", b"b", b"c"]))
-        file.create_variable("scalar", (), "i8", 7)
-        file.create_variable("y", ("y", "x"), "f4", np.ones((2, 3)))
-        file.create_variable("along", ("more",), "i1")
-        file.create_variable("free", ("x",), "i2", [1, 2, 3])
-        group = file.create_group("deep")
-        group.create_dimension("z", 2)
-        group.create_variable("v", ("z", "x"), "u1", np.ones((2, 3)), fillvalue=False)
+            made.create_dimension(name, size)
+        warm = made.create_variable("t", ("time", "y", "x"), "f4", values)
+        warm.attrs["units"] = "K"
+        made.create_variable("x", "x", "f8", [1, 2, 3])
+        made.create_variable("time", ("time",), "i4", [5, 6])
+        made.create_variable("w", ("x", "x"), "i2", np.eye(3), fillvalue=-1, compression=4, shuffle=True)
+        made.create_variable("s", ("x",), str, ["a", "b", "é"])
+        made.create_variable("c", ("x",), "S1", np.array([b"a", b"b", b"c"]))
+        made.create_variable("scalar", (), "i8", 7)
+        made.create_variable("y", ("y", "x"), "f4", np.ones((2, 3)))
+        made.create_variable("along", ("more",), "i1")
+        made.create_variable("free", ("x",), "i2", [1, 2, 3])
+        deep = made.create_group("deep")
+        deep.create_dimension("z", 2)
+        deep.create_variable("v", ("z", "x"), "u1", np.ones((2, 3)), fillvalue=False)
     assert compared(tmp_path / "ours.nc", tmp_path / "theirs.nc") == []
     with xr.open_dataset(tmp_path / "ours.nc") as ours, xr.open_dataset(tmp_path / "theirs.nc") as theirs:
         xr.testing.assert_identical(ours.load(), theirs.load())
@@ -492,9 +496,9 @@ def test_copies_of_classic_files(tmp_path: Path) -> None:
         file.createDimension("time", None)
         file.createDimension("x", 3)
         file.createDimension("unused", 5)
-        file.title, file.number = "an ocean", np.int16([1, 2])
+        file.title, file.number = "an ocean", np.array([1, 2], "i2")
         t = file.createVariable("t", "i2", ("time", "x"), fill_value=-9)
-        t.valid_range = np.int16([0, 9])
+        t.valid_range = np.array([0, 9], "i2")
         t[:] = np.arange(6).reshape(2, 3)
         file.createVariable("time", "f8", ("time",))[:] = [0, 1]
     hs.copy(tmp_path / "a.cdf", tmp_path / "a.nc", verify=True)

@@ -215,7 +215,7 @@ class NetcdfGroup(FileNode):
 
         Returns the old choice.
         """
-        state = self._netcdf()
+        state: _State = self._netcdf()
         old, state.fills = state.fills, bool(fills)
         return old
 
@@ -238,14 +238,14 @@ class NetcdfGroup(FileNode):
         ----------
         name : str
             A name or path.
-        dimensions : str or sequence of str
+        dimensions : str or sequence of str, default ()
             The names of its dimensions, of this group or of groups above.
         dtype : data-type, optional
             As in `create_dataset`; ``str``: text. Default: the type of ``data``. User types
             (enumerations, structures, sequences) must be committed before: ``group["name"] = dtype``.
         data : array-like, optional
             The elements. An unlimited dimension grows if there are more along it.
-        fillvalue : optional
+        fillvalue : scalar, False, optional
             The value of elements that are never written, which becomes the attribute ``_FillValue``.
             Default: netCDF's value of the type, without attribute. ``False``: such elements get no value.
         chunks : tuple of int, optional
@@ -299,7 +299,7 @@ class NetcdfGroup(FileNode):
         for axis, dimension in enumerate(axes):
             if dimension[4] and shape[axis] > dimension[3]:
                 _lengthen(state, group, along[axis], shape[axis], made)
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 _Dimension = tuple[str, str, int, int, bool, bool]

@@ -100,7 +100,7 @@ def element_bytes(kind: Any) -> int:
     """Return the bytes of an element in netCDF-C's memory."""
     dtype = np.dtype(numpy_type(kind))
     if dtype.kind != "O":
-        return dtype.itemsize
+        return int(dtype.itemsize)
     return _TEXT if is_text(dtype) else _SEQUENCE
 
 
