@@ -39,6 +39,10 @@ mod _native {
         create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_with_records,
     };
     #[pymodule_export]
+    use crate::hdf5::netcdf4::{
+        NetcdfDefinitions, is_netcdf4, netcdf_chunks, netcdf_dimensions, netcdf_fill,
+    };
+    #[pymodule_export]
     use crate::hdf5::new_values::NewValues;
     #[pymodule_export]
     use crate::hdf5::quick::{create_plain, set_plain_attribute};
