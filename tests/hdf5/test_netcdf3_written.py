@@ -337,6 +337,21 @@ def test_new_variables_and_attributes_rewrite_the_file(tmp_path: Path) -> None:
         assert file["t"].units == "K"
 
 
+def test_fill_values_of_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    with Netcdf3Writer(path) as writer:
+        writer.dimension("x", 3)
+        for name, fill in [("nul", b"\0"), ("letter", b"z"), ("none", None)]:
+            writer.variable(name, "S1", ["x"], fill)
+        writer.begin()
+        writer["letter"][1] = b"a"
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        assert file["letter"][:].tolist() == [b"z", b"a", b"z"]
+        assert file["letter"].getncattr("_FillValue") == "z"
+        assert file["nul"][:].tobytes() == file["none"][:].tobytes() == bytes(3)
+
+
 def test_threads_write_blocks_of_one_variable() -> None:
     writer = Netcdf3Writer(None, "NETCDF3_64BIT_DATA")
     writer.dimension("time", None)

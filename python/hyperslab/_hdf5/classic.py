@@ -173,10 +173,13 @@ class Netcdf3Writer:
             if dim not in self._dimensions:
                 raise InvalidArgumentError(f"variable {name!r}: there is no dimension {dim!r}")
         found = np.dtype(dtype)
-        own = {key: _attribute(key, value, self._format) for key, value in (attributes or {}).items()}
+        stored = found.newbyteorder(">")
+        own = {}
         if fill is not None:
-            own["_FillValue"] = _attribute("_FillValue", np.asarray(fill).astype(found), self._format)
-        self._variables[name] = (found.newbyteorder(">").str, [*dims], own)
+            # One element, also if it is NUL.
+            own["_FillValue"] = ("_FillValue", stored.str, np.asarray(fill).astype(stored).tobytes())
+        own |= {key: _attribute(key, value, self._format) for key, value in (attributes or {}).items()}
+        self._variables[name] = (stored.str, [*dims], own)
         self._is_new = True
 
     def begin(self, records: int | None = None) -> None:
