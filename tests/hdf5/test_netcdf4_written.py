@@ -562,3 +562,15 @@ def test_formats_are_chosen_by_name_or_by_word(tmp_path: Path) -> None:
         hs.copy(group, tmp_path / "e", file_format="netcdf5")
     with pytest.raises(ValueError, match="is one file"):
         hs.copy(group, hs.MemoryStore(), file_format="netcdf4")
+
+
+def test_the_command_copies(tmp_path: Path) -> None:
+    zarr_dataset().to_zarr(tmp_path / "a.zarr", zarr_format=3, consolidated=False)
+    for name, more in [("a.nc", []), ("b", ["--format", "netcdf4"])]:
+        command = [sys.executable, "-m", "hyperslab", "copy", "a.zarr", name, "--codec", "gzip", *more]
+        subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+        with xr.open_dataset(tmp_path / name, engine="netcdf4") as found:
+            xr.testing.assert_identical(found.load(), zarr_dataset())
+    command = [sys.executable, "-m", "hyperslab", "copy", "a.zarr", "c", "--format", "netcdf4", "--resume"]
+    failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert failed.returncode == 2 and "one file is not copied in tasks" in failed.stderr
