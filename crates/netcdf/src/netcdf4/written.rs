@@ -1,5 +1,5 @@
-//! What a NetCDF-4 file has beyond HDF5, as netCDF-C 4.10 writes it: the attributes of dimensions and
-//! variables, fill values, and the shapes of chunks.
+//! Parts of NetCDF-4 files as netCDF-C 4.10 writes them: the attributes of dimensions and variables,
+//! fill values, and the shapes of chunks.
 //!
 //! Copies and live files use the same parts. In [`Part::Object`] a copy has the number of an object,
 //! and a live file its address.
