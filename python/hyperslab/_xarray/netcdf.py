@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -94,9 +95,10 @@ def to_netcdf(
         Where to write in existing variables: a slice for some dimensions, or ``"auto"`` to derive
         it from the coordinates.
     invalid_netcdf : bool, default False
-        Whether to write complex numbers and booleans in attributes as h5py does.
+        Whether attributes may be booleans. Other programs may not read such a file.
     auto_complex : bool, optional
-        Whether to write complex numbers as pairs, as netCDF4-python does.
+        Complex numbers are written as pairs of numbers, as netCDF4-python and h5netcdf do. ``False``
+        refuses them.
     storage_options : mapping, optional
         As in `hyperslab.open`.
     write_inherited_coords : bool, default False
@@ -280,6 +282,10 @@ def _begun(
             f"ds: expected a Dataset, a DataArray or a DataTree, found {type(ds).__name__}"
         )
     is_tree = isinstance(ds, xr.DataTree)
+    if invalid_netcdf:
+        warnings.warn(
+            "You are writing invalid netcdf features to file: NetCDF programs may not read it", stacklevel=3
+        )
     format = _checked_format(format, is_tree)
     if is_tree:
         _check_tree(ds, group, append_dim, encoding, unlimited_dims)
@@ -316,7 +322,7 @@ def _begun(
                     append_dim=append_dim,
                     # Pass a copy: xarray adds what it finds.
                     region=dict(region) if isinstance(region, Mapping) else region,
-                    complex_numbers="h5py" if invalid_netcdf else "netcdf4" if auto_complex else None,
+                    has_complex=auto_complex is not False,
                 )
             elif at != "/":
                 store = store.child(at)

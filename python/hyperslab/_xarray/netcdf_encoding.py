@@ -175,7 +175,7 @@ def _quantized(values: Any, *, digits: int, mode: str, fill: Any) -> Any:
     mantissa = 52 if double else 23
     kept = digits
     if mode == "BitGroom":
-        kept = int(np.ceil(digits * np.log(10) / np.log(2))) + 1 + int(double)
+        kept = int(np.ceil(digits * np.log(10) / np.log(2))) + 1
     dropped = max(mantissa - kept, 0)
     unsigned = np.uint64 if double else np.uint32
     bits = values.reshape(-1).view(unsigned).copy()
@@ -199,18 +199,23 @@ def _quantized(values: Any, *, digits: int, mode: str, fill: Any) -> Any:
 def attribute_value(value: Any) -> Any:
     """Return an attribute's value as netCDF-C stores it.
 
-    ASCII text is an array of characters, other text is one string. Numbers have one axis.
+    ASCII text and bytes are an array of characters, other text is one string. Numbers have one axis.
     """
-    if isinstance(value, (list, tuple)) and any(isinstance(each, (str, bytes)) for each in value):
-        value = [each.decode() if isinstance(each, bytes) else each for each in value]
     made = np.asarray(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(each, (str, bytes)) for each in value):
+        made = np.array([*value, None], object)[:-1]
     if made.dtype.kind not in "SUOT":
         return made.reshape(-1)
-    texts = [each.decode() if isinstance(each, bytes) else str(each) for each in made.reshape(-1).tolist()]
+    texts = made.reshape(-1).tolist()
     if len(texts) != 1:
-        return np.array(texts, object)
-    text = texts[0]
-    if not text:
-        # netCDF-C writes a null byte for empty text.
-        return np.array(b"", "S1")
-    return np.bytes_(text.encode()) if text.isascii() else np.array([text], object)
+        return np.array([_text(each) for each in texts], object)
+    (text,) = texts
+    if isinstance(text, str) and not text.isascii():
+        return np.array([text], object)
+    characters = text if isinstance(text, bytes) else str(text).encode()
+    # netCDF-C writes a null byte for empty text.
+    return np.array(characters, f"S{max(len(characters), 1)}")
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -20,7 +20,7 @@ from hyperslab._hdf5.file import File
 from hyperslab._stores.edited_file import EditedFile
 from hyperslab._xarray.files import FileTree
 from hyperslab._xarray.netcdf_store import NetcdfWriter, Target
-from hyperslab.errors import InvalidArgumentError
+from hyperslab.errors import ClosedError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -60,6 +60,7 @@ class NetcdfFile:
         self._options = options
         self.tree = FileTree(self._file, place if isinstance(place, str) else None)
         self.writer = NetcdfWriter()
+        self._gate = _Gate()
 
     def _exists(self, place: Any) -> bool:
         if self.is_path:
@@ -82,6 +83,7 @@ class NetcdfFile:
             return
         # The file was opened to see that nobody else writes it.
         self.discard()
+        self._gate = _Gate()
         real = Path(os.path.realpath(self._place))
         self._temporary = str(real.with_name(f".{real.name}.{uuid.uuid4().hex[:8]}.part"))
         self._file = File(self._temporary, "w-", **self._options)
@@ -91,6 +93,8 @@ class NetcdfFile:
 
     def discard(self) -> None:
         """Drop all changes that are not flushed, and remove a new file."""
+        # Threads of dask may still write blocks after one of them has failed.
+        self._gate.close()
         store = self._file._store
         if isinstance(store, EditedFile) and store._native.is_open:
             store._finisher.detach()
@@ -120,7 +124,7 @@ class NetcdfFile:
                 _gather(source, target)
             return None
         else:
-            targets = [LocalTarget(target.array) for _, target in lazy]
+            targets = [LocalTarget(target.array, self._gate) for _, target in lazy]
         if not lazy:
             return None
         from dask.array import store
@@ -201,16 +205,43 @@ def _gather(source: Any, target: Target) -> None:
 # ---- blocks of dask
 
 
+class _Gate:
+    """Lets threads write until it is closed. `close` waits for those that are writing."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._writing, self._is_closed = 0, False
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with self._changed:
+            if self._is_closed:
+                raise ClosedError("the file was dropped, because another block could not be written")
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writing -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: not self._writing)
+
+
 class LocalTarget:
     """A variable of a file that this process is changing."""
 
-    def __init__(self, array: Any) -> None:
-        self.array = array
+    def __init__(self, array: Any, gate: _Gate) -> None:
+        self.array, self._gate = array, gate
         self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
         self._token = uuid.uuid4().hex
 
     def __setitem__(self, region: Any, block: Any) -> None:
-        self.array[region] = block
+        with self._gate.writing():
+            self.array[region] = block
 
     def __dask_tokenize__(self) -> str:
         return self._token

@@ -24,6 +24,7 @@ from xarray.backends.zarr import (
     _validate_and_transpose_existing_dims,
     _validate_datatypes_for_zarr_append,
 )
+from xarray.coding.strings import check_vlen_dtype
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab._hdf5.array import FileArray
@@ -51,6 +52,8 @@ _MEANINGS = frozenset(
         "units",
     }
 )
+
+_COMPLEX = {8: "_PFNC_FLOAT_COMPLEX_TYPE", 16: "_PFNC_DOUBLE_COMPLEX_TYPE"}
 
 
 class Target:
@@ -107,11 +110,11 @@ class NetcdfStore(WritableCFDataStore):
         keeps: bool = False,
         append_dim: Any = None,
         region: Any = None,
-        complex_numbers: str | None = None,
+        has_complex: bool = True,
     ) -> None:
         self._tree, self._mode, self.format, self._keeps = tree, mode, format, keeps
         self._append_dim, self._write_region = append_dim, region
-        self._complex = complex_numbers
+        self._has_complex = has_complex
         self._start: int | None = None
         self._coordinates: set[Any] = set()
         self._path = path
@@ -138,7 +141,7 @@ class NetcdfStore(WritableCFDataStore):
             keeps=self._keeps,
             append_dim=self._append_dim,
             region=self._write_region,
-            complex_numbers=self._complex,
+            has_complex=self._has_complex,
         )
 
     def dump(
@@ -157,7 +160,8 @@ class NetcdfStore(WritableCFDataStore):
         except (ValueError, KeyError) as error:
             if error.args and isinstance(error.args[0], str):
                 # These are the checks of xarray's `to_zarr`.
-                error.args = (error.args[0].replace("to_zarr()", "to_netcdf()"), *error.args[1:])
+                text = error.args[0].replace("to_zarr()", "to_netcdf()").replace("Zarr store", "file")
+                error.args = (text, *error.args[1:])
             raise
 
     _auto_detect_regions = cast(Any, ZarrStore)._auto_detect_regions
@@ -257,8 +261,12 @@ class NetcdfStore(WritableCFDataStore):
         prepared, encodings = {}, {}
         for name, variable in variables.items():
             stored = decoded[name]
-            _validate_datatypes_for_zarr_append(name, stored, variable)  # type: ignore[no-untyped-call]
             array: Any = self._existing(name)
+            # Text of any length fits text of variable length, and characters are padded.
+            is_text = check_vlen_dtype(array.dtype) is str and variable.dtype.kind in "UOT"  # type: ignore[no-untyped-call]
+            are_characters = array.ndim > stored.ndim and variable.dtype.kind == "S"
+            if not (is_text or are_characters):
+                _validate_datatypes_for_zarr_append(name, stored, variable)  # type: ignore[no-untyped-call]
             given = variable.copy(deep=False)
             given.encoding = dict(stored.encoding)
             encodings[name] = dict(stored.encoding)
@@ -307,15 +315,24 @@ class NetcdfStore(WritableCFDataStore):
                         f"{self._tree.source}: write all of the dataset anew, with "
                         f"unlimited_dims=[{dimension!r}]"
                     )
-        self._group.resize_dimension(dimension, start + max(added))
+        self._owner(dimension).resize_dimension(dimension, start + max(added))
         self._start = start
         return start
+
+    def _owner(self, dimension: str, file: Any = None) -> Any:
+        """Return the group that has a dimension: this one, or one above it."""
+        root = self._tree.root if file is None else file
+        path = self._path
+        while True:
+            group: Any = root if path == "/" else root[path]
+            if path == "/" or dimension in group.dimensions:
+                return group
+            path = path.rpartition("/")[0] or "/"
 
     def undo(self, file: Any) -> None:
         """Give a file its old length again."""
         if self._start is not None:
-            group = file if self._path == "/" else file[self._path]
-            group.resize_dimension(self._append_dim, self._start)
+            self._owner(self._append_dim, file).resize_dimension(self._append_dim, self._start)
 
     def _set_new_dimensions(self, variables: Mapping[Any, Variable], unlimited_dims: Any) -> None:
         known = self._all_dimensions()
@@ -381,12 +398,8 @@ class NetcdfStore(WritableCFDataStore):
         if dtype is str:
             return string_dtype()
         dtype = np.dtype(dtype)
-        if dtype.kind == "c" and self._complex is None:
-            raise InvalidArgumentError(
-                f"variable {name!r} has data type {dtype}, which NetCDF does not have: pass "
-                "auto_complex=True (pairs of numbers, as netCDF4-python stores them), or "
-                "invalid_netcdf=True (as h5py stores them)"
-            )
+        if dtype.kind == "c":
+            return self._complex_type(name, dtype)
         metadata: Mapping[str, Any] = dtype.metadata or {}
         enum, label = metadata.get("enum"), metadata.get("enum_name")
         if not enum or not label:
@@ -402,6 +415,22 @@ class NetcdfStore(WritableCFDataStore):
                 "same enum type, make sure the enums are identical."
             )
         return found
+
+    def _complex_type(self, name: str, dtype: np.dtype[Any]) -> Any:
+        """Return the type of pairs of numbers, as netCDF4-python and h5netcdf name it."""
+        label = _COMPLEX.get(dtype.itemsize)
+        if label is None or not self._has_complex:
+            raise InvalidArgumentError(
+                f"variable {name!r} has data type {dtype}: expected "
+                + (
+                    "complex64 or complex128"
+                    if label is None
+                    else "numbers that NetCDF has: store .real and .imag, or leave out auto_complex=False"
+                )
+            )
+        if label not in self._group:
+            self._group[label] = dtype
+        return self._group[label]
 
     def _replaced(self, name: str, variable: Variable, fill: Any) -> tuple[Any, Any]:
         """Return an existing variable that gets new values and attributes, and the values."""

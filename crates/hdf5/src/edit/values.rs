@@ -120,22 +120,26 @@ impl Editing {
 
     /// Writes the collection that has room to the file, so that readers find its values.
     pub(crate) fn settle_collection(&self) -> Result<()> {
+        // Older bytes of the collection must not go to the file after newer ones.
+        let _turn = turns::take(self.edits.collecting, None).ok();
         let changed = {
             let mut heap = self.edits.heap.lock();
             heap.0.as_mut().and_then(|open| Some((open.address(), open.take_changes()?)))
         };
-        match changed {
-            Some((address, bytes)) => {
-                self.write(address, &[&bytes])?;
-                self.file().forget_collection(address);
-                Ok(())
-            }
-            None => Ok(()),
+        let Some((address, bytes)) = changed else { return Ok(()) };
+        let done = self.write(address, &[&bytes]);
+        if done.is_err()
+            && let Some(open) = &mut self.edits.heap.lock().0
+        {
+            open.write_again();
         }
+        self.file().forget_collection(address);
+        done
     }
 
     /// Writes the collection that has room, and ends it.
     pub(super) fn end_collection(&self) -> Result<()> {
+        let _turn = turns::take(self.edits.collecting, None).ok();
         let unused = self.edits.heap.lock().0.as_mut().map(OpenCollection::cut);
         self.settle_collection()?;
         self.edits.heap.lock().0 = None;
