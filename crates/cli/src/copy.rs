@@ -11,7 +11,8 @@ use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
 use hyperslab::copy::{
-    Compressors, CopyOptions, CopyReport, FileLayout, Libver, Order, Region, Shards, copy, copy_into, plan,
+    Compressors, CopyOptions, CopyReport, FileFormat, FileLayout, Libver, Order, Region, Shards, copy,
+    copy_into, plan,
 };
 use std::io::Write;
 use std::str::FromStr;
@@ -56,6 +57,8 @@ Examples:
   hyperslab copy ten.zarr/sst all.zarr/sst --target-region 20:30
   # to HDF5
   hyperslab copy ocean.zarr ocean.h5 --codec gzip:4 --verify
+  # to NetCDF-4: dimensions, coordinates and attributes as netCDF-C writes them
+  hyperslab copy ocean.zarr ocean.nc --codec zlib:4 --verify
   # to HDF5 on a server, for readers far away
   hyperslab copy ocean.zarr s3://bucket/ocean.h5 --layout cloud
   # back to Zarr v2, in place of what was there
@@ -93,9 +96,12 @@ pub(crate) struct CopyArgs {
     /// Order of the elements within chunks: C, last axis fastest, or F, first axis fastest.
     #[arg(long, value_enum, ignore_case = true)]
     order: Option<OrderArg>,
-    /// Format of the copy.
-    #[arg(long, visible_alias = "zarr-format", value_enum, default_value_t = FormatArg::V3)]
-    format: FormatArg,
+    /// Format of the copy: Zarr v2 or v3, or one file: hdf5, netcdf4, netcdf3,
+    /// netcdf3_64bit_offset, netcdf3_64bit_data. Default: by the name (.h5 .hdf5 .he5: hdf5; .nc
+    /// .nc4: netcdf4), otherwise v3.
+    #[arg(long, visible_alias = "zarr-format", value_parser = str::parse::<FormatArg>,
+        value_name = "v2|v3|hdf5|netcdf4|…")]
+    format: Option<FormatArg>,
     /// Approximate memory to use: 64MiB, 2G. A copy that needs more is refused, with the amount it
     /// needs. Default: 256MiB, or more if one block of a few chunks needs more.
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -153,6 +159,11 @@ impl Command for CopyArgs {
     const NAME: &str = "copy";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        if self.is_in_tasks() && self.file_format().is_some() {
+            return Err(Failure::Usage(
+                "--format: one file is not copied in tasks; leave out --resume and --scheduler".into(),
+            ));
+        }
         if self.planned_copy().is_some() {
             continue_in_python();
             return Err(Failure::Usage(
@@ -219,7 +230,7 @@ impl CopyArgs {
     /// The part for the Python package, if this is a copy in tasks.
     pub(crate) fn planned_copy(&self) -> Option<PlannedCopy> {
         let options = self.options();
-        (self.resume || self.scheduler.is_some()).then(|| PlannedCopy {
+        (self.is_in_tasks() && self.file_format().is_none()).then(|| PlannedCopy {
             source: self.source.clone(),
             destination: self.destination.clone(),
             chunks: options.chunks,
@@ -245,6 +256,17 @@ impl CopyArgs {
         })
     }
 
+    fn is_in_tasks(&self) -> bool {
+        self.resume || self.scheduler.is_some()
+    }
+
+    fn file_format(&self) -> Option<FileFormat> {
+        match self.format {
+            Some(FormatArg::File(format)) => Some(format),
+            _ => None,
+        }
+    }
+
     fn options(&self) -> CopyOptions<'static> {
         CopyOptions {
             chunks: self.chunks.as_ref().map(|chunks| chunks.0.clone()),
@@ -255,9 +277,10 @@ impl CopyArgs {
                 OrderArg::F => Order::F,
             }),
             format: Some(match self.format {
-                FormatArg::V2 => Format::ZarrV2,
-                FormatArg::V3 => Format::ZarrV3,
+                Some(FormatArg::Zarr(format)) => format,
+                _ => Format::ZarrV3,
             }),
+            file_format: self.file_format(),
             threads: self.threads.map(usize::from),
             max_memory: self.max_memory.unwrap_or(256 << 20),
             memory_is_limit: self.max_memory.is_some(),
@@ -289,14 +312,28 @@ enum OrderArg {
     F,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormatArg {
-    /// Zarr v2
-    #[value(alias = "2")]
-    V2,
-    /// Zarr v3
-    #[value(alias = "3")]
-    V3,
+    Zarr(Format),
+    /// One file.
+    File(FileFormat),
+}
+
+impl FromStr for FormatArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "v2" | "2" => Ok(FormatArg::Zarr(Format::ZarrV2)),
+            "v3" | "3" => Ok(FormatArg::Zarr(Format::ZarrV3)),
+            other => other.parse().map(FormatArg::File).map_err(|_| {
+                format!(
+                    "expected v2, v3, hdf5, netcdf4, netcdf3, netcdf3_64bit_offset or netcdf3_64bit_data, \
+                     found {other:?}"
+                )
+            }),
+        }
+    }
 }
 
 /// `copied 2 arrays in 1 group: 95.4 MiB, 95.4 MiB → 41.2 MiB stored (÷ 2.32), 0.42 s, 227.0 MiB/s;

@@ -63,6 +63,7 @@ def copy(
     compressors: CodecsLike | str = "keep",
     order: Literal["C", "F"] | None = None,
     zarr_format: Literal[2, 3] | None = None,
+    file_format: str | None = None,
     threads: int | None = None,
     max_memory: int | str = "256 MiB",
     verify: bool = False,
@@ -77,8 +78,8 @@ def copy(
     """Copy an array or a group, optionally with other chunks, codecs, order or format.
 
     A group is copied with everything below it. A destination path or URL that ends in ``.h5``,
-    ``.hdf5`` or ``.he5`` becomes an HDF5 file, any other destination Zarr. An HDF5 file on a server
-    appears in one step, when the copy is complete.
+    ``.hdf5`` or ``.he5`` becomes an HDF5 file, one that ends in ``.nc`` or ``.nc4`` a NetCDF-4 file,
+    any other destination Zarr. A file on a server appears in one step, when the copy is complete.
 
     A destination on disk is either complete or, after an error, Ctrl-C or a kill, as it was before.
     With ``overwrite``, the finished copy replaces the old node in one step: the destination is
@@ -115,6 +116,9 @@ def copy(
         Order of elements in stored chunks. Default: as in the source.
     zarr_format : {2, 3}, optional
         Default: the format of the destination group, otherwise ``config.default_zarr_format``.
+    file_format : {"hdf5", "netcdf4", "netcdf3"}, optional
+        Format of a copy that becomes one file, whatever its name: also ``"netcdf3_64bit_offset"``,
+        ``"netcdf3_64bit_data"``, and xarray's names (``"NETCDF4"``). Default: by the ending of the name.
     threads : int, optional
         Default: ``config.threads``.
     max_memory : int or str, default "256 MiB"
@@ -188,6 +192,7 @@ def copy(
     wanted["consolidated"] = bool(consolidated)
     wanted["overwrite"] = bool(overwrite)
     wanted["libver"] = libver
+    wanted["file_format"] = file_format
     wanted["layout"] = layout
     if target_region is not None and layout != "plain":
         raise InvalidArgumentError(
@@ -208,8 +213,8 @@ def copy(
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
     # The setting of a destination store decides about flushing.
     wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
-    where, path = _destination(node, dest, name, storage_options)
-    is_far_file = isinstance(where, str) and _native.is_file_url(where)
+    where, path = _destination(node, dest, name, file_format, storage_options)
+    is_far_file = isinstance(where, str) and _is_far_file(where, file_format)
     if is_far_file:
         from hyperslab._stores.remote import flat_options
 
@@ -298,6 +303,7 @@ def wanted_copy(
         "compressors": _compressors(compressors),
         "fortran_order": None if order is None else order == "F",
         "zarr_format": normalize_format(zarr_format),
+        "file_format": None,
         "threads": threads,
         "max_memory": parse_size(max_memory),
         "verify": False,
@@ -363,12 +369,23 @@ def copy_region(region: RegionLike | None, what: str) -> CopyRegion | None:
     return [bounds(one) for one in (given[:-1] if given and given[-1] is everything else given)]
 
 
+def _is_far_file(location: str, file_format: str | None) -> bool:
+    """Return whether a copy to a location becomes one file on a server."""
+    if file_format is not None:
+        return _native.takes_storage_options(location)
+    return _native.is_file_url(location)
+
+
 def _is_remote(place: Any) -> bool:
     return isinstance(place, str) and _native.takes_storage_options(place)
 
 
 def _destination(
-    node: Array | Group, dest: Group | StoreLike, name: str | None, options: Mapping[str, Any] | None
+    node: Array | Group,
+    dest: Group | StoreLike,
+    name: str | None,
+    file_format: str | None,
+    options: Mapping[str, Any] | None,
 ) -> tuple[str | _native.StoreHandle, str]:
     """Return where to copy to.
 
@@ -377,7 +394,7 @@ def _destination(
     if (
         isinstance(dest, (str, os.PathLike))
         and name is None
-        and (not _is_remote(dest) or _native.is_file_url(os.fspath(dest)))
+        and (not _is_remote(dest) or _is_far_file(os.fspath(dest), file_format))
     ):
         return os.fspath(dest), ""
     if isinstance(dest, Group):

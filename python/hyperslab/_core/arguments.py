@@ -99,6 +99,7 @@ class CopySpec(TypedDict):
     compressors: str | None
     fortran_order: bool | None
     zarr_format: int
+    file_format: str | None
     threads: int | None
     max_memory: int
     verify: bool

@@ -71,6 +71,8 @@ pub(super) struct Object {
     pub blocks: Vec<(u64, u64)>,
     /// For merges with the changes of other writers.
     pub base: Base,
+    /// Axes that use this scale, and are not in its attribute yet.
+    pub users: Vec<(u64, u32)>,
     /// The creation order of the next attribute.
     pub next_attribute: u16,
     /// Counts changes; `flushed` of them are in the file.
@@ -106,6 +108,7 @@ impl Object {
             flushed_chunks: 0,
             blocks: header.blocks.clone(),
             base: Base::default(),
+            users: Vec::new(),
             next_attribute,
             changes: 0,
             flushed: 0,

@@ -28,6 +28,7 @@ mod created;
 mod delegated;
 mod enclosing_groups;
 mod fence;
+mod file_format;
 mod geometry;
 pub(crate) mod hdf5;
 mod inventory;
@@ -52,6 +53,7 @@ pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub use enclosing_groups::groups_above;
 pub use fence::fenced;
+pub use file_format::{Cdf, FileFormat, is_file_url};
 pub(crate) use hdf5::Paths;
 pub use hyperslab_hdf5::Libver;
 pub use listings::Listings;
@@ -62,7 +64,6 @@ pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part}
 pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
 pub(crate) use stored_blocks::fill_in;
-pub use to_hdf5::is_file_url;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
@@ -167,6 +168,8 @@ pub struct CopyOptions<'a> {
     pub order: Option<Order>,
     /// The format; by default v3.
     pub format: Option<Format>,
+    /// The format of a copy that becomes one file. By default the ending of its name decides.
+    pub file_format: Option<FileFormat>,
     /// Number of threads; by default [`settings::threads`].
     pub threads: Option<usize>,
     /// Approximate memory limit, in bytes. A copy needs at least a chunk of source and destination.
@@ -206,6 +209,7 @@ impl Default for CopyOptions<'_> {
             compressors: None,
             order: None,
             format: None,
+            file_format: None,
             threads: None,
             max_memory: 256 << 20,
             memory_is_limit: false,
@@ -251,6 +255,12 @@ impl CopyOptions<'_> {
 
     /// Refuses a layout for HDF5 files if the copy is Zarr.
     fn check_layout(&self, destination: &str) -> Result<()> {
+        if let Some(format) = self.file_format {
+            return Err(Error::Options(format!(
+                "format: {} is one file, and {destination} is a store; choose a path or a URL of its own",
+                format.name()
+            )));
+        }
         match self.layout {
             FileLayout::Plain => Ok(()),
             FileLayout::Cloud => Err(Error::Options(format!(
@@ -293,7 +303,8 @@ pub struct CopyReport {
 }
 
 /// Copies an array or group, and everything below it, to a path or URL. A path that ends in `.h5`,
-/// `.hdf5` or `.he5` becomes an HDF5 file, if there is no directory.
+/// `.hdf5` or `.he5` becomes an HDF5 file, one that ends in `.nc` or `.nc4` a NetCDF-4 file, if there
+/// is no directory. [`CopyOptions::file_format`] makes any other name a file.
 ///
 /// On a local disk, the destination is either complete or unchanged; elsewhere, see
 /// [`copy_to_store`]. Missing directories above the destination are created.
@@ -304,8 +315,8 @@ pub struct CopyReport {
 /// [`Progress::cancelled`] returns `true`.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport> {
     let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
-        if let Some(target) = to_hdf5::target(destination, None) {
-            return to_hdf5::copy(source, None, &target, options);
+        if let Some(report) = file_format::copy(source, destination, None, options)? {
+            return Ok(report);
         }
         options.check_layout(destination)?;
         let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
@@ -327,8 +338,8 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         store.flush()?;
         return Ok(report);
     };
-    if let Some(target) = to_hdf5::target(destination, Some(&target)) {
-        return to_hdf5::copy(source, origin(source).as_deref(), &target, options);
+    if let Some(report) = file_format::copy(source, destination, Some(&target), options)? {
+        return Ok(report);
     }
     options.check_layout(destination)?;
     refuse_file_name(&target)?;
@@ -352,8 +363,8 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
 /// Reads metadata (and a sample of elements of variable length); writes nothing.
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
-    if let Some(target) = to_hdf5::target(destination, target.as_deref()) {
-        return to_hdf5::plan(source, &target, options);
+    if let Some(plans) = file_format::plan(source, destination, target.as_deref(), options)? {
+        return Ok(plans);
     }
     options.check_layout(destination)?;
     let beside = target.as_deref().map(Beside::new).transpose()?;

@@ -45,6 +45,7 @@ items! {
         compressors: Option<String>,
         fortran_order: Option<bool>,
         zarr_format: u32,
+        file_format: Option<String>,
         threads: Option<usize>,
         max_memory: u64,
         verify: bool,
@@ -70,6 +71,12 @@ impl Wanted {
             compressors,
             order: self.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C }),
             format: Some(if self.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 }),
+            file_format: self
+                .file_format
+                .map(|name| name.parse())
+                .transpose()
+                .map_err(Error::Options)
+                .or_raise(py)?,
             threads: self.threads,
             max_memory: self.max_memory,
             memory_is_limit: false,

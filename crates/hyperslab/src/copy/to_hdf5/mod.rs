@@ -15,6 +15,8 @@ mod described;
 mod filters;
 mod from_hdf5;
 mod from_nodes;
+mod netcdf4;
+mod netcdf_attributes;
 mod new_array;
 mod place;
 mod read_back;
@@ -23,7 +25,6 @@ mod target;
 mod unfinished;
 
 pub(crate) use new_array::{attributes_of_json, describe_new};
-pub use place::is_file_url;
 pub(crate) use scales::AXIS_LABELS;
 
 use super::region::Window;
@@ -59,15 +60,6 @@ pub(super) enum Target<'t> {
     Local(&'t Path),
     /// The URL of a server.
     Far(&'t str),
-}
-
-/// Returns the target of a copy to a path or URL, if that becomes an HDF5 file. `path`: the path, if it
-/// is on a local disk.
-pub(super) fn target<'t>(location: &'t str, path: Option<&'t Path>) -> Option<Target<'t>> {
-    match path {
-        Some(path) => place::is_file_name(path).then_some(Target::Local(path)),
-        None => is_file_url(location).then_some(Target::Far(location)),
-    }
 }
 
 /// Copies an array or group to a new HDF5 file.
@@ -189,7 +181,10 @@ fn describe<'o>(source: &Node, options: &'o CopyOptions<'o>) -> Result<Described
         Node::Group(group) => group.as_hdf5().map(|group| from_hdf5::group(group, options)),
         Node::Array(array) => array.as_hdf5().map(|array| from_hdf5::dataset(array, name, options)),
     };
-    let described = described.unwrap_or_else(|| from_nodes::describe(source, name, options))?;
+    let mut described = described.unwrap_or_else(|| from_nodes::describe(source, name, options))?;
+    if described.is_netcdf4() && described.is_hdf5 {
+        from_hdf5::complete_netcdf4(&mut described, source)?;
+    }
     check_ranks(&described, source)?;
     Ok(described)
 }

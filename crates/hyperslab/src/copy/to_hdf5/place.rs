@@ -19,23 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stores::spool;
 
-/// Endings of the names of HDF5 files.
-const ENDINGS: [&str; 3] = ["h5", "hdf5", "he5"];
-
-/// Returns `true` if a copy to a path is an HDF5 file: its name says so, and no directory is there.
-pub(super) fn is_file_name(path: &Path) -> bool {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) && !path.is_dir()
-}
-
-/// Returns `true` if a copy to a URL of a server is an HDF5 file: its name says so.
-pub fn is_file_url(location: &str) -> bool {
-    let path = location.split('?').next().unwrap_or(location);
-    let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
-    stores::takes_options(location)
-        && ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
-}
-
 /// A place for a new file.
 #[derive(Debug)]
 pub(super) enum Place {
