@@ -38,7 +38,10 @@ def _ocean(megabytes: int) -> xr.Dataset:
     wave = np.sin(np.arange(512)[:, None] / 50) + np.cos(np.arange(512)[None] / 30)
     noise = random.integers(0, 50, (8, 512, 512), "i4") / 1000
     fields = {
-        name: (("time", "y", "x"), np.stack([wave + step + noise[row % 8] for row in range(rows)]).astype("f4"))
+        name: (
+            ("time", "y", "x"),
+            np.stack([wave + step + noise[row % 8] for row in range(rows)]).astype("f4"),
+        )
         for step, name in enumerate(("sst", "salt"))
     }
     ds = xr.Dataset(fields, {"time": np.arange(rows)})
@@ -157,9 +160,7 @@ def _compare(programs: dict[str, Program], folder: Path) -> None:
 def _rows(megabytes: int, steps: int) -> dict[str, Callable[[], dict[str, Program]]]:
     return {
         f"to_netcdf, {megabytes} MB in memory": lambda: _writers(_ocean(megabytes)),
-        f"to_netcdf, {megabytes} MB from threads of dask": lambda: _writers(
-            _ocean(megabytes).chunk(time=4)
-        ),
+        f"to_netcdf, {megabytes} MB from threads of dask": lambda: _writers(_ocean(megabytes).chunk(time=4)),
         f"append {steps} steps to {_VARIABLES} variables, one handle": lambda: {
             "hyperslab": _append_ours(steps),
             "netCDF4-python": _append_theirs(steps),

@@ -31,16 +31,18 @@ def _replaced(theirs: Any) -> Any:
         if engine == "h5netcdf" and isinstance(self, xr.Dataset | xr.DataTree):
             # Attributes that only this engine refuses.
             if isinstance(self, xr.Dataset):
-                writers._validate_attrs(self, engine, kwargs.get("invalid_netcdf", False))
+                validate: Any = writers._validate_attrs
+                validate(self, engine, kwargs.get("invalid_netcdf", False))
         return ours.to_netcdf(self, *args, **kwargs)
 
     return to_netcdf
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    kind: Any
     for kind in (xr.Dataset, xr.DataArray, xr.DataTree):
         kind.to_netcdf = _replaced(kind.to_netcdf)
-    theirs = xr.save_mfdataset
+    theirs: Any = xr.save_mfdataset
 
     def save_mfdataset(*args: Any, **kwargs: Any) -> Any:
         if kwargs.pop("engine", None) not in (None, *_ENGINES):

@@ -60,10 +60,12 @@ ATTRIBUTES = st.dictionaries(
 
 
 @st.composite
-def values(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
+def values(draw: Any, shape: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
     """Returns elements and an encoding."""
     random = np.random.default_rng(draw(st.integers(0, 99)))
-    kind = draw(st.sampled_from(["int", "float", "bool", "text", "bytes", "chars", "time", "delta", "packed"]))
+    kind = draw(
+        st.sampled_from(["int", "float", "bool", "text", "bytes", "chars", "time", "delta", "packed"])
+    )
     encoding: dict[str, Any] = {}
     if kind == "int":
         dtype = draw(st.sampled_from(["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4"]))
@@ -111,7 +113,7 @@ STORAGE: list[dict[str, Any]] = [
 
 
 @st.composite
-def datasets(draw: st.DrawFn) -> Any:
+def datasets(draw: Any) -> Any:
     ds = xr.Dataset(attrs=draw(ATTRIBUTES))
     dimensions = st.lists(st.sampled_from([*SIZES]), unique=True, max_size=2)
     for number in range(draw(st.integers(0, 3))):
@@ -128,9 +130,7 @@ def datasets(draw: st.DrawFn) -> Any:
     candidates = [name for name in ("t", "y") if name in ds.dims]
     if candidates and draw(st.booleans()):
         unlimited = draw(st.sets(st.sampled_from(candidates), min_size=1))
-        if not any(
-            v.encoding.get("contiguous") and unlimited & {*v.dims} for v in ds.variables.values()
-        ):
+        if not any(v.encoding.get("contiguous") and unlimited & {*v.dims} for v in ds.variables.values()):
             ds.encoding["unlimited_dims"] = unlimited
     return ds
 
@@ -160,7 +160,7 @@ def test_beside_other_engines(ds: Any, chunked: bool, group: str | None) -> None
         return
     given_ = ds.chunk({name: 2 for name in ds.dims if ds.sizes[name]}) if chunked else ds
     with scratch() as folder:
-        theirs = {}
+        theirs: dict[str, Path | Exception] = {}
         for engine in ("netcdf4", "h5netcdf"):
             try:
                 given_.to_netcdf(folder / f"{engine}.nc", engine=engine, group=group)
@@ -275,13 +275,18 @@ def test_appends_equal_one_write(tmp_path: Path) -> None:
             assert plain(ours[name].encoding) == plain(once[name].encoding)
 
 
+def times(start: int) -> Any:
+    return np.datetime64("2000-01-01", "ns") + np.arange(start, start + 3) * np.timedelta64(1, "D")
+
+
 def test_appended_rows_keep_their_meaning(tmp_path: Path) -> None:
     path = tmp_path / "a.nc"
-    times = lambda start: np.datetime64("2000-01-01", "ns") + np.arange(start, start + 3) * np.timedelta64(1, "D")  # noqa: E731
     text = np.array(["a", "bb", "ccc"], object)
     first = xr.Dataset({"name": ("t", text), "code": ("t", text.astype("S3"))}, {"t": times(0)})
     to_netcdf(first, path, unlimited_dims="t", encoding={"t": {"units": "days since 1999-12-31"}})
-    later = xr.Dataset({"name": ("t", text[::-1]), "code": ("t", text[[0, 0, 1]].astype("S2"))}, {"t": times(3)})
+    later = xr.Dataset(
+        {"name": ("t", text[::-1]), "code": ("t", text[[0, 0, 1]].astype("S2"))}, {"t": times(3)}
+    )
     to_netcdf(later, path, append_dim="t")
     expected = xr.concat([first, later.assign(code=later.code.astype("S3"))], "t")
     for reader in READERS:

@@ -67,19 +67,21 @@ def check_all(path: Path) -> None:
     to_netcdf(blocks(dataset()), path, unlimited_dims="t")
     xr.testing.assert_identical(load(path), dataset())
     to_netcdf(blocks(dataset(20).drop_vars("run")), path, append_dim="t", mode="a-")
-    expected = xr.concat([dataset(), dataset(20)], "t", data_vars="minimal", coords="minimal", compat="override")
+    expected = xr.concat(
+        [dataset(), dataset(20)], "t", data_vars="minimal", coords="minimal", compat="override"
+    )
     xr.testing.assert_equal(load(path), expected)
     part = dataset(99, 6)[["packed"]].drop_vars("t")
     to_netcdf(part.chunk(t=1, x=4), path, region={"t": slice(17, 23)})
     expected["packed"][17:23] = part["packed"]
     xr.testing.assert_equal(load(path), expected)
-    for arguments in ({}, {"append_dim": "t", "mode": "a-"}):
+    cases: list[dict[str, Any]] = [{}, {"append_dim": "t", "mode": "a-"}]
+    for arguments in cases:
         with pytest.raises(RuntimeError, match="this block fails"):
             to_netcdf(failing(dataset(40).drop_vars("run")), path, **arguments)
         xr.testing.assert_equal(load(path), expected)
     assert [*path.parent.iterdir()] == [path]
-    later = to_netcdf(blocks(dataset()), path, compute=False)
-    assert later is not None
+    later: Any = to_netcdf(blocks(dataset()), path, compute=False)
     later.compute()
     xr.testing.assert_identical(load(path), dataset())
 
@@ -98,7 +100,7 @@ def test_cluster(tmp_path: Path) -> None:
     with dask_cluster(workers=2, threads=2) as cluster, distributed.Client(cluster):
         check_all(tmp_path / "a.nc")
         # One process writes what workers compute, where workers cannot write.
-        held = to_netcdf(blocks(dataset()))
+        held: Any = to_netcdf(blocks(dataset()))
         (tmp_path / "b.nc").write_bytes(held)
         xr.testing.assert_identical(load(tmp_path / "b.nc"), dataset())
         # The file is closed everywhere.
@@ -110,8 +112,7 @@ def test_small_blocks_of_many_threads_are_all_kept(tmp_path: Path) -> None:
     """Each thread opens the variables by itself."""
     ds = xr.Dataset({f"v{n}": ("x", np.arange(5.0) + n) for n in range(30)})
     for _ in range(5):
-        later = to_netcdf(ds.chunk(x=2), tmp_path / "a.nc", compute=False)
-        assert later is not None
+        later: Any = to_netcdf(ds.chunk(x=2), tmp_path / "a.nc", compute=False)
         later.compute(scheduler="threads", num_workers=4)
         xr.testing.assert_identical(load(tmp_path / "a.nc"), ds)
 

@@ -57,8 +57,8 @@ def to_netcdf(
 ) -> memoryview | Delayed | None:
     """Write a dataset, an array or a tree to a NetCDF file: `xarray.Dataset.to_netcdf` on all cores.
 
-    Arguments have the same meaning as in xarray, and the file has the same contents. Neither netCDF4
-    nor h5netcdf needs to be installed.
+    Arguments have the same meaning as in xarray, and the file has the same contents. netCDF4 and
+    h5netcdf are not needed.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def to_netcdf(
         the bytes of the file.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
         ``w``: a new file, which may replace another one. ``w-``: a new file, and nothing may exist.
-        ``a``: add variables to a file, or replace the values of those of the same shape; make the
-        file if there is none. ``a-``: with ``append_dim``, leave variables without that dimension.
+        ``a``: add variables to a file, or replace the values of variables; make the file if there is
+        none. ``a-``: with ``append_dim``, leave variables without that dimension.
         ``r+``: only existing variables. Default: ``a`` with ``append_dim``, ``r+`` with ``region``,
         otherwise ``w``.
     format : str, optional
@@ -194,9 +194,7 @@ def save_mfdataset(
     >>> hyperslab.xarray.save_mfdataset(years, [f"{folder}/2024.nc", f"{folder}/2025.nc"])
     """
     if mode == "w" and len({os.fspath(path) for path in paths}) < len(paths):
-        raise InvalidArgumentError(
-            "cannot use mode='w' when writing multiple datasets to the same path"
-        )
+        raise InvalidArgumentError("cannot use mode='w' when writing multiple datasets to the same path")
     for each in datasets:
         if not isinstance(each, xr.Dataset):
             raise ArgumentTypeError(
@@ -228,7 +226,7 @@ def save_mfdataset(
 def _begun_with(
     ds: Any, path: Any, mode: Any, format: Any, group: Any, compute: bool, **kwargs: Any
 ) -> NetcdfFile:
-    options = {
+    options: dict[str, Any] = {
         "encoding": None,
         "unlimited_dims": None,
         "append_dim": None,
@@ -287,7 +285,7 @@ def _begun(
             "You are writing invalid netcdf features to file: NetCDF programs may not read it", stacklevel=3
         )
     format = _checked_format(format, is_tree)
-    if is_tree:
+    if isinstance(ds, xr.DataTree):
         _check_tree(ds, group, append_dim, encoding, unlimited_dims)
     if group is not None and not isinstance(group, str):
         raise InvalidArgumentError("group must be a string or None")
@@ -323,6 +321,7 @@ def _begun(
                     # Pass a copy: xarray adds what it finds.
                     region=dict(region) if isinstance(region, Mapping) else region,
                     has_complex=auto_complex is not False,
+                    is_invalid=invalid_netcdf,
                 )
             elif at != "/":
                 store = store.child(at)
@@ -395,5 +394,3 @@ def _as_dataset(array: xr.DataArray) -> xr.Dataset:
         ds.attrs[DATAARRAY_NAME] = array.name
         return ds
     return array.to_dataset()
-
-

@@ -1,6 +1,6 @@
-"""Encodings and attributes of xarray's variables, as keywords and values for NetCDF-4 files.
+"""Encodings of xarray's variables, as keywords for variables of NetCDF-4 files.
 
-Names and defaults are those of xarray's engine "netcdf4". Those of "h5netcdf" are also taken.
+Names and defaults come from xarray's engine "netcdf4". Names of "h5netcdf" work, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab._xarray.files import BLOSC, COMPRESSORS
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
-__all__ = ["Storage", "attribute_value", "storage_of"]
+__all__ = ["Storage", "storage_of"]
 
 # netCDF4-python's default.
 _LEVEL = 4
@@ -191,31 +191,3 @@ def _quantized(values: Any, *, digits: int, mode: str, fill: Any) -> Any:
         half = ones & ~(ones >> unsigned(1))
         made = (bits + half) & ~ones
     return np.where(is_number, made, bits).astype(unsigned).view(values.dtype).reshape(values.shape)
-
-
-# ---- attributes
-
-
-def attribute_value(value: Any) -> Any:
-    """Return an attribute's value as netCDF-C stores it.
-
-    ASCII text and bytes are an array of characters, other text is one string. Numbers have one axis.
-    """
-    made = np.asarray(value)
-    if isinstance(value, (list, tuple)) and any(isinstance(each, (str, bytes)) for each in value):
-        made = np.array([*value, None], object)[:-1]
-    if made.dtype.kind not in "SUOT":
-        return made.reshape(-1)
-    texts = made.reshape(-1).tolist()
-    if len(texts) != 1:
-        return np.array([_text(each) for each in texts], object)
-    (text,) = texts
-    if isinstance(text, str) and not text.isascii():
-        return np.array([text], object)
-    characters = text if isinstance(text, bytes) else str(text).encode()
-    # netCDF-C writes a null byte for empty text.
-    return np.array(characters, f"S{max(len(characters), 1)}")
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -44,7 +44,7 @@ class NetcdfFile:
         self._shared = shared and self.is_path
         self._gathers = shared and not self.is_path
         self._temporary: str | None = None
-        # What undoes the changes that are flushed before the blocks of other processes.
+        # Undoes changes that are flushed before other processes write their blocks.
         self.undo: Callable[[Any], None] | None = None
         opened: Any = self._buffer if place is None else place
         if self.is_path:
@@ -197,7 +197,8 @@ def _gather(source: Any, target: Target) -> None:
     for part in itertools.batched(numbers, _AT_ONCE) if hasattr(itertools, "batched") else [numbers]:
         for number, block in zip(part, dask.compute(*(source.blocks[n] for n in part)), strict=True):
             place = tuple(
-                slice(at + ends[n], at + ends[n + 1]) for at, ends, n in zip(first, starts, number, strict=True)
+                slice(at + ends[n], at + ends[n + 1])
+                for at, ends, n in zip(first, starts, number, strict=True)
             )
             target.array[place] = block
 

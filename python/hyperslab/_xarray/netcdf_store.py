@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 from xarray import Dataset, Variable, conventions
-from xarray.backends.common import ArrayWriter, WritableCFDataStore, _encode_variable_name
+from xarray.backends.common import ArrayWriter, WritableCFDataStore
+from xarray.backends.common import _encode_variable_name as _untyped_name
 from xarray.backends.netcdf3 import encode_nc3_attr_value, encode_nc3_variable
 from xarray.backends.netCDF4_ import (
     _encode_nc4_variable,
@@ -33,7 +34,7 @@ from hyperslab._hdf5.group import Datatype, FileGroup
 from hyperslab._xarray import checks
 from hyperslab._xarray.files import FileReader, FileTree
 from hyperslab._xarray.fits import numbers_that_fit, text_that_fits
-from hyperslab._xarray.netcdf_encoding import attribute_value, storage_of
+from hyperslab._xarray.netcdf_encoding import storage_of
 from hyperslab._xarray.stored_variable import StoredVariable
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -97,7 +98,8 @@ class NetcdfStore(WritableCFDataStore):
 
     ``mode``: ``w`` for a new file; ``a``, ``a-``, ``r+`` as in `to_zarr`. ``keeps``: whether existing
     variables keep their encoding and their attributes, as in `to_zarr`. Otherwise they get those of
-    the dataset, as in ``Dataset.to_netcdf(mode="a")``.
+    the dataset, as in ``Dataset.to_netcdf(mode="a")``. ``is_invalid``: whether attributes may be
+    Boolean, which NetCDF does not have.
     """
 
     def __init__(
@@ -111,10 +113,11 @@ class NetcdfStore(WritableCFDataStore):
         append_dim: Any = None,
         region: Any = None,
         has_complex: bool = True,
+        is_invalid: bool = False,
     ) -> None:
         self._tree, self._mode, self.format, self._keeps = tree, mode, format, keeps
         self._append_dim, self._write_region = append_dim, region
-        self._has_complex = has_complex
+        self._has_complex, self._is_invalid = has_complex, is_invalid
         self._start: int | None = None
         self._coordinates: set[Any] = set()
         self._path = path
@@ -127,6 +130,9 @@ class NetcdfStore(WritableCFDataStore):
                 raise InvalidArgumentError(f"group {path!r} does not exist in {tree.source}: use mode='a'")
             group = tree.root.require_group(path)
         self._group: Any = group
+        if mode == "w" and path == "/" and format == "NETCDF4_CLASSIC":
+            # netCDF-C's note that the file has only what classic files have.
+            group.attrs.create("_nc3_strict", np.int32(1))
         self._stored: dict[str, Variable] = {}
         if mode != "w":
             self._stored = FileReader(tree, path, ()).get_variables()
@@ -142,6 +148,7 @@ class NetcdfStore(WritableCFDataStore):
             append_dim=self._append_dim,
             region=self._write_region,
             has_complex=self._has_complex,
+            is_invalid=self._is_invalid,
         )
 
     def dump(
@@ -212,7 +219,7 @@ class NetcdfStore(WritableCFDataStore):
         if not self._keeps:
             super().store(variables, attributes, check_encoding_set, writer, unlimited_dims)  # type: ignore[no-untyped-call]
             return
-        stored = [name for name in variables if _encode_variable_name(name) in self._stored]
+        stored = [name for name in variables if _stored_name(name) in self._stored]
         new = [name for name in variables if name not in stored]
         if self._mode == "r+" and new:
             raise InvalidArgumentError(
@@ -224,7 +231,7 @@ class NetcdfStore(WritableCFDataStore):
                 f"append_dim={self._append_dim!r} does not match any existing dataset dimensions "
                 f"{self._all_dimensions()}"
             )
-        made, attributes = self.encode({name: variables[name] for name in new}, attributes)
+        made, attributes = self.encode({name: variables[name] for name in new}, attributes)  # type: ignore[no-untyped-call]
         kept = self._encode_stored({name: variables[name] for name in stored})
         encoded = {name: {**made, **kept}[name] for name in variables}
         if self._append_dim is not None or new:
@@ -233,20 +240,20 @@ class NetcdfStore(WritableCFDataStore):
         static = {name for name in stored if self._is_static(name, encoded[name])}
         start = self._lengthen(encoded)
         if self._mode != "r+":
-            self.set_attributes(attributes)
+            self.set_attributes(attributes)  # type: ignore[no-untyped-call]
             self._set_new_dimensions({name: encoded[name] for name in new}, unlimited_dims)
         for name, variable in encoded.items():
             region = dict.fromkeys(variable.dims, slice(None)) | dict(self._write_region or {})
             if name in new:
                 target, source = self.prepare_variable(
-                    _encode_variable_name(name), variable, name in check_encoding_set, unlimited_dims
+                    _stored_name(name), variable, name in check_encoding_set, unlimited_dims
                 )
             elif name in static:
                 continue
             else:
                 if self._append_dim in variable.dims:
                     region[self._append_dim] = slice(start, start + variable.sizes[self._append_dim])
-                target, source = Target(self._group[_encode_variable_name(name)]), variable.data
+                target, source = Target(self._group[_stored_name(name)]), variable.data
             target.region = tuple(region[name] for name in variable.dims)
             writer.add(source, target)
 
@@ -256,7 +263,7 @@ class NetcdfStore(WritableCFDataStore):
     def _encode_stored(self, variables: Mapping[Any, Variable]) -> dict[Any, Variable]:
         """Return variables in the encoding of the stored ones."""
         decoded, _, _ = conventions.decode_cf_variables(
-            {name: self.open_store_variable(_encode_variable_name(name)) for name in variables}, {}
+            {name: self.open_store_variable(_stored_name(name)) for name in variables}, {}
         )
         prepared, encodings = {}, {}
         for name, variable in variables.items():
@@ -275,9 +282,9 @@ class NetcdfStore(WritableCFDataStore):
                 # Text as an array of characters.
                 array.dtype = np.dtype(f"S{max(array.shape[-1], 1)}")
             prepared[name] = text_that_fits(name, numbers_that_fit(name, given, array), array)
-        encoded, _ = self.encode(prepared, {})
+        encoded, _ = self.encode(prepared, {})  # type: ignore[no-untyped-call]
         for name, variable in encoded.items():
-            raw = self._stored[_encode_variable_name(name)]
+            raw = self._stored[_stored_name(name)]
             variable = _padded(variable, raw) if raw.ndim > decoded[name].ndim else variable
             encoded[name] = _validate_and_transpose_existing_dims(  # type: ignore[no-untyped-call]
                 name, variable, raw, self._write_region, self._append_dim
@@ -356,7 +363,10 @@ class NetcdfStore(WritableCFDataStore):
     def _set(self, node: Any, name: str, value: Any) -> None:
         if self.format == "NETCDF4_CLASSIC":
             value = encode_nc3_attr_value(value)  # type: ignore[no-untyped-call]
-        node.attrs[name] = attribute_value(value)
+        if self._is_invalid and np.asarray(value).dtype.kind == "b":
+            node.attrs.create(name, value)
+        else:
+            node.attrs[name] = value
 
     def encode_variable(self, v: Any, name: Any = None) -> Any:
         """Encode one variable."""
@@ -372,7 +382,7 @@ class NetcdfStore(WritableCFDataStore):
         _ensure_no_forward_slash_in_name(name)  # type: ignore[no-untyped-call]
         attributes = dict(variable.attrs)
         fill = attributes.pop("_FillValue", None)
-        dtype: Any = _get_datatype(variable, self.format, raise_on_invalid_encoding=check_encoding)  # type: ignore[no-untyped-call]
+        dtype: Any = _get_datatype(variable, self.format, raise_on_invalid_encoding=check_encoding)
         storage = storage_of(variable, check_encoding, unlimited_dims, fill)
         data = variable.data
         if name in self._stored:
@@ -407,7 +417,8 @@ class NetcdfStore(WritableCFDataStore):
         if label not in self._group:
             self._group[label] = np.dtype(dtype.str, metadata={"enum": dict(enum)})
         found = self._group[label]
-        if not isinstance(found, Datatype) or dict((found.dtype.metadata or {}).get("enum", {})) != dict(enum):
+        known: Mapping[str, Any] = getattr(found.dtype, "metadata", None) or {}
+        if not isinstance(found, Datatype) or dict(known.get("enum", {})) != dict(enum):
             raise InvalidArgumentError(
                 f"Cannot save variable `{name}` because an enum `{label}` already exists in the Dataset "
                 "but has a different definition. To fix this error, make sure all variables have a "
@@ -451,12 +462,13 @@ class NetcdfStore(WritableCFDataStore):
             if key != "units" or " since " in str(array.attrs[key]):
                 del array.attrs[key]
         if fill is not None:
-            array.attrs["_FillValue"] = (
-                attribute_value(fill)
-                if array.dtype.kind == "O"
-                else np.asarray(fill, array.dtype).reshape(1)
-            )
+            array.attrs["_FillValue"] = fill if array.dtype.kind == "O" else np.asarray(fill, array.dtype)
         return array, given.data
+
+
+def _stored_name(name: Any) -> str:
+    found: str = _untyped_name(name)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _padded(variable: Variable, stored: Variable) -> Variable:
