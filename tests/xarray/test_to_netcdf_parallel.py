@@ -150,3 +150,22 @@ def test_a_killed_writer_leaves_the_old_file(arguments: dict[str, Any], tmp_path
     assert [*tmp_path.iterdir()] == [path]
     to_netcdf(old.assign_coords(t=[3, 4, 5]), path, append_dim="t")
     assert load(path).sizes["t"] == 6
+
+
+def test_blocks_that_are_read_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    old = xr.Dataset({"a": ("x", np.arange(40_000.0)), "b": ("x", np.arange(40_000.0)[::-1])})
+    to_netcdf(old, path)
+    with xr.open_dataset(path, engine=BackendEntrypoint, chunks={"x": 10_000}) as lazy:
+        # Each block reads what another one writes.
+        to_netcdf(xr.Dataset({"a": lazy.b, "b": lazy.a}), path, mode="a")
+    swapped = xr.Dataset({"a": old.b, "b": old.a})
+    xr.testing.assert_identical(load(path), swapped)
+    with xr.open_dataset(path, engine=BackendEntrypoint, chunks={"x": 10_000}) as lazy:
+        to_netcdf(lazy + 1, path, mode="a")
+    xr.testing.assert_identical(load(path), swapped + 1)
+    with xr.open_dataset(path, engine=BackendEntrypoint, chunks={"x": 10_000}) as lazy:
+        with pytest.raises(hs.errors.InvalidArgumentError, match="which compute=False replaces"):
+            to_netcdf(lazy + 1, path, compute=False)
+        to_netcdf(lazy - 1, path)
+    xr.testing.assert_identical(load(path), swapped)

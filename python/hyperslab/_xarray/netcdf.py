@@ -247,7 +247,7 @@ def _finished(files: Sequence[NetcdfFile], compute: bool) -> tuple[Delayed | Non
     """Write all values and complete the files."""
     try:
         for file in files:
-            file.write()
+            file.write(compute)
         writing = computed(files, compute)
         return writing, [file.complete() for file in files]
     except BaseException:

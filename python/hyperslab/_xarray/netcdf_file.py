@@ -103,9 +103,36 @@ class NetcdfFile:
             with suppress(FileNotFoundError):
                 Path(self._temporary).unlink()
 
-    def write(self) -> None:
+    def write(self, compute: bool) -> None:
         """Write the values that are no blocks of dask."""
+        if self.writer.lazy:
+            self._check_reads(compute)
         self.writer.write(load_first=self.mode != "w")
+
+    def _check_reads(self, compute: bool) -> None:
+        """Load blocks of dask that read what this call writes, or refuse them."""
+        from dask.base import compute as compute_all
+
+        from hyperslab._dask.blocks import UnsettledReads, Written, refusal, settle
+        from hyperslab._dask.reads import reading_from
+
+        lazy, in_memory = self.writer.lazy, self.writer.in_memory
+        if self.mode == "w":
+            store = self._file._store
+            if not compute and reading_from((source for source, _ in lazy), store, "") is not None:
+                raise InvalidArgumentError(
+                    f"ds is read lazily from {self.source}, which compute=False replaces at once: load it "
+                    "first (ds.load()), or write it to another place"
+                )
+            return
+        written = [Written(source, target.array, _box(target)) for source, target in [*lazy, *in_memory]]
+        try:
+            loaded = settle(written, compute_all if compute else None)
+        except UnsettledReads as error:
+            name = written[error.number].target.path
+            raise InvalidArgumentError(refusal(error, f"variable {name!r}", "ds.load()")) from None
+        in_memory += [(values, lazy[number][1]) for number, values in loaded.items()]
+        self.writer.lazy = [each for number, each in enumerate(lazy) if number not in loaded]
 
     def blocks(self, compute: bool) -> Any:
         """Return the object that writes the blocks of dask; ``None`` if there are none.
@@ -163,6 +190,13 @@ class NetcdfFile:
             # Other processes have written to a file that is flushed.
             with suppress(OSError), File(self._place, "r+", netcdf=True) as file:
                 self.undo(file)
+
+
+def _box(target: Target) -> tuple[tuple[int, int], ...]:
+    """Return start and end of the part to write, along each axis."""
+    shape = target.array.shape
+    region = target.region or (slice(None),) * len(shape)
+    return tuple(each.indices(n)[:2] for each, n in zip(region, shape, strict=True))
 
 
 def computed(files: Sequence[NetcdfFile], compute: bool) -> Delayed | None:
