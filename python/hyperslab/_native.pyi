@@ -740,6 +740,27 @@ def edit_file(
     paged: bool = False,
     space: tuple[int, int] | None = None,
 ) -> StoreHandle | None: ...
+def create_netcdf3(
+    path: os.PathLike[str] | str | None,
+    far: tuple[str, list[tuple[str, str]]] | None,
+    replaces: bool,
+    fsync: bool,
+    version: str,
+    dimensions: list[tuple[str, int, bool]],
+    attributes: list[tuple[str, str, bytes]],
+    variables: list[tuple[str, str, list[int], list[tuple[str, str, bytes]]]],
+) -> StoreHandle: ...
+def edit_netcdf3(path: os.PathLike[str] | str, fsync: bool) -> StoreHandle | None: ...
+def flush_netcdf3(file: StoreHandle, ends: bool) -> None: ...
+def netcdf3_header(
+    file: StoreHandle,
+) -> tuple[
+    str,
+    list[tuple[str, int, bool]],
+    list[tuple[str, str, bytes]],
+    list[tuple[str, str, list[int], list[tuple[str, str, bytes]]]],
+]: ...
+def netcdf3_with_records(file: StoreHandle, records: int) -> StoreHandle: ...
 def paginate_file(path: str, pages: int) -> None: ...
 def paginated_image(image: bytes, pages: int) -> bytes: ...
 def compact_file(

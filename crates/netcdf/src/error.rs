@@ -20,6 +20,32 @@ pub enum HeaderError {
     },
 }
 
+/// The reason why a classic file cannot hold something.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{what}: {why}")]
+pub struct NewFileError {
+    /// The part: the file, a dimension, a variable.
+    pub what: String,
+    /// The variable, if the part is one.
+    pub variable: Option<String>,
+    /// The reason, and what to do.
+    pub why: String,
+}
+
+impl NewFileError {
+    pub(crate) fn file(why: String) -> Self {
+        NewFileError { what: "the file".into(), variable: None, why }
+    }
+
+    pub(crate) fn dimension(name: &str, why: String) -> Self {
+        NewFileError { what: format!("dimension '{name}'"), variable: None, why }
+    }
+
+    pub(crate) fn variable(name: &str, why: String) -> Self {
+        NewFileError { what: format!("variable '{name}'"), variable: Some(name.to_owned()), why }
+    }
+}
+
 /// An error about a classic file. Messages name the file and, if one is concerned, the variable.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -53,6 +79,9 @@ pub enum NetcdfError {
         /// The contradiction.
         why: String,
     },
+    /// A new file cannot hold something.
+    #[error("NetCDF classic: {0}")]
+    New(#[from] NewFileError),
     /// The engine refused the description of a variable.
     #[error(transparent)]
     Array(#[from] ArrayError),

@@ -42,6 +42,29 @@ impl External {
         of_this.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
     }
 
+    /// Its number.
+    pub(crate) fn number(self) -> u32 {
+        Self::ALL.iter().zip(1..).find(|(external, _)| **external == self).map_or(0, |(_, number)| number)
+    }
+
+    /// Its name in CDL, the language of ncdump.
+    pub fn name(self) -> &'static str {
+        use External::*;
+        match self {
+            Byte => "byte",
+            Char => "char",
+            Short => "short",
+            Int => "int",
+            Float => "float",
+            Double => "double",
+            UByte => "unsigned byte",
+            UShort => "unsigned short",
+            UInt => "unsigned int",
+            Int64 => "int64",
+            UInt64 => "unsigned int64",
+        }
+    }
+
     /// The element type in memory: the bytes as they are stored.
     pub fn dtype(self) -> DataType {
         use External::*;
@@ -99,6 +122,7 @@ mod tests {
         for number in 1..=11 {
             let external = External::of(number, true).unwrap();
             assert_eq!(External::of(number, false).is_some(), number <= 6);
+            assert_eq!(external.number(), number);
             assert_eq!(external.default_fill().len(), external.dtype().size());
         }
         for external in External::ALL {

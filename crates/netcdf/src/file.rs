@@ -6,6 +6,7 @@
 //! of each record variable, each rounded up to four bytes. Only a single record variable is not
 //! rounded up.
 
+use crate::edit::Editing;
 use crate::header::{Declared, Header, Version};
 use crate::variable::{Facts, Variable};
 use crate::{Attribute, Dimension, HeaderError, NetcdfError};
@@ -25,7 +26,7 @@ pub struct File {
     pub(crate) inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: String,
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) dimensions: Vec<Dimension>,
     attributes: Vec<Attribute>,
     variables: Vec<Arc<Facts>>,
+    /// The changes, if the file is being changed.
+    pub(crate) editing: Option<Arc<Editing>>,
 }
 
 impl File {
@@ -66,8 +69,30 @@ impl File {
         let Header { version, records, mut dimensions, attributes, variables } = header;
         let variables = place_variables(variables, &mut dimensions, records, size)
             .map_err(|(variable, why)| NetcdfError::Variable { file: name, variable, why })?;
-        let inner = Inner { store, key: key.into(), size, version, dimensions, attributes, variables };
+        let (key, editing) = (key.into(), None);
+        let inner = Inner { store, key, size, version, dimensions, attributes, variables, editing };
         Ok(File { inner: Arc::new(inner) })
+    }
+
+    /// The file, which is being changed.
+    pub(crate) fn with_editing(&self, editing: Arc<Editing>) -> File {
+        File { inner: Arc::new(Inner { editing: Some(editing), ..(*self.inner).clone() }) }
+    }
+
+    /// The file with another number of records.
+    pub(crate) fn placed(&self, records: u64) -> Result<File, NetcdfError> {
+        let mut inner = (*self.inner).clone();
+        let declared = inner.variables.iter().map(|facts| facts.declared.clone()).collect();
+        inner.variables = place_variables(declared, &mut inner.dimensions, Some(records), u64::MAX)
+            .map_err(|(variable, why)| NetcdfError::Variable { file: self.name(), variable, why })?;
+        // The file has room for them.
+        inner.size = i64::MAX as u64;
+        Ok(File { inner: Arc::new(inner) })
+    }
+
+    /// The number of records.
+    pub fn records(&self) -> u64 {
+        self.dimensions().iter().find(|dimension| dimension.unlimited).map_or(0, |dimension| dimension.len)
     }
 
     /// Returns whether an object begins as a classic file does.
@@ -113,7 +138,11 @@ impl File {
 
     /// Its variables, in the order of the file.
     pub fn variables(&self) -> impl Iterator<Item = Variable> + '_ {
-        self.inner.variables.iter().map(|facts| Variable { file: self.clone(), facts: facts.clone() })
+        let variable = |(number, facts): (usize, &Arc<Facts>)| {
+            let (file, facts) = (self.clone(), facts.clone());
+            Variable { file, number, facts }
+        };
+        self.inner.variables.iter().enumerate().map(variable)
     }
 
     /// The variable of this name.

@@ -75,9 +75,9 @@ pub(crate) struct Header {
     pub(crate) variables: Vec<Declared>,
 }
 
-const DIMENSION: u32 = 10;
-const VARIABLE: u32 = 11;
-const ATTRIBUTE: u32 = 12;
+pub(crate) const DIMENSION: u32 = 10;
+pub(crate) const VARIABLE: u32 = 11;
+pub(crate) const ATTRIBUTE: u32 = 12;
 
 impl Attribute {
     /// Its text, if it is text. Bytes that are not UTF-8 become U+FFFD, as in netCDF4-python.

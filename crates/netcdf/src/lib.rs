@@ -16,19 +16,23 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod cursor;
+mod edit;
 mod error;
 mod external;
 mod file;
 mod header;
+mod header_builder;
 pub mod netcdf4;
+mod new_file;
 mod phony;
 #[cfg(test)]
 mod testing;
 mod variable;
 
-pub use error::{HeaderError, NetcdfError};
+pub use error::{HeaderError, NetcdfError, NewFileError};
 pub use external::External;
 pub use file::File;
 pub use header::{Attribute, Dimension, Version};
+pub use new_file::{Built, NewFile, NewVariable};
 pub use phony::phony_dimension_names;
-pub use variable::Variable;
+pub use variable::{Form, Variable};

@@ -3,20 +3,36 @@
 //! All elements of a variable are one chunk. But if records of several variables alternate, each
 //! record is a chunk.
 
+use crate::edit::sink;
 use crate::header::Declared;
 use crate::{Attribute, Dimension, External, File, NetcdfError};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
     Location,
 };
-use hyperslab_codec::ByteOrder;
+use hyperslab_codec::{ByteOrder, Codec, DataType};
 use std::sync::Arc;
 
 /// A variable of an open file.
 #[derive(Clone, Debug)]
 pub struct Variable {
     pub(crate) file: File,
+    /// Its number in the file.
+    pub(crate) number: usize,
     pub(crate) facts: Arc<Facts>,
+}
+
+/// Elements in memory, where they differ from stored ones.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// Their type.
+    pub dtype: DataType,
+    /// The byte order that codecs get, or the stored one if there are no codecs.
+    pub order: ByteOrder,
+    /// Make stored elements of them.
+    pub codecs: Vec<Arc<dyn Codec>>,
+    /// Number of last axes that are a part of each element: the characters of text.
+    pub joined: usize,
 }
 
 /// The facts about a variable.
@@ -114,9 +130,34 @@ impl Variable {
         fits.then_some(&attribute.bytes)
     }
 
+    /// The value of unwritten elements: one stored element.
+    pub(crate) fn stored_fill(&self) -> Vec<u8> {
+        self.fill_value().map_or_else(|| self.external_type().default_fill(), <[u8]>::to_vec)
+    }
+
+    /// Fails if an element is behind the end of the file.
+    pub(crate) fn check_inside(&self) -> Result<(), NetcdfError> {
+        if self.facts.shape.contains(&0) {
+            return Ok(());
+        }
+        let records = if self.facts.step > 0 { self.facts.shape.first().copied().unwrap_or(1) } else { 1 };
+        self.chunk_offset(records.saturating_sub(1)).map(drop)
+    }
+
+    /// Like [`Variable::layout`], with other elements in memory. Only for files that are being changed.
+    pub fn layout_in(&self, form: &Form) -> Result<Arc<ArrayLayout>, NetcdfError> {
+        match &self.file.inner.editing {
+            Some(editing) => Ok(Arc::new(sink::layout(self, editing, form)?)),
+            None => Err(self.variable_error("its file is not being changed")),
+        }
+    }
+
     /// The engine's description of the variable. The fill value is the attribute's, or else the
     /// type's.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, NetcdfError> {
+        if self.file.is_edited() {
+            return self.layout_in(&Form::stored(self.external_type().dtype()));
+        }
         let dtype = self.external_type().dtype();
         let chunk = self.chunk_shape().unwrap_or_else(|| self.shape().to_vec());
         // An array without elements has no chunks, whatever their shape.
@@ -125,7 +166,7 @@ impl Variable {
             .ok_or_else(|| self.variable_error("its chunk shape has an axis of 0 elements"))?;
         let encoding = ChunkEncoding::new(&chunk, dtype, ByteOrder::Big, &[], Vec::new());
         let encoding = encoding.map_err(|why| self.variable_error(why))?;
-        let fill = FillValue::new(self.fill_value().unwrap_or(&self.external_type().default_fill()));
+        let fill = FillValue::new(&self.stored_fill());
         let store = self.file.inner.store.clone();
         let locator = Arc::new(Slabs(self.clone()));
         let shape = self.shape().iter().copied().collect();
@@ -133,7 +174,7 @@ impl Variable {
         Ok(Arc::new(layout))
     }
 
-    fn variable_error(&self, why: impl Into<String>) -> NetcdfError {
+    pub(crate) fn variable_error(&self, why: impl Into<String>) -> NetcdfError {
         NetcdfError::Variable { file: self.file.name(), variable: self.name().to_owned(), why: why.into() }
     }
 }

@@ -37,6 +37,10 @@ mod _native {
     #[pymodule_export]
     use crate::hdf5::netcdf::{NetcdfDefinitions, is_netcdf4, netcdf_chunks, netcdf_dimensions, netcdf_fill};
     #[pymodule_export]
+    use crate::hdf5::netcdf3::{
+        create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_with_records,
+    };
+    #[pymodule_export]
     use crate::hdf5::new_values::NewValues;
     #[pymodule_export]
     use crate::hdf5::quick::{create_plain, set_plain_attribute};

@@ -256,7 +256,7 @@ fn as_they_are(array: &Array) -> Result<(Json, Option<Vec<Option<String>>>)> {
 }
 
 /// Stores the names of enumeration values as CF flags (CF conventions, section 3.5, "Flags").
-fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copying<'_>) {
+pub(super) fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copying<'_>) {
     let has_flags = ["flag_values", "flag_meanings"].iter().any(|name| attributes.get(name).is_some());
     if members.is_empty() || has_flags {
         return;

@@ -1,7 +1,7 @@
 //! Copies that become one file: which format the file has, and who writes it.
 
 use super::to_hdf5::{self, Target};
-use super::{CopyOptions, CopyPlan, CopyReport, origin};
+use super::{CopyOptions, CopyPlan, CopyReport, origin, to_netcdf3};
 use crate::{Error, Node, Result, stores};
 use std::path::Path;
 use std::str::FromStr;
@@ -121,7 +121,9 @@ pub(super) fn copy(
         FileFormat::Hdf5 | FileFormat::Netcdf4 => {
             to_hdf5::copy(source, origin.as_deref(), &target, options).map(Some)
         }
-        FileFormat::Netcdf3(_) => Err(refuse_classic()),
+        FileFormat::Netcdf3(cdf) => {
+            to_netcdf3::copy(source, origin.as_deref(), &target, cdf, options).map(Some)
+        }
     }
 }
 
@@ -136,12 +138,8 @@ pub(super) fn plan(
     let options = &CopyOptions { file_format: Some(format), ..options.clone() };
     match format {
         FileFormat::Hdf5 | FileFormat::Netcdf4 => to_hdf5::plan(source, &target, options).map(Some),
-        FileFormat::Netcdf3(_) => Err(refuse_classic()),
+        FileFormat::Netcdf3(cdf) => to_netcdf3::plan(source, &target, cdf, options).map(Some),
     }
-}
-
-fn refuse_classic() -> Error {
-    Error::Options("format: NetCDF classic is not written yet; choose netcdf4".into())
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ mod stored_blocks;
 mod structures;
 mod temporary;
 mod to_hdf5;
+mod to_netcdf3;
 mod transfer;
 
 pub(crate) use blocks::all_indices;

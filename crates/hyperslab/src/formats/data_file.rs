@@ -116,6 +116,11 @@ impl DataFile {
         Err(StoreError::Closed { key, url }.into())
     }
 
+    /// Returns `true` if the file is being changed.
+    pub fn is_edited(&self) -> bool {
+        self.0.is_edited()
+    }
+
     /// The format.
     pub fn format(&self) -> Format {
         self.0.format()

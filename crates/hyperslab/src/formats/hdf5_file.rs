@@ -90,6 +90,10 @@ impl FileNode for File {
         Object::of_hdf5(self, found)
     }
 
+    fn is_edited(&self) -> bool {
+        self.editing().is_some()
+    }
+
     fn forget(&self) -> Result<bool> {
         Ok(self.refresh()?)
     }

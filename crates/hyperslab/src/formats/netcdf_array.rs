@@ -44,6 +44,10 @@ impl ArrayNode for NetcdfArray {
         Ok((!names.is_empty()).then_some(names))
     }
 
+    fn is_writable(&self) -> bool {
+        self.variable.file().is_edited()
+    }
+
     fn has_chunks(&self) -> bool {
         self.variable.chunk_shape().is_some()
     }

@@ -4,8 +4,8 @@ use crate::formats::netcdf_array::attributes;
 use crate::nodes::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind, Result};
 use hyperslab_hdf5::LinkTarget;
-use hyperslab_netcdf::{File, Variable};
-use hyperslab_store::{Ask, Store};
+use hyperslab_netcdf::{File, NewFile, Variable};
+use hyperslab_store::{Ask, EditedFile, Store};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -14,6 +14,18 @@ pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>
     match File::is_netcdf3(&**store, key)? {
         true => Ok(Some(File::open(store.clone(), key)?.into())),
         false => Ok(None),
+    }
+}
+
+impl DataFile {
+    /// Makes a new classic file. It gets its name at its first flush.
+    pub fn create_netcdf3(bytes: EditedFile, new: &NewFile) -> Result<DataFile> {
+        Ok(File::create(bytes, new)?.into())
+    }
+
+    /// Opens a classic file to change its elements, and to add records.
+    pub fn edit_netcdf3(bytes: EditedFile) -> Result<DataFile> {
+        Ok(File::edit(bytes)?.into())
     }
 }
 
@@ -33,6 +45,22 @@ impl FileNode for File {
     fn id(&self) -> usize {
         // All handles of an open file share its state, and with it the address of the store.
         std::ptr::from_ref(File::store(self)).addr()
+    }
+
+    fn is_edited(&self) -> bool {
+        File::is_edited(self)
+    }
+
+    fn flush(&self) -> Result<()> {
+        if self.is_edited() { Ok(File::flush(self)?) } else { Ok(()) }
+    }
+
+    fn finish(&self) -> Result<()> {
+        if self.is_edited() {
+            File::finish(self)?;
+        }
+        self.close();
+        Ok(())
     }
 
     fn object(&self, path: &str) -> Result<Object> {

@@ -122,14 +122,24 @@ impl FileMeaning {
 
     /// The names of the unlimited dimensions that the group at a path defines.
     pub fn unlimited(&self, file: &DataFile, path: &str) -> Result<Vec<String>> {
+        let found = self.all_dimensions(file, path)?.into_iter();
+        Ok(found.filter(|each| each.unlimited).map(|each| each.name).collect())
+    }
+
+    /// The dimensions that the group at a path defines, in the order of the file.
+    pub(crate) fn all_dimensions(&self, file: &DataFile, path: &str) -> Result<Vec<netcdf::Dimension>> {
         if self.root.is_some() {
             let found = self.dimensions(path.trim_matches('/'))?;
-            let unlimited = found.iter().filter(|dimension| dimension.unlimited && !dimension.is_scalar);
-            return Ok(unlimited.map(|dimension| dimension.name.clone()).collect());
+            let found = found.iter().filter(|dimension| !dimension.is_scalar);
+            let plain = |dimension: &Dimension| netcdf::Dimension {
+                name: dimension.name.clone(),
+                len: dimension.len,
+                unlimited: dimension.unlimited,
+            };
+            return Ok(found.map(plain).collect());
         }
         let Node::Group(root) = file.open("")? else { return Ok(Vec::new()) };
-        let dimensions = root.as_netcdf3().map(netcdf::File::dimensions).unwrap_or_default();
-        Ok(dimensions.iter().filter(|each| each.unlimited).map(|each| each.name.clone()).collect())
+        Ok(root.as_netcdf3().map(netcdf::File::dimensions).unwrap_or_default().to_vec())
     }
 
     pub(crate) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {

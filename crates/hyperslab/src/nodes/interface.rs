@@ -110,6 +110,11 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     /// The object at a path without slashes at its ends; `""`: the root group.
     fn object(&self, path: &str) -> Result<Object>;
 
+    /// Returns `true` if the file is being changed.
+    fn is_edited(&self) -> bool {
+        false
+    }
+
     /// Makes changes permanent, and visible to other programs.
     fn flush(&self) -> Result<()> {
         Ok(())

@@ -7,6 +7,7 @@
 pub(crate) mod dtypes;
 pub(crate) mod editor;
 pub(crate) mod netcdf;
+pub(crate) mod netcdf3;
 pub(crate) mod new_values;
 pub(crate) mod quick;
 pub(crate) mod references;

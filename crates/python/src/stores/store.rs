@@ -52,6 +52,11 @@ impl StoreHandle {
         StoreHandle { secret, ..handle }
     }
 
+    /// The file, if the store is a single file.
+    pub(crate) fn file(&self) -> Option<&DataFile> {
+        self.file.as_ref()
+    }
+
     /// The place at a path in this store.
     pub(crate) fn place(&self, path: &str, read_only: bool) -> Place {
         match &self.file {
@@ -232,7 +237,7 @@ impl StoreHandle {
     /// True if the file is being changed.
     #[getter]
     fn is_edited(&self) -> bool {
-        self.file.as_ref().and_then(DataFile::as_hdf5).is_some_and(|file| file.editing().is_some())
+        self.file.as_ref().is_some_and(DataFile::is_edited)
     }
 
     /// Bytes before the superblock of an HDF5 file.

@@ -25,6 +25,7 @@ mod target;
 mod unfinished;
 
 pub(crate) use new_array::{attributes_of_json, describe_new};
+pub(in crate::copy) use place::Place;
 pub(crate) use scales::AXIS_LABELS;
 
 use super::region::Window;
@@ -37,7 +38,6 @@ use attributes::Numbers;
 use described::{Described, Member};
 use hyperslab_hdf5::new_file::{NewKind, NewObject, NewStorage, Structures, reserved};
 use hyperslab_hdf5::{self as hdf5, Attribute};
-use place::Place;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
