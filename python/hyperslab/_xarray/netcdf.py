@@ -14,9 +14,10 @@ from xarray.backends.locks import get_dask_scheduler
 from xarray.backends.writers import _sanitize_unlimited_dims, _validate_attrs, _validate_dataset_names
 from xarray.backends.zarr import _choose_default_mode
 
+from hyperslab._xarray.classic import ClassicOutput, ClassicStore
 from hyperslab._xarray.netcdf_file import NetcdfFile, check_delayed, computed
 from hyperslab._xarray.netcdf_store import NetcdfStore
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -74,7 +75,8 @@ def to_netcdf(
         ``r+``: only existing variables. Default: ``a`` with ``append_dim``, ``r+`` with ``region``,
         otherwise ``w``.
     format : str, optional
-        ``NETCDF4`` (default) or ``NETCDF4_CLASSIC``.
+        ``NETCDF4`` (default), ``NETCDF4_CLASSIC``, ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT`` (or
+        ``NETCDF3_64BIT_OFFSET``) or ``NETCDF3_64BIT_DATA``.
     group : str, optional
         The path of the group. Not for trees.
     encoding : mapping, optional
@@ -211,7 +213,7 @@ def save_mfdataset(
         for ds, path, name in zip(datasets, paths, names, strict=True):
             to_netcdf(ds, path, mode, format, name, **kwargs)
         return None
-    files: list[NetcdfFile] = []
+    files: list[Any] = []
     try:
         for ds, path, name in zip(datasets, paths, names, strict=True):
             files.append(_begun_with(ds, path, mode, format, name, compute, **kwargs))
@@ -223,9 +225,7 @@ def save_mfdataset(
     return writing
 
 
-def _begun_with(
-    ds: Any, path: Any, mode: Any, format: Any, group: Any, compute: bool, **kwargs: Any
-) -> NetcdfFile:
+def _begun_with(ds: Any, path: Any, mode: Any, format: Any, group: Any, compute: bool, **kwargs: Any) -> Any:
     options: dict[str, Any] = {
         "encoding": None,
         "unlimited_dims": None,
@@ -243,7 +243,7 @@ def _begun_with(
     return _begun(ds, path, mode, format, group, compute=compute, **options)
 
 
-def _finished(files: Sequence[NetcdfFile], compute: bool) -> tuple[Delayed | None, list[Any]]:
+def _finished(files: Sequence[Any], compute: bool) -> tuple[Delayed | None, list[Any]]:
     """Write all values and complete the files."""
     try:
         for file in files:
@@ -271,7 +271,7 @@ def _begun(
     auto_complex: Any,
     storage_options: Any,
     write_inherited_coords: bool,
-) -> NetcdfFile:
+) -> Any:
     """Open a file, and make everything but the values."""
     if isinstance(ds, xr.DataArray):
         ds = _as_dataset(ds)
@@ -304,6 +304,20 @@ def _begun(
         sanitized.append((at, part, encodings, unlimited))
     chunked = any(v.chunks is not None for _, part, *_ in parts for v in part.variables.values())
     shared = chunked and get_dask_scheduler() in ("distributed", "multiprocessing")
+    if format in _NETCDF3 or (chosen == "a" and _is_classic(place)):
+        format = format if format in _NETCDF3 else _NETCDF3[0]
+        if group not in (None, "", "/"):
+            raise InvalidArgumentError(f"group={group!r}: NetCDF classic files have no groups: use 'NETCDF4'")
+        if not compute:
+            raise InvalidArgumentError(f"format={format!r}: compute=False is for NetCDF-4 files")
+        output = ClassicOutput(place, chosen, format, shared, storage_options)
+        try:
+            for _, part, encodings, unlimited in sanitized:
+                ClassicStore(output, format).dump(part, output.writer, encodings, unlimited)
+        except BaseException:
+            output.fail()
+            raise
+        return output
     file = NetcdfFile(place, chosen, shared, storage_options)
     try:
         if compute:
@@ -338,11 +352,7 @@ def _checked_format(format: Any, is_tree: bool) -> str:
     if is_tree and format not in (None, "NETCDF4"):
         raise InvalidArgumentError("DataTree.to_netcdf only supports the NETCDF4 format")
     found = "NETCDF4" if format is None else str(format).upper()
-    if found in _NETCDF3:
-        raise UnsupportedError(
-            f"format={format!r}: NetCDF classic files are not written: use format='NETCDF4'"
-        )
-    if found not in _NETCDF4:
+    if found not in _NETCDF4 + _NETCDF3:
         raise InvalidArgumentError(f"unexpected {format=}: expected one of {', '.join(_NETCDF4 + _NETCDF3)}")
     return found
 
@@ -383,6 +393,14 @@ def _parts(
         at = "/" if is_top else node.path
         found.append((at, part, (encoding or {}).get(node.path), (unlimited_dims or {}).get(node.path)))
     return found
+
+
+def _is_classic(place: Any) -> bool:
+    """Return True for the path of a NetCDF classic file."""
+    if not isinstance(place, str) or not os.path.isfile(place):
+        return False
+    with open(place, "rb") as file:
+        return file.read(3) == b"CDF"
 
 
 def _as_dataset(array: xr.DataArray) -> xr.Dataset:

@@ -25,7 +25,7 @@ from hyperslab.errors import ClosedError, InvalidArgumentError
 if TYPE_CHECKING:
     from dask.delayed import Delayed
 
-__all__ = ["NetcdfFile", "check_delayed", "computed"]
+__all__ = ["Gate", "LocalTarget", "NetcdfFile", "blocks_of", "check_delayed", "computed", "gather"]
 
 # Blocks of dask that are computed by other processes and written by this one, at a time.
 _AT_ONCE = 64
@@ -60,7 +60,7 @@ class NetcdfFile:
         self._options = options
         self.tree = FileTree(self._file, place if isinstance(place, str) else None)
         self.writer = NetcdfWriter()
-        self._gate = _Gate()
+        self._gate = Gate()
 
     def _exists(self, place: Any) -> bool:
         if self.is_path:
@@ -83,7 +83,7 @@ class NetcdfFile:
             return
         # The file was opened to see that nobody else writes it.
         self.discard()
-        self._gate = _Gate()
+        self._gate = Gate()
         real = Path(os.path.realpath(self._place))
         self._temporary = str(real.with_name(f".{real.name}.{uuid.uuid4().hex[:8]}.part"))
         self._file = File(self._temporary, "w-", **self._options)
@@ -148,25 +148,11 @@ class NetcdfFile:
             targets = [SharedTarget(os.path.realpath(place), path) for path in paths]
         elif self._gathers:
             for source, target in lazy:
-                _gather(source, target)
+                gather(source, target)
             return None
         else:
             targets = [LocalTarget(target.array, self._gate) for _, target in lazy]
-        if not lazy:
-            return None
-        from dask.array import store
-
-        regions = [
-            tuple(slice(None) for _ in source.shape) if target.region is None else target.region
-            for source, target in lazy
-        ]
-        return store(
-            [source for source, _ in lazy],
-            targets,
-            lock=False,
-            compute=False,
-            regions=regions,
-        )
+        return blocks_of(lazy, targets)
 
     def complete(self) -> Any:
         """Make the file visible, and return its bytes if there is no place."""
@@ -192,6 +178,20 @@ class NetcdfFile:
                 self.undo(file)
 
 
+def blocks_of(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> Any:
+    """Return the object that writes blocks of dask; ``None`` if there are none."""
+    if not lazy:
+        return None
+    from dask.array import store
+
+    regions = [
+        tuple(slice(None) for _ in source.shape) if target.region is None else target.region
+        for source, target in lazy
+    ]
+    sources = [source for source, _ in lazy]
+    return store(sources, targets, lock=False, compute=False, regions=regions)
+
+
 def _box(target: Target) -> tuple[tuple[int, int], ...]:
     """Return start and end of the part to write, along each axis."""
     shape = target.array.shape
@@ -199,7 +199,7 @@ def _box(target: Target) -> tuple[tuple[int, int], ...]:
     return tuple(each.indices(n)[:2] for each, n in zip(region, shape, strict=True))
 
 
-def computed(files: Sequence[NetcdfFile], compute: bool) -> Delayed | None:
+def computed(files: Sequence[Any], compute: bool) -> Delayed | None:
     """Write the blocks of several files at the same time, and complete the files."""
     waiting = [blocks for file in files if (blocks := file.blocks(compute)) is not None]
     if not compute:
@@ -217,7 +217,7 @@ def _done(_blocks: object) -> None:
     """Return None when everything is written."""
 
 
-def _gather(source: Any, target: Target) -> None:
+def gather(source: Any, target: Target) -> None:
     """Compute blocks elsewhere, some at a time, and write them here."""
     import itertools
 
@@ -240,7 +240,7 @@ def _gather(source: Any, target: Target) -> None:
 # ---- blocks of dask
 
 
-class _Gate:
+class Gate:
     """Lets threads write until it is closed. `close` waits for those that are writing."""
 
     def __init__(self) -> None:
@@ -269,7 +269,7 @@ class _Gate:
 class LocalTarget:
     """A variable of a file that this process is changing."""
 
-    def __init__(self, array: Any, gate: _Gate) -> None:
+    def __init__(self, array: Any, gate: Gate) -> None:
         self.array, self._gate = array, gate
         self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
         self._token = uuid.uuid4().hex

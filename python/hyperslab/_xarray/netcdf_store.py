@@ -38,10 +38,10 @@ from hyperslab._xarray.netcdf_encoding import storage_of
 from hyperslab._xarray.stored_variable import StoredVariable
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["NetcdfStore", "NetcdfWriter", "Target"]
+__all__ = ["MEANINGS", "NetcdfStore", "NetcdfWriter", "Target"]
 
 # Attributes that turn stored numbers into values.
-_MEANINGS = frozenset(
+MEANINGS = frozenset(
     {
         "_FillValue",
         "_Unsigned",
@@ -457,7 +457,7 @@ class NetcdfStore(WritableCFDataStore):
         target: Any = self._existing(name)
         given = text_that_fits(name, numbers_that_fit(name, given, target), target)
         # The old attributes would give the new numbers another meaning.
-        kept = array.attrs.keys() & _MEANINGS
+        kept = array.attrs.keys() & MEANINGS
         for key in kept - variable.attrs.keys():
             if key != "units" or " since " in str(array.attrs[key]):
                 del array.attrs[key]
