@@ -435,3 +435,36 @@ def test_classic_model(tmp_path: Path) -> None:
         assert file.data_model == "NETCDF4_CLASSIC"
     with pytest.raises(InvalidArgumentError, match="Cannot create sub-groups"):
         to_netcdf(ds, tmp_path / "a.nc", format="NETCDF4_CLASSIC", group="a")
+
+
+@pytest.mark.parametrize("format_", ["NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF3_64BIT_DATA"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_classic_files(format_: Any, chunked: bool, tmp_path: Path) -> None:
+    ds = simple().assign(text=("x", ["ab", "c"]), scalar=2.5, day=("t", times(0)))
+    given_ = ds.chunk(t=2) if chunked else ds
+    to_netcdf(given_, tmp_path / "a.nc", format=format_, unlimited_dims="t")
+    ds.to_netcdf(tmp_path / "b.nc", format=format_, engine="netcdf4", unlimited_dims=["t"])
+    assert (tmp_path / "a.nc").read_bytes()[:4] == (tmp_path / "b.nc").read_bytes()[:4]
+    for reader in ("hyperslab", "netcdf4"):
+        ours, theirs = load(tmp_path / "a.nc", reader), load(tmp_path / "b.nc", reader)
+        xr.testing.assert_identical(ours, theirs)
+        assert ours.encoding["unlimited_dims"] == {"t"}
+    held: Any = to_netcdf(given_, format=format_)
+    xr.testing.assert_identical(load(bytes(held)), load(tmp_path / "a.nc"))
+    to_netcdf(xr.Dataset({"new": ("x", [1, 2])}), tmp_path / "a.nc", mode="a")
+    found = load(tmp_path / "a.nc", "netcdf4")
+    xr.testing.assert_identical(found.drop_vars("new"), load(tmp_path / "b.nc", "netcdf4"))
+    np.testing.assert_array_equal(found.new, [1, 2])
+    before = (tmp_path / "a.nc").read_bytes()
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"append_dim": "t"}, "rows and regions are written to NetCDF-4"),
+        ({"group": "a"}, "have no groups"),
+        ({"compute": False}, "compute=False is for NetCDF-4"),
+        ({"unlimited_dims": ["t", "x"]}, "have one unlimited dimension"),
+    ]
+    for arguments, why in refused:
+        with pytest.raises(InvalidArgumentError, match=why):
+            to_netcdf(ds, tmp_path / "a.nc", format=format_, **arguments)
+    with pytest.raises((OverflowError, ValueError)):
+        to_netcdf(xr.Dataset({"a": ("x", [2**40])}), tmp_path / "a.nc", format=format_)
+    assert (tmp_path / "a.nc").read_bytes() == before

@@ -165,7 +165,8 @@ class ClassicStore(WritableCFDataStore):
         elif (stored.dims, stored.shape, stored.dtype) != (variable.dims, variable.shape, dtype):
             raise InvalidArgumentError(
                 f"variable {name!r} exists with data type {stored.dtype} and dimensions "
-                f"{dict(stored.sizes)}, the dataset has {dtype} and {dict(variable.sizes)}: rename the variable, or write all anew"
+                f"{dict(stored.sizes)}, the dataset has {dtype} and {dict(variable.sizes)}: "
+                "rename the variable, or write all anew"
             )
         elif unlike := sorted(
             key for key in MEANINGS if not _are_equal(variable.attrs.get(key), stored.attrs.get(key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import xarray as xr
@@ -397,9 +398,10 @@ def _parts(
 
 def _is_classic(place: Any) -> bool:
     """Return True for the path of a NetCDF classic file."""
-    if not isinstance(place, str) or not os.path.isfile(place):
+    path = Path(place) if isinstance(place, str) else None
+    if path is None or not path.is_file():
         return False
-    with open(place, "rb") as file:
+    with path.open("rb") as file:
         return file.read(3) == b"CDF"
 
 
