@@ -123,7 +123,7 @@ import dask.array as da, numpy as np, xarray as xr
 from hyperslab.xarray import to_netcdf
 
 def slow(block):
-    print("block", flush=True)
+    __import__("os").write(1, b"block\\n")
     __import__("time").sleep(0.05)
     return block
 

@@ -311,6 +311,10 @@ def _begun(
             raise InvalidArgumentError(f"group={group!r}: NetCDF classic files have no groups: use 'NETCDF4'")
         if not compute:
             raise InvalidArgumentError(f"format={format!r}: compute=False is for NetCDF-4 files")
+        if append_dim is not None or region is not None:
+            raise InvalidArgumentError(
+                f"format={format!r}: rows and regions are written to NetCDF-4 files (format='NETCDF4')"
+            )
         output = ClassicOutput(place, chosen, format, shared, storage_options)
         try:
             for _, part, encodings, unlimited in sanitized:

@@ -166,7 +166,7 @@ class NetcdfFile:
             self._temporary = None
         elif self._file:
             self._file.close()
-        return None if self._buffer is None else self._buffer.getbuffer()
+        return None if self._buffer is None else memoryview(self._buffer.getvalue())
 
     def fail(self) -> None:
         """Undo what was written, after an error."""

@@ -474,7 +474,11 @@ def _stored_name(name: Any) -> str:
 def _padded(variable: Variable, stored: Variable) -> Variable:
     """Return characters with the length of the stored ones."""
     missing = stored.shape[-1] - variable.shape[-1]
-    if missing <= 0 or variable.dims != stored.dims:
+    # The dimension of characters may be named by their number.
+    variable = Variable(
+        (*variable.dims[:-1], stored.dims[-1]), variable.data, variable.attrs, variable.encoding, fastpath=True
+    )
+    if missing <= 0:
         return variable
     data: Any = variable.data
     shape = (*data.shape[:-1], missing)
