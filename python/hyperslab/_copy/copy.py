@@ -116,9 +116,10 @@ def copy(
         Order of elements in stored chunks. Default: as in the source.
     zarr_format : {2, 3}, optional
         Default: the format of the destination group, otherwise ``config.default_zarr_format``.
-    file_format : {"hdf5", "netcdf4", "netcdf3"}, optional
-        Format of a copy that becomes one file, whatever its name: also ``"netcdf3_64bit_offset"``,
-        ``"netcdf3_64bit_data"``, and xarray's names (``"NETCDF4"``). Default: by the ending of the name.
+    file_format : str, optional
+        Format of a copy that becomes one file, whatever its name: ``"hdf5"``, ``"netcdf4"``,
+        ``"netcdf3"``, ``"netcdf3_64bit_offset"``, ``"netcdf3_64bit_data"``, or one of xarray's names
+        (``"NETCDF4"``). Default: by the ending of the name.
     threads : int, optional
         Default: ``config.threads``.
     max_memory : int or str, default "256 MiB"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hyperslab import _native
 from hyperslab._hdf5.create import new_dataset
 from hyperslab._hdf5.netcdf_types import default_fill, element_bytes, set_fill_attribute, variable_type
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
     from hyperslab._hdf5.group import FileGroup
 
-__all__ = ["NetcdfDimension", "NetcdfDimensions", "NetcdfGroup", "begin_netcdf", "is_netcdf"]
+__all__ = ["NetcdfDimension", "NetcdfDimensions", "NetcdfGroup", "begin_netcdf", "grow", "is_netcdf"]
 
 # The attribute of the root group of files that netCDF, h5netcdf or hyperslab have written.
 _PROPERTIES = "_NCProperties"
@@ -213,7 +215,7 @@ class NetcdfGroup(FileNode):
 
         Returns the old choice.
         """
-        state = self._netcdf()
+        state: _State = self._netcdf()
         old, state.fills = state.fills, bool(fills)
         return old
 
@@ -236,14 +238,14 @@ class NetcdfGroup(FileNode):
         ----------
         name : str
             A name or path.
-        dimensions : str or sequence of str
+        dimensions : str or sequence of str, default ()
             The names of its dimensions, of this group or of groups above.
         dtype : data-type, optional
             As in `create_dataset`; ``str``: text. Default: the type of ``data``. User types
             (enumerations, structures, sequences) must be committed before: ``group["name"] = dtype``.
         data : array-like, optional
             The elements. An unlimited dimension grows if there are more along it.
-        fillvalue : optional
+        fillvalue : scalar, False, optional
             The value of elements that are never written, which becomes the attribute ``_FillValue``.
             Default: netCDF's value of the type, without attribute. ``False``: such elements get no value.
         chunks : tuple of int, optional
@@ -296,8 +298,8 @@ class NetcdfGroup(FileNode):
             set_fill_attribute(made.attrs, fill, kind)
         for axis, dimension in enumerate(axes):
             if dimension[4] and shape[axis] > dimension[3]:
-                _grow(state, group, along[axis], shape[axis], made)
-        return made  # type: ignore[no-any-return]
+                _lengthen(state, group, along[axis], shape[axis], made)
+        return made
 
 
 _Dimension = tuple[str, str, int, int, bool, bool]
@@ -341,10 +343,43 @@ def _fill(state: _State, kind: Any, fillvalue: Any, keywords: dict[str, Any]) ->
     return fillvalue, True
 
 
-def _grow(state: _State, group: FileGroup, name: str, length: int, variable: FileArray) -> None:
-    """Make a dimension as long as its new variable."""
+def grow(array: FileArray, parts: tuple[Any, ...], value: Any) -> None:
+    """Make a variable long enough for an assignment behind its end, along unlimited dimensions."""
+    limits = array.maxshape
+    if limits is None or None not in limits:
+        return
+    if any(part is Ellipsis for part in parts):
+        at = next(number for number, part in enumerate(parts) if part is Ellipsis)
+        between = len(limits) - len(parts) + 1
+        parts = (*parts[:at], *[slice(None)] * between, *parts[at + 1 :])
+    given = np.shape(value)
+    along = [number for number, part in enumerate(parts) if not isinstance(part, (int, np.integer))]
+    names: Any = None
+    for axis, part in enumerate(parts[: len(limits)]):
+        if limits[axis] is not None:
+            continue
+        length = array.shape[axis]
+        if isinstance(part, (int, np.integer)):
+            length = int(part) + 1
+        elif isinstance(part, slice) and part.step in (None, 1) and (part.start or 0) >= 0:
+            if part.stop is not None:
+                length = int(part.stop)
+            elif axis in along and len(given) == len(along) + len(limits) - len(parts):
+                length = (part.start or 0) + given[along.index(axis)]
+        if length <= array.shape[axis]:
+            continue
+        names = names or array.dimension_names
+        array.resize(length, axis)
+        if names is not None and names[axis] is not None:
+            group: Any = array.parent
+            _lengthen(group._netcdf(), group, names[axis], length, array)
+
+
+def _lengthen(state: _State, group: FileGroup, name: str, length: int, variable: FileArray) -> None:
+    """Make a dimension as long as a variable."""
     found = state.definitions.find(group._handle, name)
-    assert found is not None
+    if found is None or found[3] >= length:
+        return
     if found[5] and found[2] != variable._address:
         coordinates: Any = group._node(variable._editor.open(found[2], ""))
         if coordinates.shape[0] < length:

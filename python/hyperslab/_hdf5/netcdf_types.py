@@ -90,7 +90,8 @@ def _same(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
             fields: Any = dtype.fields
             return [(name, described(fields[name][0]), fields[name][1]) for name in dtype.names]
         notes = {key: metadata_entry(dtype, key) for key in ("vlen", "enum")}
-        return dtype.str, dtype.shape, str(notes["vlen"]), notes["enum"]
+        item = None if notes["vlen"] is None else np.dtype(notes["vlen"]).str
+        return dtype.str, dtype.shape, item, notes["enum"]
 
     return bool(described(one) == described(other))
 
@@ -99,7 +100,7 @@ def element_bytes(kind: Any) -> int:
     """Return the bytes of an element in netCDF-C's memory."""
     dtype = np.dtype(numpy_type(kind))
     if dtype.kind != "O":
-        return dtype.itemsize
+        return int(dtype.itemsize)
     return _TEXT if is_text(dtype) else _SEQUENCE
 
 

@@ -12,7 +12,7 @@ use crate::messages::attribute::{self, AttributeParts};
 use crate::messages::{Message, link};
 use crate::new_file::attribute::{LARGEST, MOST_COMPACT, dense, info};
 use crate::new_file::{NewDataset, NewStorage, array_slots};
-use crate::object_header::{NewMessage, ObjectHeader, Prefix, REFERENCE_COUNT, TRACKED};
+use crate::object_header::{NewMessage, ObjectHeader, Prefix, REFERENCE_COUNT, TRACKED_AND_INDEXED};
 use crate::output::{NEW_SIZES, Output, fit};
 use crate::{Bytes, Cursor, Libver, Parsed};
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl Object {
         is_new_version: bool,
         tracks_attributes: bool,
     ) -> Object {
-        let flags = if tracks_attributes { TRACKED } else { 0 };
+        let flags = if tracks_attributes { TRACKED_AND_INDEXED } else { 0 };
         let version = if is_new_version { 2 } else { 1 };
         let prefix = Prefix { version, flags, block: 0, links: 0, extra: Vec::new() };
         let header = Arc::new(ObjectHeader::of_messages(address, prefix, messages));

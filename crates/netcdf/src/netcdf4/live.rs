@@ -73,10 +73,10 @@ impl Definitions {
         Hdf5Error::Unstorable { object, why: why.into() }
     }
 
-    /// Runs a change of dimensions. If another writer has the file open, others wait, and find the
-    /// change in the file.
-    fn alone<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
-        if !self.editing.has_others() {
+    /// Runs a change. Other writers wait, and find the change in the file. `needed`: not only if there
+    /// are others now. A writer that comes later must not give the same numbers.
+    fn alone<R>(&self, needed: bool, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.editing.is_blank() || !(needed || self.editing.has_others()) {
             return work();
         }
         self.editing.exclusively(|| {
@@ -89,7 +89,7 @@ impl Definitions {
 
     /// Makes a dimension in a group. `size`: `None` for an unlimited one.
     pub fn create_dimension(&self, group: &Group, name: &str, size: Option<u64>) -> Result<()> {
-        self.alone(|| self.make_dimension(group, name, size))
+        self.alone(true, || self.make_dimension(group, name, size))
     }
 
     fn make_dimension(&self, group: &Group, name: &str, size: Option<u64>) -> Result<()> {
@@ -246,7 +246,8 @@ impl Definitions {
     /// Gives a dataset without a name its place as a variable along dimensions. Returns the name of its
     /// dataset in the group.
     pub fn define(&self, group: &Group, name: &str, dataset: u64, dimensions: &[String]) -> Result<String> {
-        self.alone(|| self.make_variable(group, name, dataset, dimensions))
+        let is_coordinates = dimensions.first().is_some_and(|first| first == name);
+        self.alone(is_coordinates, || self.make_variable(group, name, dataset, dimensions))
     }
 
     fn make_variable(
@@ -285,11 +286,10 @@ impl Definitions {
             linked = format!("{NOT_COORDINATES}{name}");
         }
         match &coordinates {
-            Some(own) => attributes.extend(written::scale(Some(name), own.len, None)),
+            Some(own) => attributes.extend(written::scale(Some(name), own.len, Some(own.id))),
             None if found.is_empty() => {}
             None => attributes.push(written::dimension_list(&addresses(&found))),
         }
-        attributes.extend(ids.first().map(|first| written::dimension_id(*first)));
         if !attributes.is_empty() {
             self.editing.replace_attributes(dataset, &attributes, |_| false)?;
         }

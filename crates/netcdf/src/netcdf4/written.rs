@@ -64,7 +64,7 @@ pub fn scale(variable: Option<&str>, len: u64, id: Option<i32>) -> Vec<NewAttrib
     made
 }
 
-/// The number of a dimension in the file; of a variable, the number of its first dimension.
+/// The number of a dimension in the file.
 pub fn dimension_id(id: i32) -> NewAttribute {
     NewAttribute {
         name: "_Netcdf4Dimid".into(),

@@ -125,7 +125,7 @@ pub(super) fn complete(
         let Some((scale, has_coordinates)) = dimension.scale else { continue };
         let variable = has_coordinates.then_some(dimension.name.as_str());
         let len = if dimension.unlimited { 0 } else { dimension.len };
-        let mut attributes = written::scale(variable, len, (!has_coordinates).then_some(id));
+        let mut attributes = written::scale(variable, len, Some(id));
         if !dimension.users.is_empty() {
             attributes.push(written::reference_list(&dimension.users));
         }
@@ -295,16 +295,17 @@ fn limit(described: &mut Described<'_>, dimensions: &Dimensions, object: usize, 
 
 /// Adds the attributes of a variable, and the variable to its dimensions.
 fn attach(described: &mut Described<'_>, dimensions: &mut Dimensions, object: usize, axes: &[usize]) {
-    let Some(first) = axes.first() else { return };
+    if axes.is_empty() {
+        return;
+    }
     let found: Vec<Option<usize>> = axes
         .iter()
         .map(|number| dimensions.all.get(*number)?.scale)
         .map(|scale| scale.map(|(object, _)| object))
         .collect();
     let id = |number: &usize| i32::try_from(*number).unwrap_or(i32::MAX);
-    let ids: Vec<i32> = axes.iter().map(id).collect();
+    let mut attributes = vec![written::coordinates(&axes.iter().map(id).collect::<Vec<i32>>())];
     // A scale has no scales.
-    let mut attributes = Vec::new();
     if found.first() != Some(&Some(object)) {
         attributes.push(written::dimension_list(&found));
         for (axis, number) in (0..).zip(axes) {
@@ -313,8 +314,6 @@ fn attach(described: &mut Described<'_>, dimensions: &mut Dimensions, object: us
             }
         }
     }
-    attributes.push(written::dimension_id(id(first)));
-    attributes.push(written::coordinates(&ids));
     put(described, object, attributes);
 }
 
