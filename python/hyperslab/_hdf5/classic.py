@@ -12,8 +12,7 @@ import numpy as np
 
 from hyperslab import _native
 from hyperslab._base.config import config
-from hyperslab._core.array import Array
-from hyperslab._core.group import node_of
+from hyperslab._hdf5.array import FileArray
 from hyperslab._stores.classic_file import ClassicFile
 from hyperslab._stores.remote import flat_options
 from hyperslab._stores.store import location_of
@@ -31,6 +30,17 @@ _SMALLER = {"int64": "int32", "uint64": "int32", "uint32": "int32", "uint16": "i
 
 # Bytes that are copied at once from an old file to a new one.
 _PIECE = 64 << 20
+
+
+class ClassicArray(FileArray):
+    """A variable of a classic file that is being changed."""
+
+    def __setitem__(self, selection: Any, value: Any) -> None:
+        self.write(selection, value)
+
+
+def _array(store: ClassicFile, name: str) -> ClassicArray:
+    return ClassicArray(cast(_native.ArrayHandle, _native.open_node(store._native, name)), store, None, None)
 
 
 class Netcdf3Writer:
@@ -85,7 +95,7 @@ class Netcdf3Writer:
         self._attributes: dict[str, _Attribute] = {}
         self._variables: dict[str, tuple[str, list[str], dict[str, _Attribute]]] = {}
         self._store: ClassicFile | None = None
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, ClassicArray] = {}
         # The file that is changed, and whether it gets another header.
         self._old: _native.StoreHandle | None = None
         self._is_new = True
@@ -209,7 +219,7 @@ class Netcdf3Writer:
     def _copy_old(self, old: _native.StoreHandle) -> None:
         """Copy the elements of the file that is replaced."""
         for name, _, _, _ in _native.netcdf3_header(old)[3]:
-            source = cast(Array, node_of(_native.open_node(old, name), ClassicFile(old)))
+            source = _array(ClassicFile(old), name)
             target = self[name]
             if not source.ndim:
                 target[...] = source[...]
@@ -217,13 +227,14 @@ class Netcdf3Writer:
             row = max(1, source.dtype.itemsize * math.prod(source.shape[1:]))
             step = max(1, _PIECE // row)
             for start in range(0, source.shape[0], step):
-                target[start : start + step] = source[start : start + step]
+                stop = min(start + step, source.shape[0])
+                target[start:stop] = source[start:stop]
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> ClassicArray:
         """Return the array of a variable."""
         store = self._check_begun()
         if name not in self._arrays:
-            self._arrays[name] = cast(Array, node_of(_native.open_node(store._native, name), store))
+            self._arrays[name] = _array(store, name)
         return self._arrays[name]
 
     def resize(self, records: int) -> None:

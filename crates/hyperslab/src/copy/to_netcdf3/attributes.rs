@@ -57,6 +57,11 @@ impl Typed {
         group.as_hdf5().map_or_else(|| Ok(Typed::default()), |group| Self::of_hdf5(&group.attributes()?))
     }
 
+    /// The place of an attribute of a classic file.
+    pub(super) fn place(&self, name: &str) -> usize {
+        self.classic.iter().position(|own| own.name == name).unwrap_or(0)
+    }
+
     fn of_hdf5(attributes: &[hyperslab_hdf5::Attribute]) -> Result<Typed> {
         let mut typed = Typed::default();
         for attribute in attributes {
@@ -133,13 +138,6 @@ pub(super) fn of_json(
 }
 
 /// One stored element. `None`: the type has no such number.
-pub(super) fn element(external: External, json: &Json) -> Option<Vec<u8>> {
-    match json {
-        Json::Bool(value) if external == External::Byte => Some(vec![u8::from(*value)]),
-        json => element_of(external, json),
-    }
-}
-
 fn element_of(external: External, json: &Json) -> Option<Vec<u8>> {
     let Json::Number(text) = json else { return None };
     let dtype = external.dtype();

@@ -41,6 +41,21 @@ pub(super) fn of_whole(number: i128, dtype: DataType) -> Option<Vec<u8>> {
     Some(low)
 }
 
+/// One element of memory as it is stored. `None`: the stored type has no such number.
+pub(super) fn stored(bytes: &[u8], dtype: DataType, external: External) -> Option<Vec<u8>> {
+    if dtype.kind() == Kind::Bool || External::of_elements(dtype) == Some(external) {
+        let mut bytes = bytes.to_vec();
+        if dtype.order() == ByteOrder::Little {
+            bytes.reverse();
+        }
+        return Some(bytes);
+    }
+    let cast = Cast { from: dtype, to: external };
+    let mut stored = Vec::new();
+    cast.encode(bytes, &mut stored, &mut Scratch::default()).ok()?;
+    Some(stored)
+}
+
 impl Codec for Cast {
     fn name(&self) -> &'static str {
         "cast"
@@ -131,6 +146,16 @@ mod tests {
         assert_eq!(encoded("<u4", External::Int, &7u32.to_le_bytes()).unwrap(), [0, 0, 0, 7]);
         assert_eq!(encoded("|u1", External::Byte, &[0, 127]).unwrap(), [0, 127]);
         assert_eq!(encoded("<f2", External::Float, &[0, 0x41]).unwrap(), 2.5f32.to_be_bytes());
+    }
+
+    #[test]
+    fn one_element() {
+        let of = |dtype: &str, bytes: &[u8], external| stored(bytes, dtype.parse().unwrap(), external);
+        assert_eq!(of("<f4", &[1, 0, 0xc0, 0x7f], External::Float), Some(vec![0x7f, 0xc0, 0, 1]));
+        assert_eq!(of(">i2", &[1, 2], External::Short), Some(vec![1, 2]));
+        assert_eq!(of("<i8", &[7, 0, 0, 0, 0, 0, 0, 0], External::Int), Some(vec![0, 0, 0, 7]));
+        assert_eq!(of("<i8", &[0, 0, 0, 0, 1, 0, 0, 0], External::Int), None);
+        assert_eq!(of("|b1", &[1], External::Byte), Some(vec![1]));
     }
 
     #[test]

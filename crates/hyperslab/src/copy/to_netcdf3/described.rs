@@ -2,7 +2,7 @@
 
 use super::attributes::{self, Typed};
 use super::variable::{Elements, Target};
-use super::{Failed, text};
+use super::{Failed, cast, text};
 use crate::copy::convert::{Copying, Notes, flags};
 use crate::copy::region::Window;
 use crate::copy::transfer::Job;
@@ -10,7 +10,7 @@ use crate::copy::{CopyOptions, count_stored_objects, path_text};
 use crate::meaning::{FILL_VALUE, FileMeaning, Meaning, MissingValue, Variable};
 use crate::netcdf::{self, Attribute, Dimension, External, NewFile, NewVariable, Version};
 use crate::references::NO_SHAPE;
-use crate::{Array, Dims, Error, Group, Json, Node, NodeKind, Result, zarr};
+use crate::{Array, Dims, Error, Group, Json, Node, NodeKind, Result};
 use hyperslab_codec::Kind;
 use hyperslab_store::EditedFile;
 use std::collections::BTreeMap;
@@ -218,10 +218,12 @@ impl Described {
             attributes.push(Attribute { name, external, bytes: b"bool".to_vec() });
         }
         match self.missing(path, &array, missing, &elements, &typed)? {
-            Some(attribute) => attributes.push(attribute),
+            Some(attribute) => attributes.insert(0, attribute),
             None if *missing != MissingValue::None => self.note(NO_MISSING, path_text(path)),
             None => {}
         }
+        // A classic file keeps its order. netCDF4-python writes `_FillValue` first.
+        attributes.sort_by_key(|one| typed.place(&one.name));
         let axes = self.axes(path, &variable, &shape, &elements);
         let path_in_file = meaning.path(path);
         let name = path_in_file.rsplit('/').next().unwrap_or_default().to_owned();
@@ -239,7 +241,7 @@ impl Described {
         typed: &Typed,
     ) -> Result<Option<Attribute>> {
         let refuse = |why: String| Error::Copy { array: path_text(path), why };
-        let json = match missing {
+        let bytes = match missing {
             MissingValue::None => return Ok(None),
             MissingValue::Other(json) => {
                 let found =
@@ -257,13 +259,13 @@ impl Described {
                 let (name, external) = (FILL_VALUE.into(), External::Char);
                 return Ok(Some(Attribute { name, external, bytes: vec![one] }));
             }
-            MissingValue::Value(bytes) => zarr::fill_to_json(array.dtype(), bytes),
+            MissingValue::Value(bytes) => bytes,
         };
-        let bytes = json.as_ref().and_then(|json| attributes::element(elements.external, json));
-        let bytes = bytes.ok_or_else(|| {
-            let value = json.map_or_else(String::new, |json| json.to_text(None));
+        let stored = cast::stored(bytes, array.dtype(), elements.external);
+        let bytes = stored.ok_or_else(|| {
             refuse(format!(
-                "_FillValue {value} is no number of type {}, which its elements have in the copy; choose netcdf4",
+                "_FillValue {} is no number of type {}, which its elements have in the copy; choose netcdf4",
+                missing.describe(array),
                 elements.external.name()
             ))
         })?;
