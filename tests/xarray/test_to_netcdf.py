@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from object_server_client import Server
 from support import examples, scratch
 
 xr = pytest.importorskip("xarray")
@@ -472,3 +473,25 @@ def test_classic_files(format_: Any, chunked: bool, tmp_path: Path) -> None:
     with pytest.raises((OverflowError, ValueError)):
         to_netcdf(xr.Dataset({"a": ("x", [2**40])}), tmp_path / "a.nc", format=format_)
     assert (tmp_path / "a.nc").read_bytes() == before
+
+
+@pytest.mark.parametrize("format_", ["NETCDF4", "NETCDF3_64BIT"])
+def test_new_files_on_a_server(format_: Any) -> None:
+    with Server() as server:
+        options = {"storage_options": server.s3_options}
+        url = "s3://bucket/ocean.nc"
+        for ds in (simple(), simple(5).chunk(t=1)):
+            to_netcdf(ds, url, format=format_, **options)
+            found = load(url, **options)
+            xr.testing.assert_equal(found, ds)
+        broken = xr.Dataset({"a": ("x", np.array([{}]))})
+        with pytest.raises(ValueError, match="unable to infer dtype"):
+            to_netcdf(broken, url, format=format_, **options)
+        xr.testing.assert_equal(load(url, **options), simple(5))
+        refused: list[tuple[dict[str, Any], str]] = [
+            ({"append_dim": "t"}, "on servers are not changed|rows and regions"),
+            ({"compute": False}, "only files on the disk"),
+        ]
+        for arguments, why in refused:
+            with pytest.raises((hs.errors.UnsupportedError, InvalidArgumentError), match=why):
+                to_netcdf(simple(5), url, format=format_, **options, **arguments)

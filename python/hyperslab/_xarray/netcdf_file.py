@@ -53,7 +53,10 @@ class NetcdfFile:
         self.mode = "w" if is_new else mode
         options: dict[str, Any] = {"storage_options": storage_options, "netcdf": True}
         if is_new:
-            self._file = File(opened, "w-" if mode in ("w-", "a") and place is not None else "w", **options)
+            far = isinstance(opened, str) and is_far(opened)
+            # On a server, `File` says why it does not change what exists.
+            how = mode if far else "w-" if mode in ("w-", "a") and place is not None else "w"
+            self._file = File(opened, how, **options)
         else:
             self._file = File(opened, "r+", **options)
         self._place = opened

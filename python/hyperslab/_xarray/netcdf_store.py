@@ -185,11 +185,7 @@ class NetcdfStore(WritableCFDataStore):
 
     def get_dimensions(self) -> dict[str, int]:
         """Return the dimensions of the group, with their lengths."""
-        found = {name: dimension.size for name, dimension in self._group.dimensions.items()}
-        if not found:
-            for variable in self._stored.values():
-                found.update({str(name): length for name, length in variable.sizes.items()})
-        return found
+        return {name: size for name, size, _ in self._group.dimensions._found()}
 
     def get_parent_dimensions(self) -> dict[str, int]:
         """Return the dimensions of the groups above."""
@@ -198,8 +194,8 @@ class NetcdfStore(WritableCFDataStore):
         while path != "/":
             path = path.rpartition("/")[0] or "/"
             group: Any = self._tree.root if path == "/" else self._tree.group(path)
-            for name, dimension in group.dimensions.items():
-                found.setdefault(name, dimension.size)
+            for name, size, _ in group.dimensions._found():
+                found.setdefault(name, size)
         return found
 
     def _existing(self, name: str) -> StoredVariable:
@@ -226,10 +222,10 @@ class NetcdfStore(WritableCFDataStore):
                 f"dataset contains non-pre-existing variables {new!r}, which is not allowed in "
                 "to_netcdf() with mode='r+'. To allow writing new variables, set mode='a'."
             )
-        if self._append_dim is not None and self._append_dim not in self._all_dimensions():
+        dimensions = self.get_parent_dimensions() | self.get_dimensions()
+        if self._append_dim is not None and self._append_dim not in dimensions:
             raise InvalidArgumentError(
-                f"append_dim={self._append_dim!r} does not match any existing dataset dimensions "
-                f"{self._all_dimensions()}"
+                f"append_dim={self._append_dim!r} does not match any existing dataset dimensions {dimensions}"
             )
         made, attributes = self.encode({name: variables[name] for name in new}, attributes)  # type: ignore[no-untyped-call]
         kept = self._encode_stored({name: variables[name] for name in stored})
@@ -238,10 +234,10 @@ class NetcdfStore(WritableCFDataStore):
             sizes = {name: variable.sizes for name, variable in self._stored.items()}
             checks.check_dimensions(encoded, sizes, self._append_dim)
         static = {name for name in stored if self._is_static(name, encoded[name])}
-        start = self._lengthen(encoded)
+        start = self._lengthen(encoded, dimensions)
         if self._mode != "r+":
             self.set_attributes(attributes)  # type: ignore[no-untyped-call]
-            self._set_new_dimensions({name: encoded[name] for name in new}, unlimited_dims)
+            self._set_new_dimensions({name: encoded[name] for name in new}, dimensions, unlimited_dims)
         for name, variable in encoded.items():
             region = dict.fromkeys(variable.dims, slice(None)) | dict(self._write_region or {})
             if name in new:
@@ -256,9 +252,6 @@ class NetcdfStore(WritableCFDataStore):
                 target, source = Target(self._group[_stored_name(name)]), variable.data
             target.region = tuple(region[name] for name in variable.dims)
             writer.add(source, target)
-
-    def _all_dimensions(self) -> dict[str, int]:
-        return self.get_parent_dimensions() | self.get_dimensions()
 
     def _encode_stored(self, variables: Mapping[Any, Variable]) -> dict[Any, Variable]:
         """Return variables in the encoding of the stored ones."""
@@ -304,12 +297,12 @@ class NetcdfStore(WritableCFDataStore):
             checks.check_same(name, variable, array, self._append_dim, is_coordinate)
         return True
 
-    def _lengthen(self, variables: Mapping[Any, Variable]) -> int:
+    def _lengthen(self, variables: Mapping[Any, Variable], dimensions: Mapping[str, int]) -> int:
         """Lengthen the dimension to append to, and return the old length."""
         dimension = self._append_dim
         if dimension is None:
             return 0
-        start = self._all_dimensions()[dimension]
+        start = dimensions[dimension]
         added = {v.sizes[dimension] for v in variables.values() if dimension in v.dims}
         if not added:
             return start
@@ -341,8 +334,10 @@ class NetcdfStore(WritableCFDataStore):
         if self._start is not None:
             self._owner(self._append_dim, file).resize_dimension(self._append_dim, self._start)
 
-    def _set_new_dimensions(self, variables: Mapping[Any, Variable], unlimited_dims: Any) -> None:
-        known = self._all_dimensions()
+    def _set_new_dimensions(
+        self, variables: Mapping[Any, Variable], dimensions: Mapping[str, int], unlimited_dims: Any
+    ) -> None:
+        known = dict(dimensions)
         for variable in variables.values():
             for name, length in variable.sizes.items():
                 if name not in known:
@@ -476,7 +471,11 @@ def _padded(variable: Variable, stored: Variable) -> Variable:
     missing = stored.shape[-1] - variable.shape[-1]
     # The dimension of characters may be named by their number.
     variable = Variable(
-        (*variable.dims[:-1], stored.dims[-1]), variable.data, variable.attrs, variable.encoding, fastpath=True
+        (*variable.dims[:-1], stored.dims[-1]),
+        variable.data,
+        variable.attrs,
+        variable.encoding,
+        fastpath=True,
     )
     if missing <= 0:
         return variable
