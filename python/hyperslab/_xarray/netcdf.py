@@ -66,8 +66,8 @@ def to_netcdf(
     ----------
     ds : xarray.Dataset, xarray.DataArray or xarray.DataTree
         Variables with dask arrays are written block by block, in parallel.
-    path : str, os.PathLike, file object or None
-        A path or a URL (``s3://``, …, new files only), or an object with ``write``. ``None``: return
+    path : str, os.PathLike or file object, optional
+        A path or a URL (``s3://``, …, new files only), or an object with ``write``. Default: return
         the bytes of the file.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
         ``w``: a new file, which may replace another one. ``w-``: a new file, and nothing may exist.

@@ -7,6 +7,7 @@ After an error nothing was flushed, and the file is as it was.
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import threading
 import uuid
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hyperslab._hdf5.changing import is_far
 from hyperslab._hdf5.file import File
@@ -47,7 +50,7 @@ class NetcdfFile:
         # Undoes changes that are flushed before other processes write their blocks.
         self.undo: Callable[[Any], None] | None = None
         opened: Any = self._buffer if place is None else place
-        if self.is_path:
+        if isinstance(place, str) and self.is_path:
             opened = str(Path(place.removeprefix("file://")).expanduser())
         is_new = mode in ("w", "w-") or (mode == "a" and not self._exists(opened))
         self.mode = "w" if is_new else mode
@@ -206,13 +209,14 @@ def computed(files: Sequence[Any], compute: bool) -> Delayed | None:
     """Write the blocks of several files at the same time, and complete the files."""
     waiting = [blocks for file in files if (blocks := file.blocks(compute)) is not None]
     if not compute:
-        import dask
+        from dask.delayed import delayed
 
-        return dask.delayed(_done)(waiting)
+        later: Delayed = delayed(_done)(waiting)
+        return later
     if waiting:
-        import dask
+        from dask.base import compute as compute_all
 
-        dask.compute(*waiting)
+        compute_all(*waiting)
     return None
 
 
@@ -222,22 +226,16 @@ def _done(_blocks: object) -> None:
 
 def gather(source: Any, target: Target) -> None:
     """Compute blocks elsewhere, some at a time, and write them here."""
-    import itertools
+    from dask.base import compute as compute_all
 
-    import dask
-    import numpy as np
-
-    region = target.region or (slice(None),) * source.ndim
-    first = [each.indices(n)[0] for each, n in zip(region, target.array.shape, strict=True)]
+    first = [start for start, _ in _box(target)]
     starts = [[0, *itertools.accumulate(lengths)] for lengths in source.chunks]
     numbers = list(np.ndindex(*source.numblocks))
-    for part in itertools.batched(numbers, _AT_ONCE) if hasattr(itertools, "batched") else [numbers]:
-        for number, block in zip(part, dask.compute(*(source.blocks[n] for n in part)), strict=True):
-            place = tuple(
-                slice(at + ends[n], at + ends[n + 1])
-                for at, ends, n in zip(first, starts, number, strict=True)
-            )
-            target.array[place] = block
+    for begin in range(0, len(numbers), _AT_ONCE):
+        part = numbers[begin : begin + _AT_ONCE]
+        for number, block in zip(part, compute_all(*(source.blocks[n] for n in part)), strict=True):
+            place = zip(first, starts, number, strict=True)
+            target.array[tuple(slice(at + ends[n], at + ends[n + 1]) for at, ends, n in place)] = block
 
 
 # ---- blocks of dask
