@@ -182,10 +182,11 @@ def test_datasets_from_other_formats(tmp_path: Path, kind: str, suffix: str) -> 
         with xr.open_dataset(path, engine=engine) as found:
             for name in ("t", "count", "flag", "byte", "time", "lat"):
                 np.testing.assert_array_equal(found[name], ds[name], err_msg=name)
-            assert found["station"].astype(str).values.tolist() == ds["station"].values.tolist()
+            assert found["station"].values.tolist() == ds["station"].values.tolist()
+            assert found["flag"].dtype == bool
             assert found.attrs["title"] == "été"
             assert np.array(found.attrs["levels"]).tolist() == [1, 2, 3]
-            assert found["t"].attrs["valid_range"].dtype == np.dtype("f4")
+            assert found["t"].attrs["valid_range"].dtype.name == "float32"
 
 
 @pytest.mark.parametrize("kind", FORMATS[:2])
@@ -334,6 +335,21 @@ def test_new_variables_and_attributes_rewrite_the_file(tmp_path: Path) -> None:
         assert file["more"][:].tolist() == [-1, 2.5, -1, -1]
         np.testing.assert_array_equal(file["t"][:3], ds["t"])
         assert file["t"].units == "K"
+
+
+def test_fill_values_of_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    with Netcdf3Writer(path) as writer:
+        writer.dimension("x", 3)
+        for name, fill in [("nul", b"\0"), ("letter", b"z"), ("none", None)]:
+            writer.variable(name, "S1", ["x"], fill)
+        writer.begin()
+        writer["letter"][1] = b"a"
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        assert file["letter"][:].tolist() == [b"z", b"a", b"z"]
+        assert file["letter"].getncattr("_FillValue") == "z"
+        assert file["nul"][:].tobytes() == file["none"][:].tobytes() == bytes(3)
 
 
 def test_threads_write_blocks_of_one_variable() -> None:

@@ -38,7 +38,7 @@ INNER = {
 
 def compared(ours: Path, theirs: Path) -> list[str]:
     """Return the differences between two files, with the order of attributes that users see."""
-    found = []
+    found: list[Any] = []
     for path in (ours, theirs):
         described = structure(path)
         for one in described.values():

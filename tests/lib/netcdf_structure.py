@@ -24,7 +24,8 @@ def _type(one: Any) -> str:
         return f"vlen of {_type(one.get_super())}"
     if kind == h5t.COMPOUND:
         members = [
-            f"{one.get_member_name(i).decode()} at {one.get_member_offset(i)}: {_type(one.get_member_type(i))}"
+            f"{one.get_member_name(i).decode()} at {one.get_member_offset(i)}: "
+            f"{_type(one.get_member_type(i))}"
             for i in range(one.get_nmembers())
         ]
         return f"compound of {one.get_size()} ({', '.join(members)})"

@@ -35,12 +35,12 @@ mod _native {
         Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image,
     };
     #[pymodule_export]
-    use crate::hdf5::netcdf4::{
-        NetcdfDefinitions, is_netcdf4, netcdf_chunks, netcdf_dimensions, netcdf_fill,
-    };
-    #[pymodule_export]
     use crate::hdf5::netcdf3::{
         create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_with_records,
+    };
+    #[pymodule_export]
+    use crate::hdf5::netcdf4::{
+        NetcdfDefinitions, is_netcdf4, netcdf_chunks, netcdf_dimensions, netcdf_fill,
     };
     #[pymodule_export]
     use crate::hdf5::new_values::NewValues;

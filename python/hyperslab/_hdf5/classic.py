@@ -58,8 +58,8 @@ class Netcdf3Writer:
     format : str, default "NETCDF3_64BIT_OFFSET"
         ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT_OFFSET`` or ``NETCDF3_64BIT_DATA``.
     mode : {"w", "x", "a"}, default "w"
-        ``w`` replaces a file, ``x`` refuses to. ``a`` changes a file, or makes it: records are added in
-        place; with new variables or attributes the file is written again, beside itself.
+        ``w`` replaces a file, ``x`` refuses to. ``a`` changes a file, or makes it. Records are added in
+        place. With new variables or attributes the file is written again, beside itself.
     storage_options : mapping, optional
         Credentials and settings of the server.
 
@@ -173,10 +173,13 @@ class Netcdf3Writer:
             if dim not in self._dimensions:
                 raise InvalidArgumentError(f"variable {name!r}: there is no dimension {dim!r}")
         found = np.dtype(dtype)
-        own = {key: _attribute(key, value, self._format) for key, value in (attributes or {}).items()}
+        stored = found.newbyteorder(">")
+        own = {}
         if fill is not None:
-            own["_FillValue"] = _attribute("_FillValue", np.asarray(fill).astype(found), self._format)
-        self._variables[name] = (found.newbyteorder(">").str, [*dims], own)
+            # One element, also if it is NUL.
+            own["_FillValue"] = ("_FillValue", stored.str, np.asarray(fill).astype(stored).tobytes())
+        own |= {key: _attribute(key, value, self._format) for key, value in (attributes or {}).items()}
+        self._variables[name] = (stored.str, [*dims], own)
         self._is_new = True
 
     def begin(self, records: int | None = None) -> None:

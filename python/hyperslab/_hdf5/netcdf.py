@@ -309,8 +309,8 @@ def _found(state: _State, group: FileGroup, variable: str, name: str) -> _Dimens
     found = state.definitions.find(group._handle, name)
     if found is None:
         raise InvalidArgumentError(
-            f"variable {variable!r}: there is no dimension {name!r} in group '{group.name}' or above it; make it "
-            "with create_dimension"
+            f"variable {variable!r}: there is no dimension {name!r} in group '{group.name}' or above it; "
+            "make it with create_dimension"
         )
     return found
 
@@ -323,12 +323,14 @@ def _shape(
         return tuple(axis[3] for axis in axes)
     if len(given) != len(axes):
         raise ArrayShapeError(
-            f"variable {variable!r}: it has {len(axes)} dimensions {tuple(names)}, and its data have {len(given)}"
+            f"variable {variable!r}: it has {len(axes)} dimensions {tuple(names)}, and its data "
+            f"have {len(given)}"
         )
     for axis, name, length in zip(axes, names, given, strict=True):
         if not axis[4] and axis[3] != length:
             raise ArrayShapeError(
-                f"variable {variable!r}: dimension {name!r} has {axis[3]} elements, and the data have {length}"
+                f"variable {variable!r}: dimension {name!r} has {axis[3]} elements, and the data "
+                f"have {length}"
             )
     return given
 

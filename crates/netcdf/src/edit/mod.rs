@@ -11,12 +11,13 @@ pub(crate) mod sink;
 pub(crate) mod strips;
 
 use crate::{File, NetcdfError, NewFile, NewFileError, Variable, Version};
+use hyperslab_array::LocateError;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{EditedFile, Store, StoreError, turns};
 use ranges::Ranges;
 use std::ops::Range;
 use std::sync::Arc;
-use strips::Place;
+use strips::{Place, Strips};
 
 /// Bytes of the fill value that are written at once.
 const PIECE: usize = 256 << 10;
@@ -110,6 +111,25 @@ impl Editing {
                 at = at.saturating_add(len.max(1));
             }
             changed.written.lock().insert(gap);
+        }
+        Ok(())
+    }
+
+    /// Writes the fill value to all elements of a variable that are not written, strip by strip: others
+    /// may write at the same time.
+    fn fill_gaps(&self, variable: &Variable) -> Result<(), LocateError> {
+        let changed = self.changed(variable.number)?;
+        let strips = Strips::new(variable, 0);
+        let all = strips.all();
+        let gaps = changed.written.lock().gaps(&all);
+        for gap in gaps {
+            let mut at = gap.start;
+            while at < gap.end {
+                let strip = strips.around(at);
+                let _turn = sink::take_turn(self, changed.turn_of(strip.start))?;
+                self.fill(variable.number, &strip)?;
+                at = strip.end.max(at.saturating_add(1));
+            }
         }
         Ok(())
     }
@@ -224,8 +244,8 @@ impl File {
         let stopped = |refused| StoreError::refused(refused, &*editing.bytes, editing.bytes.key());
         let _turn = turns::take(editing.turn, None).map_err(stopped)?;
         let (stored, records) = *editing.records.lock();
-        for (number, changed) in editing.changed.iter().enumerate() {
-            editing.fill(number, &(0..changed.all(records)))?;
+        for variable in self.placed(records)?.variables() {
+            editing.fill_gaps(&variable).map_err(|error| variable.variable_error(error.to_string()))?;
         }
         editing.pad(records)?;
         let end = editing.changed.iter().filter_map(|changed| changed.end(records)).max().unwrap_or(0);

@@ -101,7 +101,8 @@ impl ChunkLocator for Locator {
     }
 }
 
-fn take_turn(editing: &Editing, number: u64) -> Result<Turn, LocateError> {
+/// Waits for a turn of this file.
+pub(super) fn take_turn(editing: &Editing, number: u64) -> Result<Turn, LocateError> {
     let store = &editing.bytes;
     turns::take(number, None).map_err(|refused| StoreError::refused(refused, &**store, store.key()).into())
 }

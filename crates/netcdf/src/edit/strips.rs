@@ -110,6 +110,22 @@ impl Strips {
         first..first.saturating_add(len)
     }
 
+    /// The bytes of all strips.
+    pub(crate) fn all(&self) -> Range<u64> {
+        0..self.shape.iter().fold(self.size, |bytes, n| bytes.saturating_mul(*n))
+    }
+
+    /// The bytes of the strip that has a byte.
+    pub(crate) fn around(&self, byte: u64) -> Range<u64> {
+        let mut left = byte / self.size.max(1);
+        let mut at = Dims::from_elem(0, self.shape.len());
+        for ((at, step), n) in at.iter_mut().zip(&self.strip).zip(&self.shape).rev() {
+            *at = left.checked_rem(*n).unwrap_or(0) / (*step).max(1);
+            left = left.checked_div(*n).unwrap_or(0);
+        }
+        self.bytes(&at)
+    }
+
     /// The offset in the file of the first byte of a strip.
     pub(crate) fn offset(&self, at: &[u64]) -> u64 {
         self.place.offset(self.bytes(at).start).0
@@ -172,6 +188,10 @@ mod tests {
                     place.reverse();
                     let bytes = strips.bytes(&place);
                     assert_eq!(bytes.start, at, "{shape:?} {place:?}");
+                    assert_eq!(
+                        (strips.around(at), strips.around(bytes.end - 1)),
+                        (bytes.clone(), bytes.clone())
+                    );
                     at = bytes.end;
                     let record = if records > 0 { shape.iter().product::<u64>() * 4 } else { u64::MAX };
                     let between = if records > 0 && others { bytes.start / record * 4 } else { 0 };

@@ -25,6 +25,9 @@ const UNLIMITED: &str =
     "a dimension of length 0 became unlimited, because it is no other way in NetCDF classic files";
 const CAST: &str = "elements became those of a type that NetCDF classic files have; each value is the same";
 
+/// The attribute for text in characters, which netCDF4-python and xarray know.
+const ENCODING: &str = "_Encoding";
+
 /// xarray's attribute for Booleans, which are bytes in NetCDF.
 const DTYPE: &str = "dtype";
 
@@ -213,9 +216,13 @@ impl Described {
         let Variable { attributes, unreadable, missing, .. } = &variable;
         let mut attributes =
             self.attributes(path, attributes, unreadable, &typed, Some(elements.external))?;
-        if array.dtype().kind() == Kind::Bool && !attributes.iter().any(|one| one.name == DTYPE) {
-            let (name, external) = (DTYPE.to_owned(), External::Char);
-            attributes.push(Attribute { name, external, bytes: b"bool".to_vec() });
+        // As xarray says it: programs then see text and Booleans again.
+        let is_bool = array.dtype().kind() == Kind::Bool;
+        for (name, text, is_wanted) in [(ENCODING, "utf-8", elements.is_text), (DTYPE, "bool", is_bool)] {
+            if is_wanted && !attributes.iter().any(|one| one.name == name) {
+                let (name, external, bytes) = (name.to_owned(), External::Char, text.into());
+                attributes.push(Attribute { name, external, bytes });
+            }
         }
         match self.missing(path, &array, missing, &elements, &typed)? {
             Some(attribute) => attributes.insert(0, attribute),
