@@ -32,11 +32,12 @@ from hyperslab._hdf5.group import FileGroup
 from hyperslab._stores.store import Store
 from hyperslab._xarray.files import FileReader, FileTree
 from hyperslab._xarray.many import AHEAD, OpenedAhead, flat
+from hyperslab._xarray.netcdf import save_mfdataset, to_netcdf
 from hyperslab._xarray.write import to_zarr
 from hyperslab._xarray.zarr import ZarrReader, zarr_groups
 from hyperslab.errors import NodeNotFoundError
 
-__all__ = ["BackendEntrypoint", "open_mfdataset", "to_zarr"]
+__all__ = ["BackendEntrypoint", "open_mfdataset", "save_mfdataset", "to_netcdf", "to_zarr"]
 
 _MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _FILES = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5"})

@@ -26,6 +26,7 @@ pub struct Dataset {
     file: File,
     path: String,
     address: u64,
+    version: u64,
     facts: Arc<Facts>,
     made: Arc<Made>,
 }
@@ -55,12 +56,13 @@ struct Made {
 }
 
 impl Dataset {
-    /// Reads the dataset of an object header.
-    pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset> {
+    /// Reads the dataset of an object header. `version`: the number of changes before the header was
+    /// read.
+    pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader, version: u64) -> Result<Dataset> {
         let facts = Arc::new(Facts::read(file, header)?);
         let (layout, chunks, items) = (Lazy::new(), Lazy::new(), Lazy::new());
         let made = Arc::new(Made { layout, chunks, items, ids: IdCache::default() });
-        Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, facts, made })
+        Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, version, facts, made })
     }
 
     /// Returns the same dataset, reached by another path.
@@ -81,6 +83,12 @@ impl Dataset {
     /// Address of the object header.
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    /// In a file that is being changed: the number of changes that the dataset has at least seen, as
+    /// [`Editing::version`](crate::edit::Editing::version) counts them.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Returns the stored type of the elements.

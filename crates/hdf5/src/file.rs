@@ -252,6 +252,8 @@ impl File {
     }
 
     fn object(&self, address: u64, path: &str) -> Result<Node> {
+        // Asked for before the header is read: a change in between makes the dataset outdated.
+        let version = self.editing().map_or(0, |editing| editing.version(address));
         let header = self.header(address)?;
         let has = |kind| header.message(kind).is_some();
         // Checks in the order of the HDF5 library.
@@ -259,7 +261,7 @@ impl File {
             return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
         }
         if has(crate::datatype::KIND) && has(messages::dataspace::KIND) {
-            return Dataset::new(self, path, &header).map(Node::Dataset);
+            return Dataset::new(self, path, &header, version).map(Node::Dataset);
         }
         let datatype = self.message(&header, crate::datatype::KIND, Datatype::parse)?;
         let Some(datatype) = datatype.map(Arc::new) else {

@@ -57,6 +57,9 @@ def _found_below(array: Any, store: Store, path: str) -> str | None:
     place, found = _address(store, path), _address(other, inside)
     if found != place and not found.startswith(f"{place}/"):
         return None
+    if isinstance(store, FileStore) and store._native.file_path is not None:
+        # A file that is being changed, and the same file open for reading.
+        return found
     # Buckets on different servers may have the same URL.
     return found if other.url != store.url or store._native.same(other._native) else None
 

@@ -23,11 +23,11 @@ from hyperslab._xarray.array import FileArrayAdapter
 from hyperslab._xarray.reopened import ReopenedFile
 from hyperslab.errors import UnsupportedError
 
-__all__ = ["FileReader", "FileTree"]
+__all__ = ["BLOSC", "COMPRESSORS", "FileReader", "FileTree"]
 
 # Numbers of HDF5 filters, by their names in netCDF4-python.
-_COMPRESSORS = {"zlib": 1, "szip": 4, "zstd": 32015, "bzip2": 307, "blosc": 32001}
-_BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
+COMPRESSORS = {"zlib": 1, "szip": 4, "zstd": 32015, "bzip2": 307, "blosc": 32001}
+BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
 _SHUFFLE, _FLETCHER32 = 2, 3
 
 
@@ -246,10 +246,10 @@ class FileReader(AbstractDataStore):
 def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]:
     """Return the filters as netCDF4-python does. It leaves out unknown filters."""
     parameters = {number: values for number, _, values in filters}
-    found: dict[str, Any] = dict.fromkeys(_COMPRESSORS, False)
+    found: dict[str, Any] = dict.fromkeys(COMPRESSORS, False)
     found["shuffle"], found["complevel"] = _SHUFFLE in parameters, 0
     found["fletcher32"] = _FLETCHER32 in parameters
-    for name, number in _COMPRESSORS.items():
+    for name, number in COMPRESSORS.items():
         values = parameters.get(number)
         if values is None:
             continue
@@ -259,7 +259,7 @@ def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]
             found[name] = {"coding": coding, "pixels_per_block": values[1] if len(values) > 1 else 0}
         elif name == "blosc":
             level, shuffle, compressor = (*values[4:7], 0, 0, 0)[:3]
-            name_of = _BLOSC[compressor] if compressor < len(_BLOSC) else "blosc"
+            name_of = BLOSC[compressor] if compressor < len(BLOSC) else "blosc"
             found[name] = {"compressor": name_of, "shuffle": shuffle}
             found["complevel"] = level
         elif values:

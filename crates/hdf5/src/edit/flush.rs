@@ -88,11 +88,12 @@ impl Editing {
 
     fn write_changes(&self, is_last: bool) -> Result<()> {
         let mut switched = self.snapshot();
-        let done = match self.edits.is_blank.load(Ordering::Acquire) {
+        // Chunks that other threads have written since lead to values of a new collection.
+        let done = self.end_collection().and_then(|()| match self.edits.is_blank.load(Ordering::Acquire) {
             true => self.write_new(&mut switched, is_last),
             false if switched.is_empty() => Ok(()),
             false => self.lose_pages().and_then(|()| self.switch(&mut switched)),
-        };
+        });
         if let Err(error) = done {
             self.keep_bases(switched);
             return Err(error);

@@ -17,12 +17,14 @@ pub(super) struct OpenCollection {
     count: u16,
     /// `true` if the file does not have its last objects yet.
     is_changed: bool,
+    /// `true` if it takes no more values.
+    is_ended: bool,
 }
 
 impl OpenCollection {
     /// Makes an empty collection with a place in the file.
     pub fn new(address: u64, len: u64) -> OpenCollection {
-        OpenCollection { address, len, objects: Output::new(), count: 0, is_changed: false }
+        OpenCollection { address, len, objects: Output::new(), count: 0, is_changed: false, is_ended: false }
     }
 
     /// Bytes of a new collection for a value. `is_first`: of a file, which may have few values.
@@ -35,10 +37,10 @@ impl OpenCollection {
         self.address
     }
 
-    /// Adds a value. `None`: there is no room.
+    /// Adds a value. `None`: there is no room, or the collection was ended.
     pub fn put(&mut self, value: &[u8]) -> Built<Option<HeapPlace>> {
         let end = HEAD.saturating_add(self.objects.len() as u64).saturating_add(object_len(value));
-        if end > self.len || self.count == u16::MAX {
+        if self.is_ended || end > self.len || self.count == u16::MAX {
             return Ok(None);
         }
         self.count = fit(u64::from(self.count) + 1, "objects of a heap collection")?;
@@ -52,11 +54,17 @@ impl OpenCollection {
         std::mem::take(&mut self.is_changed).then(|| collection(self.objects.as_bytes(), self.len))
     }
 
+    /// Notes that the file does not have all objects: they could not be written.
+    pub fn write_again(&mut self) {
+        self.is_changed = true;
+    }
+
     /// Ends the collection: returns the unused space at its end, which is not a part of it any more.
     pub fn cut(&mut self) -> (u64, u64) {
         let used = (HEAD + self.objects.len() as u64).max(SMALLEST).min(self.len);
         let unused = (self.address + used, self.len - used);
         self.is_changed |= unused.1 > 0;
+        self.is_ended = true;
         self.len = used;
         unused
     }
@@ -85,7 +93,8 @@ mod tests {
         assert_eq!(open.take_changes(), None);
         assert_eq!(open.cut(), (8 + SMALLEST, WHOLE - SMALLEST));
         check(open.take_changes().unwrap(), SMALLEST);
-        assert_eq!(open.put(&[0; 5000]).unwrap(), None);
+        // There is room, but the file refers to the collection.
+        assert_eq!(open.put(&[0; 5]).unwrap(), None);
         assert_eq!(OpenCollection::len_for(&[0; 5000], true), 16 + 16 + 5000);
     }
 }

@@ -122,9 +122,11 @@ pub(crate) struct Edits {
     readers: Arc<AtomicUsize>,
     /// Gated. Space that such reads may still look at.
     leaving: Mutex<Vec<(u64, u64)>>,
-    /// The turn of the thread that flushes, that adds values, or that takes a part of the file.
+    /// The turn of the thread that flushes, that adds values, that writes the collection which takes
+    /// them, or that takes a part of the file.
     flushing: u64,
     adding: u64,
+    collecting: u64,
     extending: u64,
     /// Flushes that are under way.
     flushes: AtomicUsize,
@@ -167,6 +169,7 @@ impl Edits {
             leaving: Mutex::default(),
             flushing: turns::number(),
             adding: turns::number(),
+            collecting: turns::number(),
             extending: turns::number(),
             flushes: AtomicUsize::new(0),
             flush_every: flush_every::FlushEvery::default(),

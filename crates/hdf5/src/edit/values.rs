@@ -120,22 +120,26 @@ impl Editing {
 
     /// Writes the collection that has room to the file, so that readers find its values.
     pub(crate) fn settle_collection(&self) -> Result<()> {
+        // Older bytes of the collection must not go to the file after newer ones.
+        let _turn = turns::take(self.edits.collecting, None).ok();
         let changed = {
             let mut heap = self.edits.heap.lock();
             heap.0.as_mut().and_then(|open| Some((open.address(), open.take_changes()?)))
         };
-        match changed {
-            Some((address, bytes)) => {
-                self.write(address, &[&bytes])?;
-                self.file().forget_collection(address);
-                Ok(())
-            }
-            None => Ok(()),
+        let Some((address, bytes)) = changed else { return Ok(()) };
+        let done = self.write(address, &[&bytes]);
+        if done.is_err()
+            && let Some(open) = &mut self.edits.heap.lock().0
+        {
+            open.write_again();
         }
+        self.file().forget_collection(address);
+        done
     }
 
     /// Writes the collection that has room, and ends it.
     pub(super) fn end_collection(&self) -> Result<()> {
+        let _turn = turns::take(self.edits.collecting, None).ok();
         let unused = self.edits.heap.lock().0.as_mut().map(OpenCollection::cut);
         self.settle_collection()?;
         self.edits.heap.lock().0 = None;
@@ -143,5 +147,55 @@ impl Editing {
             self.free(address, len);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::edit::NewFile;
+    use crate::heaps::Collection;
+    use crate::{File, FileOptions};
+    use hyperslab_store::EditedFile;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn values_that_are_added_during_flushes_are_written() {
+        const THREADS: usize = 3;
+        let bytes = Arc::new(EditedFile::memory(Vec::new()));
+        let file = File::create(bytes, NewFile::default(), FileOptions::default()).unwrap();
+        let editing = file.editing().unwrap();
+        let adding = AtomicUsize::new(THREADS);
+        let elements: Vec<(String, Vec<u8>)> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while adding.load(Ordering::Acquire) > 0 {
+                    editing.flush().unwrap();
+                }
+            });
+            let add = |thread: usize| {
+                let (editing, adding) = (&editing, &adding);
+                move || {
+                    let put = |number: usize| {
+                        let value = format!("value {number} of thread {thread}");
+                        let one = [(value.len() as u64, value.as_bytes())];
+                        let element = editing.put_values(one.into_iter(), true).unwrap();
+                        (value, element)
+                    };
+                    let found: Vec<_> = (0..500).map(put).collect();
+                    adding.fetch_sub(1, Ordering::Release);
+                    found
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(add(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        editing.flush().unwrap();
+        for (value, element) in elements {
+            let address = u64::from_le_bytes(element[4..12].try_into().unwrap());
+            let index = u32::from_le_bytes(element[12..].try_into().unwrap());
+            let collection = Collection::read(file.source(), &[address], 4096).unwrap().remove(0);
+            let read = collection.object(index).unwrap().read(file.source()).unwrap();
+            assert_eq!(&read[..value.len()], value.as_bytes());
+        }
     }
 }

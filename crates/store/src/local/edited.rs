@@ -72,7 +72,7 @@ pub(crate) struct EditedDisk {
 enum Name {
     /// It is not published yet. `replaces`: another file may have its name. That file is locked: its
     /// writer must not lose changes.
-    Unpublished { new: Unnamed, replaces: bool, _old: Option<Locked> },
+    Unpublished { new: Unnamed, replaces: bool, old: Option<Locked> },
     /// Another thread publishes it.
     Publishing,
     /// It has its name. The locks, if there are any.
@@ -124,7 +124,7 @@ impl EditedDisk {
         if let Some(old) = old {
             file.set_permissions(old.permissions()).map_err(failed)?;
         }
-        let name = Name::Unpublished { new, replaces, _old: locked };
+        let name = Name::Unpublished { new, replaces, old: locked };
         Ok(EditedDisk::new(path, file, (locks, fsync), true, name))
     }
 
@@ -326,13 +326,15 @@ impl EditedDisk {
         let file = self.file.write().take();
         drop(file);
         let mut name = self.name.lock();
-        let locked = match &mut *name {
-            Name::Published { locked } => locked.take(),
-            _ => None,
+        let (locked, old) = match &mut *name {
+            Name::Published { locked } => (locked.take(), None),
+            // Nobody gets the new file. Others may change the one that it was to replace.
+            Name::Unpublished { old, .. } => (None, old.take()),
+            Name::Publishing => (None, None),
         };
-        // The descriptor is closed outside the gate.
+        // The descriptors are closed outside the gate.
         drop(name);
-        drop(locked);
+        drop((locked, old));
     }
 
     pub(crate) fn is_published(&self) -> bool {
@@ -349,7 +351,7 @@ impl EditedDisk {
                 _ => return Ok(()),
             }
         };
-        let Name::Unpublished { mut new, replaces, _old } = name else { return Ok(()) };
+        let Name::Unpublished { mut new, replaces, old } = name else { return Ok(()) };
         let done = self.put(&mut new, replaces).and_then(|()| match self.locks {
             true => Locked::new(&self.path, Kind::Shared).map(|(locked, _)| locked),
             false => Ok(None),
@@ -361,7 +363,7 @@ impl EditedDisk {
                 }
                 (Name::Published { locked: locked.map(Arc::new) }, Ok(()))
             }
-            Err(error) => (Name::Unpublished { new, replaces, _old }, Err(error)),
+            Err(error) => (Name::Unpublished { new, replaces, old }, Err(error)),
         };
         let old = std::mem::replace(&mut *self.name.lock(), name);
         drop(old);

@@ -85,10 +85,9 @@ pub(super) struct Current {
 
 impl Current {
     pub(super) fn new(dataset: &Dataset, editing: Editing) -> Current {
-        // A change in between makes the version older than the dataset: it is read again.
-        let version = editing.version(dataset.address());
         let (address, path) = (dataset.address(), dataset.path().to_owned());
-        Current { editing, address, path, seen: Mutex::new((version, dataset.clone())) }
+        // Not the version of now: another thread may have changed the dataset since it was read.
+        Current { editing, address, path, seen: Mutex::new((dataset.version(), dataset.clone())) }
     }
 
     pub(super) fn editing(&self) -> &Editing {

@@ -499,3 +499,16 @@ fn chunks_without_filter_are_written_together() {
         assert_eq!(edited.stored(name), elements, "{name}");
     }
 }
+
+/// A dataset that was read before another thread gave its run a place.
+#[test]
+fn a_dataset_that_is_read_before_another_write_keeps_that_write() {
+    let edited = Edited::new(Libver::Earliest);
+    let storage = NewStorage::Contiguous(None);
+    let array = edited.create("a", dataset(&[4], &[Some(4)], storage, vec![]));
+    let Node::Dataset(before) = edited.editing.file().node("a").unwrap() else { panic!("no dataset") };
+    write(&array, &array.select(&[Index::range(0, 2)]).unwrap(), &[1, 0, 2, 0]).unwrap();
+    let late = Array::try_from(before).unwrap();
+    write(&late, &late.select(&[Index::range(2, 4)]).unwrap(), &[3, 0, 4, 0]).unwrap();
+    assert_eq!(read(&edited.open("a")), [1, 0, 2, 0, 3, 0, 4, 0]);
+}
