@@ -72,8 +72,8 @@ def packed(draw: st.DrawFn) -> tuple[str, np.ndarray[Any, Any], dict[str, Any]]:
     if draw(st.booleans()):
         attributes["add_offset"] = draw(st.sampled_from(kinds))(draw(st.sampled_from([273.15, -1.0])))
     sign = draw(st.sampled_from([None, "true", "false"]))
-    # xarray does not convert `missing_value` to the other sign.
-    if sign is not None and "missing_value" not in attributes and dtype.kind in "iu":
+    # xarray does not convert `missing_value` to the other sign, and swaps the bytes of `_FillValue`.
+    if sign is not None and "missing_value" not in attributes and dtype.kind in "iu" and dtype.isnative:
         attributes["_Unsigned"] = sign
     return form, values, attributes
 
@@ -148,14 +148,18 @@ def test_dates_are_those_of_xarray(case: Any, selection: Any) -> None:
                 # With cftime, xarray fails if elements are missing.
                 assert "_FillValue" in attributes
             return
-        found = cf[...]
+        with warnings.catch_warnings():
+            # cftime warns of the year zero.
+            warnings.simplefilter("ignore")
+            found = cf[...]
         assert cf.units == attributes["units"] and "units" not in cf.attrs
         if wanted.dtype.kind == "O" and found.dtype.kind == "M":
             # NumPy has these dates, but not in nanoseconds.
             assert found.dtype == "M8[us]" and attributes.get("calendar") not in ("noleap", "360_day")
             known = ~np.isnat(found)
             numbers = [
-                cftime.date2num(each, "microseconds since 1970-01-01", each.calendar) for each in wanted[known]
+                cftime.date2num(each, "microseconds since 1970-01-01", each.calendar)
+                for each in wanted[known]
             ]
             assert found[known].astype("i8").tolist() == numbers
             return
@@ -164,8 +168,12 @@ def test_dates_are_those_of_xarray(case: Any, selection: Any) -> None:
             assert (found[~missing] == wanted[~missing]).all()
             assert all(each is None for each in found[missing])
         else:
-            assert same(found, wanted)
-            assert same(cf[selection], wanted[selection])
+            missing = np.isnat(found)
+            # Where xarray takes its dates from cftime, it shows the reference for missing elements.
+            assert same(found[~missing], wanted[~missing])
+            if not missing.any() or np.isnat(wanted).any():
+                assert same(found, wanted)
+                assert same(cf[selection], wanted[selection])
 
 
 @pytest.mark.parametrize("form", list(FORMATS))
@@ -199,7 +207,9 @@ def test_masked_arrays_are_those_of_netcdf4_python(data: st.DataObject) -> None:
     dtype = np.dtype(data.draw(st.sampled_from(types)))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     values = rng.integers(0, 100, (4, 6)).astype(dtype)
-    values[0, 0] = netCDF4.default_fillvals[dtype.str[1:]]
+    # netCDF4-python's comments say that bytes have no default, but its code masks it.
+    if dtype.itemsize > 1:
+        values[0, 0] = netCDF4.default_fillvals[dtype.str[1:]]
     with scratch() as folder:
         path = folder / "a.nc"
         with netCDF4.Dataset(path, "w", format=form) as file:
@@ -239,15 +249,18 @@ def test_written_numbers_are_read_by_xarray(case: Any, seed: int) -> None:
     form, stored, attributes = case
     if form == "netcdf3":
         form = "hdf5"
+    if stored.dtype.itemsize >= 4:
+        # Floats of 32 bits do not have all of these large numbers.
+        attributes.pop("_Unsigned", None)
     with scratch() as folder:
         path = write(form, folder, stored, attributes)
         # The values of the stored numbers in another order, so that all of them fit.
         wanted = np.random.default_rng(seed).permutation(decoded(path).ravel()).reshape(stored.shape)
-        group = hs.open_group(path, mode="r+")
+        group: Any = hs.open_group(path, mode="r+") if form in ("v2", "v3") else hs.File(path, "r+")
         group["v"].cf[...] = wanted
         if seed % 2:
             group["v"].lazy[1:].cf[::2] = wanted[1::2]
-        if hasattr(group, "close"):
+        if isinstance(group, hs.File):
             group.close()
         found = decoded(path)
         assert found.dtype == wanted.dtype
@@ -273,7 +286,7 @@ def test_written_values_are_read_by_netcdf4_python(tmp_path: Path) -> None:
         leap.units, leap.calendar = "days since 1990-01-01", "noleap"
     dates = np.array(["1990-01-01T05", "NaT", "2020-02-29", "1989-12-31"], "M8[h]")
     models = [cftime.DatetimeNoLeap(2000, 3, 1, 6), None, cftime.DatetimeNoLeap(1989, 12, 31), None]
-    with hs.open_group(path, mode="r+") as group:
+    with hs.File(path, "r+") as group:
         group["v"].cf[...] = np.ma.array([1.0, 10.3, 10.375, 5], mask=[1, 0, 0, 0])
         group["time"].cf[...] = dates
         group["leap"].cf[...] = np.array(models, object)
@@ -287,7 +300,7 @@ def test_written_values_are_read_by_netcdf4_python(tmp_path: Path) -> None:
             "1989-12-31T00:00:00",
         ]
         assert file["leap"][:].filled(np.nan)[[0, 2]].tolist() == [10 * 365 + 59.25, -1.0]
-    group = hs.open_group(path)
+    group = hs.open_group(path, mode="r")
     assert same(group["time"].cf[...], dates.astype("M8[ns]"))
     assert group["leap"].cf[...].tolist() == models
 
