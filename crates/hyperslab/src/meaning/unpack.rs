@@ -35,6 +35,7 @@ impl Float {
 /// A stored number.
 trait Stored: Pod + PartialEq {
     const IS_INT: bool;
+    fn is_nan(self) -> bool;
     fn half(self) -> f16;
     fn single(self) -> f32;
     fn double(self) -> f64;
@@ -47,6 +48,9 @@ macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Stored for $type {
             const IS_INT: bool = true;
+            fn is_nan(self) -> bool {
+                false
+            }
             fn half(self) -> f16 {
                 f16::from_f64(self as f64)
             }
@@ -76,6 +80,9 @@ macro_rules! floats {
     ($($type:ty: $half:expr, $single:expr, $double:expr, $of:expr;)*) => {$(
         impl Stored for $type {
             const IS_INT: bool = false;
+            fn is_nan(self) -> bool {
+                <$type>::is_nan(self)
+            }
             fn half(self) -> f16 {
                 $half(self)
             }
@@ -188,7 +195,21 @@ pub(super) fn unpack(
 }
 
 fn fill<T: Stored, V: Value>(stored: &[u8], packing: &Packing, values: &mut [u8]) {
-    let missing = missing_of::<T>(&packing.missing);
+    // Few comparisons let the compiler use vector instructions.
+    match missing_of::<T>(&packing.missing).as_slice() {
+        [] => fill_known::<T, V>(stored, packing, values, |_| false),
+        [missing] => fill_known::<T, V>(stored, packing, values, |one| one == *missing),
+        all => fill_known::<T, V>(stored, packing, values, |one| all.contains(&one)),
+    }
+}
+
+#[inline(always)]
+fn fill_known<T: Stored, V: Value>(
+    stored: &[u8],
+    packing: &Packing,
+    values: &mut [u8],
+    is_missing: impl Fn(T) -> bool,
+) {
     // As in NumPy, a number of Python is rounded to the type of the array before it is used.
     let factor = |value: Option<f64>, kind: FactorType| match kind {
         FactorType::Json => value.map(|value| V::rounded(value).double()),
@@ -197,19 +218,30 @@ fn fill<T: Stored, V: Value>(stored: &[u8], packing: &Packing, values: &mut [u8]
     let scale = factor(packing.scale, packing.scale_type);
     let offset = factor(packing.offset, packing.offset_type);
     let nan = V::rounded(f64::NAN);
-    for (one, place) in elements::<T>(stored).zip(values.chunks_exact_mut(size_of::<V>())) {
-        let mut value = V::of(one);
-        if missing.contains(&one) {
-            value = nan;
-        } else {
-            // NumPy rounds after each step.
-            if let Some(scale) = scale {
-                value = V::rounded(value.double() * scale);
-            }
-            if let Some(offset) = offset {
-                value = V::rounded(value.double() + offset);
-            }
+    // NumPy rounds after each step.
+    let scaled = |value: V, scale: f64| V::rounded(value.double() * scale);
+    let moved = |value: V, offset: f64| V::rounded(value.double() + offset);
+    match (scale, offset) {
+        (None, None) => each::<T, V>(stored, values, is_missing, nan, |value| value),
+        (Some(scale), None) => each::<T, V>(stored, values, is_missing, nan, |value| scaled(value, scale)),
+        (None, Some(offset)) => each::<T, V>(stored, values, is_missing, nan, |value| moved(value, offset)),
+        (Some(scale), Some(offset)) => {
+            each::<T, V>(stored, values, is_missing, nan, |value| moved(scaled(value, scale), offset));
         }
+    }
+}
+
+#[inline(always)]
+fn each<T: Stored, V: Value>(
+    stored: &[u8],
+    values: &mut [u8],
+    is_missing: impl Fn(T) -> bool,
+    nan: V,
+    unpacked: impl Fn(V) -> V,
+) {
+    for (one, place) in elements::<T>(stored).zip(values.chunks_exact_mut(size_of::<V>())) {
+        let value = unpacked(V::of(one));
+        let value = if is_missing(one) { nan } else { value };
         place.copy_from_slice(bytemuck::bytes_of(&value));
     }
 }
@@ -218,10 +250,9 @@ fn fill<T: Stored, V: Value>(stored: &[u8], packing: &Packing, values: &mut [u8]
 pub(super) fn mark_missing(stored: &[u8], dtype: DataType, missing: &[Vec<u8>], marks: &mut [u8]) {
     fn of<T: Stored>(stored: &[u8], missing: &[Vec<u8>], marks: &mut [u8]) {
         let missing = missing_of::<T>(missing);
-        let has_nan = missing.iter().any(|one| one != one);
+        let has_nan = missing.iter().any(|one| one.is_nan());
         for (one, mark) in elements::<T>(stored).zip(marks) {
-            let is_nan = one != one;
-            *mark |= u8::from(missing.contains(&one) || (is_nan && has_nan));
+            *mark |= u8::from(missing.contains(&one) || (has_nan && one.is_nan()));
         }
     }
     with_stored!(dtype, (), of[](stored, missing, marks));
