@@ -169,7 +169,7 @@ def test_dates_are_those_of_xarray(case: Any, selection: Any) -> None:
             assert all(each is None for each in found[missing])
         else:
             missing = np.isnat(found)
-            # Where xarray takes its dates from cftime, it shows the reference for missing elements.
+            # xarray shows the reference for missing elements if its dates come from cftime.
             assert same(found[~missing], wanted[~missing])
             if not missing.any() or np.isnat(wanted).any():
                 assert same(found, wanted)

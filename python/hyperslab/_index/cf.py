@@ -29,14 +29,18 @@ class CF:
 
     - Elements equal to ``_FillValue`` or ``missing_value`` are missing: NaN, or not-a-time. The
       fill value of a Zarr v2 array with dimension names counts as ``_FillValue``.
+
     - Other numbers are multiplied by ``scale_factor``, then ``add_offset`` is added.
+
     - ``_Unsigned`` sets the sign of integers.
+
     - Units like ``"days since 1970-01-01"`` make dates: ``datetime64[ns]``, or the finest coarser
-      unit if elements do not fit it. Calendars that NumPy does not have make objects of cftime,
-      which must be installed for that; missing ones are ``None``.
+      unit if elements do not fit it. Dates of calendars that NumPy does not have are objects of
+      cftime, which must be installed. Missing ones are ``None``.
+
     - A ``dtype`` of ``"timedelta64[ns]"`` beside units like ``"days"`` makes time differences.
 
-    Values without a meaning in CF are the stored elements. The attributes are read when they are
+    Elements of other arrays are read and written as they are. The attributes are read when they are
     first needed: get ``array.cf`` again after you have changed them.
 
     Examples
@@ -129,7 +133,7 @@ class CF:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The attributes without those that the values already follow, as in xarray."""
+        """The attributes that do not describe how values are stored, as in xarray."""
         found = self._array.attrs
         return {name: _single(found[name]) for name in self._how.shown(list(found))}
 

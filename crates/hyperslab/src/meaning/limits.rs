@@ -1,9 +1,11 @@
-//! The stored numbers that netCDF4-python masks beside those of [`Packing`](super::Packing).
+//! Stored numbers that netCDF4-python masks, and xarray does not.
 //!
 //! | attribute | masked |
 //! |---|---|
 //! | `valid_min`, `valid_max`, `valid_range` | stored numbers outside |
 //! | no `_FillValue` | NetCDF's default fill value, in NetCDF files, unless elements have one byte |
+//!
+//! netCDF4-python's comments say that bytes have no default fill value, but its code masks it.
 
 use super::beyond_end::default_fill;
 use super::packed::encode_element;

@@ -402,7 +402,7 @@ impl Times {
         Ok(TimeNumbers::Floats((0..count).map(one).collect::<Result<_, _>>()?))
     }
 
-    /// The time that a number stands for, as text, in any calendar. `None`: it has none.
+    /// The time that a number stands for, as text, in any calendar. `None`: the number is not a date.
     pub fn text(&self, number: Number) -> Option<String> {
         let calendar = self.calendar()?;
         let time = self.date(number, true)?;
