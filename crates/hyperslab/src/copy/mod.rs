@@ -21,6 +21,7 @@
 mod beyond_source;
 mod blocks;
 mod checksum_store;
+mod chosen;
 mod codec_slots;
 mod compressor;
 mod convert;
@@ -42,12 +43,14 @@ mod place;
 mod plan;
 mod ragged;
 mod region;
+mod split;
 mod stored_blocks;
 mod structures;
 mod temporary;
 mod to_hdf5;
 mod transfer;
 
+pub use crate::joined::{JoinSource, Joining, concatenated};
 pub(crate) use blocks::all_indices;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
@@ -61,8 +64,10 @@ pub(crate) use listings::{StoredObjects, is_listed_far, list_few};
 pub(crate) use one_chunk::OneChunk;
 pub use outline::{Crew, Outline, OutlinedArray, Site, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part};
+pub(crate) use place::resolve_links;
 pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
+pub use split::{SplitPart, check_split, split, split_parts};
 pub(crate) use stored_blocks::fill_in;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
@@ -160,6 +165,11 @@ pub struct CopyOptions<'a> {
     /// The chunk shape of arrays with as many axes. `None` for an axis: all of it.
     /// Other arrays keep their chunks; with `None` here, all arrays do.
     pub chunks: Option<Vec<Option<u64>>>,
+    /// Lengths of chunks by the name of a dimension, for arrays that have it. `None`: all of it.
+    pub named_chunks: Option<Vec<(String, Option<u64>)>>,
+    /// Paths of the variables to copy, with the coordinates and dimensions that they need.
+    /// `None`: all.
+    pub variables: Option<Vec<String>>,
     /// The shards of the copy.
     pub shards: Shards,
     /// Compressors and checksums; by default the source's (with its v2 filters).
@@ -205,6 +215,8 @@ impl Default for CopyOptions<'_> {
     fn default() -> Self {
         CopyOptions {
             chunks: None,
+            named_chunks: None,
+            variables: None,
             shards: Shards::Keep,
             compressors: None,
             order: None,
@@ -338,6 +350,9 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         store.flush()?;
         return Ok(report);
     };
+    if let Some(joined) = source.as_joined() {
+        joined.check_destination(&target)?;
+    }
     if let Some(report) = file_format::copy(source, destination, Some(&target), options)? {
         return Ok(report);
     }
@@ -404,6 +419,10 @@ fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &st
 
 /// The path of the source, if it is on a local disk.
 fn origin(source: &Node) -> Option<PathBuf> {
+    if source.as_joined().is_some() {
+        // There are several: see `Joined::check_destination`.
+        return None;
+    }
     let file = source.file();
     let key = file.as_ref().map_or(source.path(), |file| file.key());
     let key = (!key.is_empty()).then(|| Key::new(key)).transpose().ok()?;
@@ -442,7 +461,10 @@ pub fn copy_to_store(
     // The copy may be beside a file, but not inside a group.
     let is_inside =
         || source.file().is_none() && lies_within((to, &join_path(&path, DOCUMENT)), (from, source.path()));
-    if lies_within((from, &document), (to, &path)) || is_inside() {
+    if let Some(joined) = source.as_joined() {
+        let key = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
+        store.local_path(key).map_or(Ok(()), |path| joined.check_destination(&path))?;
+    } else if lies_within((from, &document), (to, &path)) || is_inside() {
         return Err(Error::Copy {
             array: format!("/{path}"),
             why: "source and destination are one, or one is inside the other".into(),

@@ -29,7 +29,10 @@ impl Progress for Asking {
 }
 
 /// Runs `run` without the GIL. Signals stop it.
-fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<T> + Send) -> PyResult<T> {
+pub(crate) fn stoppable<T: Send>(
+    py: Python<'_>,
+    run: impl FnOnce(&dyn Progress) -> Result<T> + Send,
+) -> PyResult<T> {
     let (result, raised) = py.detach(move || {
         let asking = Asking(Signals::default());
         let result = run(&asking);
@@ -240,6 +243,10 @@ fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Boun
         },
     );
     let facts = facts?;
+    match (wanted.chunks, wanted.named_chunks) {
+        (_, Some(named)) => facts.set_item("chunks", named)?,
+        (chunks, None) => facts.set_item("chunks", chunks)?,
+    }
     facts.set_item("block", &units.block)?;
     facts.set_item("parts", &units.parts)?;
     facts.set_item("units", units.count)?;
@@ -385,7 +392,7 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
     let zarr_format = if wanted.format == Format::ZarrV2 { 2 } else { 3 };
     let facts: PyResult<Bound<'_, PyDict>> = dict!(
         py, wanted {
-            source, destination, chunks, compressors, threads, max_memory, memory_is_limit, skip_unsupported,
+            sources, concat, sort, variables, destination, compressors, threads, max_memory, memory_is_limit, skip_unsupported,
             consolidated, fsync, resume, scheduler, explain, quiet, overwrite, verify, check_contents,
         },
         "order": order, "zarr_format": zarr_format,

@@ -4,13 +4,15 @@ use super::attributes::{self, Numbers};
 use super::described::{Described, Elements, Filters};
 use crate::copy::region::Window;
 use crate::copy::{CopyOptions, path_text};
-use crate::{Array, Error, Result};
+use crate::meaning::Meaning;
+use crate::{Array, Error, NodeKind, Result};
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
 use hyperslab_hdf5::element::{Element, ElementKind};
 use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewStorage, NewTarget};
 use hyperslab_hdf5::{Attribute, Dataset, Group, Hdf5Error, LinkTarget, Node, vlen};
+use std::collections::BTreeSet;
 
 const NO_LINKS: &str = "links of a user-defined type left out";
 const NO_ATTRIBUTES: &str =
@@ -24,12 +26,16 @@ struct Walk<'d, 'o> {
     numbers: Numbers,
     /// Attributes to convert when all objects are known.
     attributes: Vec<(usize, Vec<Attribute>)>,
+    /// The paths of the objects to copy. `None`: all.
+    chosen: Option<BTreeSet<String>>,
 }
 
 /// Describes a group and everything below it.
 pub(super) fn group<'o>(source: &Group, options: &'o CopyOptions<'o>) -> Result<Described<'o>> {
     let mut described = Described::new(options)?;
-    let mut walk = Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new() };
+    let chosen = chosen(source, options)?;
+    let mut walk =
+        Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new(), chosen };
     walk.group(source, 0)?;
     let mut waiting = vec![(source.clone(), 0, String::new())];
     while let Some((group, number, path)) = waiting.pop() {
@@ -48,11 +54,29 @@ pub(super) fn dataset<'o>(
     options: &'o CopyOptions<'o>,
 ) -> Result<Described<'o>> {
     let mut described = Described::new(options)?;
-    let mut walk = Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new() };
+    let (numbers, attributes) = (Numbers::new(), Vec::new());
+    let mut walk = Walk { described: &mut described, numbers, attributes, chosen: None };
     let number = walk.dataset(source.clone(), name)?;
     walk.described.link(0, name, NewTarget::Object(number));
     walk.finish()?;
     Ok(described)
+}
+
+/// The paths of the objects to copy, relative to the source. `None`: all.
+fn chosen(source: &Group, options: &CopyOptions<'_>) -> Result<Option<BTreeSet<String>>> {
+    if options.variables.is_none() {
+        return Ok(None);
+    }
+    let group = crate::Group::from(source.clone());
+    let mut nodes = vec![(String::new(), crate::Node::Group(group.clone()))];
+    for below in group.below(None, None)? {
+        if matches!(below.kind, NodeKind::Array | NodeKind::Group) {
+            let node = group.open_below(&below)?.into_node()?;
+            nodes.push((below.path, node));
+        }
+    }
+    let root = crate::Node::Group(group);
+    options.chosen(&Meaning::of(&root, std::iter::empty())?, &nodes)
 }
 
 impl Walk<'_, '_> {
@@ -89,6 +113,9 @@ impl Walk<'_, '_> {
         for link in group.links()? {
             self.described.options.check()?;
             let place = if path.is_empty() { link.name.clone() } else { format!("{path}/{}", link.name) };
+            if self.chosen.as_ref().is_some_and(|chosen| !chosen.contains(&place)) {
+                continue;
+            }
             let target = match link.target {
                 LinkTarget::Hard(address) => match self.numbers.get(&address) {
                     Some(known) => Some(NewTarget::Object(*known)),
@@ -173,7 +200,7 @@ impl Walk<'_, '_> {
 
     /// Converts attributes: they may refer to any object.
     fn finish(self) -> Result<()> {
-        let Walk { described, numbers, attributes } = self;
+        let Walk { described, numbers, attributes, .. } = self;
         for (number, found) in attributes {
             for attribute in found {
                 described.options.check()?;

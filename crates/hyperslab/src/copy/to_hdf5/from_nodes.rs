@@ -33,11 +33,15 @@ pub(super) fn describe<'o>(source: &Node, name: &str, options: &'o CopyOptions<'
         Node::Array(array) => vec![(name.to_owned(), Node::Array(array.clone()))],
         Node::Group(group) => nodes(group, &mut described)?,
     };
+    let mut nodes = nodes;
     let arrays = nodes.iter().filter_map(|(_, node)| match node {
         Node::Array(array) => Some(array),
         Node::Group(_) => None,
     });
     let meaning = Meaning::of(source, arrays)?;
+    if matches!(source, Node::Group(_)) {
+        options.keep_chosen(&meaning, &mut nodes)?;
+    }
     let mut named = Vec::new();
     for (path, node) in nodes {
         options.check()?;
