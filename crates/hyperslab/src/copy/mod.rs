@@ -50,7 +50,7 @@ mod temporary;
 mod to_hdf5;
 mod transfer;
 
-pub use crate::joined::{JoinSource, Joining, concatenated};
+pub use crate::joined::{JoinSource, Joining, concatenated, joined_sources};
 pub(crate) use blocks::all_indices;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};

@@ -176,6 +176,12 @@ pub fn concatenated(sources: &[JoinSource], joining: Joining<'_>, ask: Option<As
     join(first, &root, sources, &compared, joining)
 }
 
+/// The places of joined sources, in their order; nothing for other nodes.
+pub fn joined_sources(node: &Node) -> Vec<String> {
+    let sources = node.as_joined().map(|joined| &joined.sources);
+    sources.map(|sources| (0..sources.len()).map(|number| sources.name(number)).collect()).unwrap_or_default()
+}
+
 /// Calls `each` for every source, on several threads, and asks now and then whether to stop.
 fn on_threads<P: Send, T: Send + Sync>(
     parts: Vec<P>,

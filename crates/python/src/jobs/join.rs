@@ -5,7 +5,7 @@ use crate::jobs::copy::Source;
 use crate::jobs::copy_parts::stoppable;
 use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};
 use hyperslab::Node;
-use hyperslab::copy::{JoinSource, Joining, check_split, concatenated, split_parts as parts_of};
+use hyperslab::copy::{JoinSource, Joining, check_split, concatenated, joined_sources as places_of, split_parts as parts_of};
 use pyo3::prelude::*;
 
 /// A source: a node, or a path or URL with the options of its server.
@@ -39,6 +39,12 @@ pub(crate) fn joined(
         Node::Array(array) => NodeHandle::Array(ArrayHandle::new(array)),
         Node::Group(group) => NodeHandle::Group(GroupHandle::new(group)),
     })
+}
+
+/// The places of joined sources, in their order.
+#[pyfunction]
+pub(crate) fn joined_sources(py: Python<'_>, node: Source<'_>) -> PyResult<Vec<String>> {
+    Ok(places_of(&node.node(py)?))
 }
 
 /// Cuts a source along a dimension: the destination of each part, and its range.
