@@ -67,6 +67,16 @@ impl CopyOptions<'_> {
         }
     }
 
+    /// Refuses variables of a source that is an array.
+    pub(super) fn check_source(&self, source: &Node) -> Result<()> {
+        match (source, &self.variables) {
+            (Node::Array(_), Some(_)) => {
+                Err(Error::Options("variables: the source is an array; leave them out".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes everything from the nodes of a hierarchy but the chosen variables, the variables that
     /// describe them, and the groups above them. Paths are those of stored arrays.
     pub(super) fn keep_chosen(&self, meaning: &Meaning, nodes: &mut Vec<(String, Node)>) -> Result<()> {

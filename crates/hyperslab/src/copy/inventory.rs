@@ -55,6 +55,7 @@ impl<'o> Inventory<'o> {
             notes: Notes::new(),
             report: CopyReport::default(),
         };
+        options.check_source(source)?;
         match source {
             Node::Array(array) => {
                 let meaning = Meaning::of(source, [array].into_iter())?;

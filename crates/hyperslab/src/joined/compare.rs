@@ -6,6 +6,7 @@ use super::facts::{ArrayFacts, Facts};
 use super::sources::Sources;
 use crate::copy::Paths;
 use crate::nodes::element::swap_bytes;
+use crate::nodes::words;
 use crate::{Array, Dims, Error, Memory, Node, ReadOptions, Result, Selection};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 use hyperslab_store::fork::Mutex;
@@ -171,19 +172,24 @@ fn compare(expected: &ArrayFacts, found: &ArrayFacts) -> Result<(), String> {
 
 /// Returns `true` if elements can be joined: only byte orders of numbers may differ.
 fn has_equal_elements(one: &Array, other: &Array) -> bool {
-    if one.vlen() != other.vlen()
-        || one.structure() != other.structure()
-        || one.optional() != other.optional()
-    {
+    if one.vlen() != other.vlen() || one.structure() != other.structure() || one.optional() != other.optional() {
         return false;
     }
-    let plain = |array: &Array| array.dtype().with_order(ByteOrder::Little);
-    let is_number = matches!(one.dtype().kind(), Kind::Int | Kind::UInt | Kind::Float | Kind::Complex);
-    let is_equal = one.dtype() == other.dtype() || is_number && plain(one) == plain(other);
-    // Members of an enumeration and fields are known to HDF5 alone.
-    let members = |array: &Array| array.as_hdf5().map(|dataset| dataset.element().to_json().to_string());
-    let has_members = one.type_words() != other.type_words() || one.dtype().kind() == Kind::Raw;
-    is_equal && (!has_members || is_number || members(one) == members(other))
+    let is_number = |array: &Array| {
+        matches!(array.dtype().kind(), Kind::Int | Kind::UInt | Kind::Float | Kind::Complex)
+            && array.type_words() == words::dtype(array.dtype())
+    };
+    if is_number(one) && is_number(other) {
+        return one.dtype().with_order(ByteOrder::Little) == other.dtype().with_order(ByteOrder::Little);
+    }
+    // Names of enumerations and members are known to HDF5 alone.
+    let members = |array: &Array| array.as_hdf5().map(|dataset| dataset.element().to_json());
+    one.dtype() == other.dtype() && members(one) == members(other)
+}
+
+/// The options of reads that several threads make side by side.
+fn on_one_thread() -> ReadOptions<'static> {
+    ReadOptions { threads: Some(1), ..ReadOptions::default() }
 }
 
 /// Returns `true` if two variables have equal elements; all NaNs are equal.
@@ -195,7 +201,7 @@ fn has_equal_values(expected: &ArrayFacts, found: &ArrayFacts, values: &Values) 
     if one.vlen().is_some() {
         let read = |array: &Array| {
             let all = Selection::all(array.shape());
-            array.node().read_copied(&all, ReadOptions::default(), &mut Paths::new())
+            array.node().read_copied(&all, on_one_thread(), &mut Paths::new())
         };
         let (one, other) = (read(one)?, read(other)?);
         return Ok(one.offsets == other.offsets
@@ -209,12 +215,12 @@ fn has_equal_values(expected: &ArrayFacts, found: &ArrayFacts, values: &Values) 
         let kept = match kept {
             Some(kept) => kept,
             None => {
-                let read = Arc::new(one.read(&Selection::all(one.shape()), ReadOptions::default())?);
+                let read = Arc::new(one.read(&Selection::all(one.shape()), on_one_thread())?);
                 values.0.lock().insert(expected.path.clone(), read.clone());
                 read
             }
         };
-        let read = other.read(&Selection::all(other.shape()), ReadOptions::default())?;
+        let read = other.read(&Selection::all(other.shape()), on_one_thread())?;
         return Ok(are_equal(one.dtype(), kept.as_slice(), other.dtype(), read.as_slice()));
     }
     let Some(len) = one.shape().first().copied() else { return Ok(true) };
@@ -222,7 +228,7 @@ fn has_equal_values(expected: &ArrayFacts, found: &ArrayFacts, values: &Values) 
     let mut at = 0;
     while at < len {
         let range = crate::Index::range(at.cast_signed(), at.saturating_add(rows).min(len).cast_signed());
-        let read = |array: &Array| array.read(&array.select(&[range])?, ReadOptions::default());
+        let read = |array: &Array| array.read(&array.select(&[range])?, on_one_thread());
         if !are_equal(one.dtype(), read(one)?.as_slice(), other.dtype(), read(other)?.as_slice()) {
             return Ok(false);
         }

@@ -67,7 +67,9 @@ fn numbers(array: &Array) -> Result<Vec<Number>> {
     if !matches!(kind, Kind::Int | Kind::UInt | Kind::Float | Kind::DateTime(_) | Kind::TimeDelta(_)) {
         return Ok(Vec::new());
     }
-    let read = array.read(&Selection::all(array.shape()), ReadOptions::default())?;
+    // Several threads do this side by side.
+    let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+    let read = array.read(&Selection::all(array.shape()), options)?;
     let mut bytes = read.as_slice().to_vec();
     if dtype.order() != ByteOrder::Little {
         swap_bytes(&mut bytes, dtype.number_size());

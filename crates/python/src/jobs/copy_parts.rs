@@ -243,10 +243,6 @@ fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Boun
         },
     );
     let facts = facts?;
-    match (wanted.chunks, wanted.named_chunks) {
-        (_, Some(named)) => facts.set_item("chunks", named)?,
-        (chunks, None) => facts.set_item("chunks", chunks)?,
-    }
     facts.set_item("block", &units.block)?;
     facts.set_item("parts", &units.parts)?;
     facts.set_item("units", units.count)?;
@@ -398,6 +394,10 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
         "order": order, "zarr_format": zarr_format,
     );
     let facts = facts?;
+    match (wanted.chunks, wanted.named_chunks) {
+        (_, Some(named)) => facts.set_item("chunks", named)?,
+        (chunks, None) => facts.set_item("chunks", chunks)?,
+    }
     for (name, region) in [("region", wanted.region), ("target_region", wanted.target_region)] {
         match region {
             None => facts.set_item(name, py.None())?,

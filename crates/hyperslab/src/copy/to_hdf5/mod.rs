@@ -174,6 +174,7 @@ pub(super) fn plan(
 }
 
 fn describe<'o>(source: &Node, options: &'o CopyOptions<'o>) -> Result<Described<'o>> {
+    options.check_source(source)?;
     let name = source.path().rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(NAMELESS);
     let described = match source {
         Node::Group(group) => group.as_hdf5().map(|group| from_hdf5::group(group, options)),
