@@ -76,6 +76,7 @@ if _TYPE_CHECKING:
     from hyperslab._hdf5.file import File
     from hyperslab._hdf5.group import Datatype, FileGroup
     from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
+    from hyperslab._index.cf import CF
 
 # Names that are imported on first access, by module. Importing all of them here would take three
 # times as long. Type checkers see the names above.
@@ -112,6 +113,7 @@ _LAZY = {
     "_hdf5.file": ("File",),
     "_hdf5.group": ("Datatype", "FileGroup"),
     "_hdf5.links": ("ExternalLink", "HardLink", "SoftLink"),
+    "_index.cf": ("CF",),
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 # Late modules that these do not load, but methods do.
@@ -136,6 +138,7 @@ _atexit.register(_native.finish_archives)
 _atexit.register(_native.finish_writers)
 
 __all__ = [
+    "CF",
     "AccessCost",
     "Advice",
     "AdvisedLayout",

@@ -7,7 +7,7 @@ use crate::selection;
 use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
-use hyperslab::meaning::number_element;
+use hyperslab::meaning::{Decoding, Number, Times, number_element};
 use hyperslab::statistics::{
     Bins, NumberTypes, PartialStatistics, StatisticsOptions, number_type, statistics,
 };
@@ -22,7 +22,8 @@ use std::ops::Range;
 /// shown in their unit, since 1970.
 ///
 /// Follows CF attributes, as xarray does: _FillValue and missing_value mark missing elements, and
-/// scale_factor, add_offset and _Unsigned convert stored numbers ("packed").
+/// scale_factor, add_offset and _Unsigned convert stored numbers ("packed"). Numbers of units like
+/// "days since 1970-01-01" are shown as dates of their calendar.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -72,6 +73,8 @@ struct Found {
     words: String,
     part: PartialStatistics,
     bins: Option<Bins>,
+    /// The meaning of numbers as times.
+    times: Option<Times>,
 }
 
 impl Command for StatsArgs {
@@ -164,7 +167,15 @@ impl StatsArgs {
             _ => None,
         };
         let part = run(given.clone())?;
-        let found = |part, bins| Found { name: name.clone(), is_float, words: words.clone(), part, bins };
+        // Units without a meaning are no reason to hide the numbers.
+        let times = match Decoding::of(array) {
+            Ok(decoding) if !self.raw => decoding.times,
+            _ => None,
+        };
+        let found = |part, bins| {
+            let (name, words, times) = (name.clone(), words.clone(), times.clone());
+            Found { name, is_float, words, part, bins, times }
+        };
         match self.bins {
             Some(count) if given.is_none() => {
                 let bins = even(histogram_range(&part, is_float), count)?;
@@ -227,14 +238,39 @@ fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 impl Found {
-    /// Smallest and largest element as text. A dash if there are no elements.
-    fn ends(&self) -> (String, String) {
+    /// Smallest element, largest element and mean as text. A dash if there are no elements.
+    fn cells(&self) -> (String, String, String) {
         let PartialStatistics { count, min, max, min_int, max_int, .. } = self.part;
-        match (count, self.is_float) {
-            (0, _) => ("-".into(), "-".into()),
-            (_, true) => (format_number(min), format_number(max)),
-            _ => (min_int.to_string(), max_int.to_string()),
+        let mean = self.part.mean().map(Number::Float);
+        if count == 0 {
+            return ("-".into(), "-".into(), "-".into());
         }
+        let (min, max) = match self.is_float {
+            true => (Number::Float(min), Number::Float(max)),
+            false => (Number::Int(min_int), Number::Int(max_int)),
+        };
+        (self.text(min), self.text(max), mean.map_or_else(|| "-".into(), |mean| self.text(mean)))
+    }
+
+    /// A number as text: as a date, with the unit of a time difference, or as it is.
+    fn text(&self, number: Number) -> String {
+        let plain = match number {
+            Number::Missing => "-".into(),
+            Number::Int(int) => int.to_string(),
+            Number::Float(float) => format_number(float),
+        };
+        match &self.times {
+            None => plain,
+            Some(times) if times.calendar().is_none() => format!("{plain} {}", times.units),
+            Some(times) => times.text(number).unwrap_or(plain),
+        }
+    }
+
+    /// A distance of numbers as text, with the unit of times.
+    fn distance(&self, distance: Option<f64>) -> String {
+        let Some(distance) = distance else { return "-".into() };
+        let unit = self.times.as_ref().and_then(|times| times.units.split_whitespace().next());
+        unit.map_or_else(|| format_number(distance), |unit| format!("{} {unit}", format_number(distance)))
     }
 
     fn to_json(&self) -> Json {
@@ -243,16 +279,29 @@ impl Found {
         let number = |n: f64| if there { Json::float(n) } else { Json::Null };
         let whole = |n: i128| if there { Json::from(n) } else { Json::Null };
         let float_or = |float: f64, int: i128| if is_float { number(float) } else { whole(int) };
+        let is_date = self.times.as_ref().is_some_and(|times| times.calendar().is_some()) && there;
+        let date_or = |float: f64, int: i128| match is_date {
+            true if is_float => Json::from(self.text(Number::Float(float)).as_str()),
+            true => Json::from(self.text(Number::Int(int)).as_str()),
+            false => float_or(float, int),
+        };
+        let mean = part.mean().unwrap_or(f64::NAN);
         let mut members = vec![
             ("type".to_owned(), self.words.as_str().into()),
             ("count".to_owned(), part.count.into()),
             ("missing".to_owned(), part.missing.into()),
-            ("min".to_owned(), float_or(part.min, part.min_int)),
-            ("max".to_owned(), float_or(part.max, part.max_int)),
-            ("sum".to_owned(), float_or(part.sum.value(), part.sum_int)),
-            ("mean".to_owned(), number(part.mean().unwrap_or(f64::NAN))),
+            ("min".to_owned(), date_or(part.min, part.min_int)),
+            ("max".to_owned(), date_or(part.max, part.max_int)),
+            ("sum".to_owned(), if is_date { Json::Null } else { float_or(part.sum.value(), part.sum_int) }),
+            (
+                "mean".to_owned(),
+                if is_date { self.text(Number::Float(mean)).as_str().into() } else { number(mean) },
+            ),
             ("std".to_owned(), number(part.std().unwrap_or(f64::NAN))),
         ];
+        if let Some(times) = &self.times {
+            members.push(("units".to_owned(), times.units.as_str().into()));
+        }
         if let Some(bins) = &self.bins {
             let edges = bins.edges().iter().map(|edge| Json::float(*edge)).collect();
             members.push(("histogram".to_owned(), part.bins.as_slice().into()));
@@ -282,10 +331,12 @@ fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<[String; 7]> = all
         .iter()
         .map(|found| {
-            let ((min, max), part) = (found.ends(), &found.part);
-            let number = |n: Option<f64>| n.map_or_else(|| "-".to_owned(), format_number);
+            let ((min, max, mean), part) = (found.cells(), &found.part);
             let (count, missing) = (part.count.to_string(), part.missing.to_string());
-            [text::sanitize(&found.words), count, missing, min, max, number(part.mean()), number(part.std())]
+            {
+                let std = found.distance(part.std());
+                [found.words.clone(), count, missing, min, max, mean, std].map(|cell| text::sanitize(&cell))
+            }
         })
         .collect();
     let width = |text: &str| text.chars().count();
@@ -310,7 +361,7 @@ fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
         let Some(bins) = &found.bins else { continue };
         let most = found.part.bins.iter().copied().max().unwrap_or(0).max(1);
         writeln!(out, "\n{}", text::sanitize(&found.name))?;
-        let edges: Vec<String> = bins.edges().iter().map(|edge| format_number(*edge)).collect();
+        let edges: Vec<String> = bins.edges().iter().map(|edge| found.text(Number::Float(*edge))).collect();
         let edge_width = edges.iter().map(String::len).max().unwrap_or(0);
         let count_width = most.to_string().len();
         for ((low, high), count) in edges.iter().zip(edges.iter().skip(1)).zip(&found.part.bins) {

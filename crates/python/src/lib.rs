@@ -80,6 +80,8 @@ mod _native {
         chunk_key, chunk_of_key, create_array, create_group, remove_below, v3_data_type,
     };
     #[pymodule_export]
+    use crate::nodes::decoding::Decoding;
+    #[pymodule_export]
     use crate::nodes::group::GroupBase;
     #[pymodule_export]
     use crate::nodes::handles::{ArrayHandle, GroupHandle, array_of_document};

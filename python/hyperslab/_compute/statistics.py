@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from hyperslab._base.tasks import run_tasks
 from hyperslab._compute.map import parse_region
 from hyperslab._core.array_common import AnyArray
 from hyperslab._elements.optional import is_optional, value_dtype
+from hyperslab._index.cf import as_times
 from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Statistics:
     min: Any
     """The smallest element; ``None`` if all are missing.
 
-    It has the array's data type, or is a ``float64`` for packed numbers.
+    It has the array's data type, or is a ``float64`` for packed numbers. For numbers that stand for
+    dates or time differences, it is one of these, as in `hyperslab.Array.cf`.
     """
     max: Any
     """The largest element; see `min`."""
@@ -66,7 +68,10 @@ class Statistics:
     histogram: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     """Number of elements in each bin, if bins were requested."""
     bin_edges: npt.NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    """Start of each bin and end of the last. Dates and times count in their unit, from 1970."""
+    """Start of each bin and end of the last.
+
+    Dates and times count in their unit, from 1970. Numbers that stand for dates stay numbers.
+    """
 
 
 def statistics(
@@ -86,7 +91,7 @@ def statistics(
     CF attributes are applied as in xarray. Elements equal to ``_FillValue`` or ``missing_value``
     are missing. Others are multiplied by ``scale_factor``, then ``add_offset`` is added.
     ``_Unsigned`` sets the sign of integers. The fill value of a Zarr v2 array with dimension names
-    counts as ``_FillValue``.
+    counts as ``_FillValue``. Numbers of units like ``"days since 1970-01-01"`` are dates.
 
     Each chunk is read once and processed while it is in the CPU caches, by all threads. This takes
     little longer than reading, and little memory.
@@ -175,7 +180,8 @@ def statistics(
         work = _Work(array, place, work.missing, raw, edges)
     with show_progress(progress) as progress_bar:
         found = _run(work, executor, threads, progress_bar)
-    return _result(found, dtype, edges)
+    result = _result(found, dtype, edges)
+    return result if raw else _as_times(result, found, array, dtype)
 
 
 @dataclass(frozen=True)
@@ -317,6 +323,40 @@ def _result(found: dict[str, Any], dtype: np.dtype[Any], edges: list[float] | No
         std,
         None if edges is None else np.array(found["bins"], np.int64),
         None if edges is None else np.array(edges),
+    )
+
+
+def _as_times(result: Statistics, found: dict[str, Any], array: AnyArray, dtype: np.dtype[Any]) -> Statistics:
+    """Return the statistics of numbers that stand for times as statistics of times."""
+    try:
+        how = _native.Decoding(array)
+    except InvalidArgumentError:
+        # The units mean nothing. The statistics of the numbers are still right.
+        return result
+    if how.unit is None:
+        return result
+    if not result.count:
+        return replace(result, sum=None)
+    if dtype.kind == "f":
+        mean: Any = float(found["mean"])
+        numbers = [float(found["min"]), float(found["max"]), mean]
+        total: Any = result.sum
+    else:
+        exact = Fraction(found["sum_int"], result.count)
+        # Floats do not hold large numbers exactly, but fractions.
+        mean = round(exact) if abs(exact) > 2**53 else float(exact)
+        numbers = [found["min_int"], found["max_int"], mean]
+        total = found["sum_int"]
+    is_date = how.kind == "dates"
+    low, high, middle = as_times(array, how, numbers)
+    std = float(found["std"]) * how.unit
+    return replace(
+        result,
+        min=low,
+        max=high,
+        mean=middle,
+        sum=None if is_date else as_times(array, how, [total])[0],
+        std=np.timedelta64(round(std), "ns") if std < 2**63 else np.timedelta64(round(std / 1000), "us"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from hyperslab._index.view import View
 from hyperslab._native import Stream, Writer, pop_fields
 from hyperslab._stores.store import Store
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hyperslab._index.cf import CF
 
 __all__ = ["AnyArray"]
 
@@ -105,6 +108,28 @@ class AnyArray(Indexed, Node):
         array([5, 6], dtype=int32)
         """
         return View(self)
+
+    @property
+    def cf(self) -> CF:
+        """The values as the CF conventions mean them, without xarray; see `CF`.
+
+        ``array.cf[...]`` reads unpacked numbers with NaN for missing ones, and dates.
+        ``array.cf[...] = values`` packs. ``array.cf.masked[...]`` reads masked arrays.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> attributes = {"_FillValue": -1, "scale_factor": 0.5}
+        >>> z = hs.array([3, -1, 4], dtype="i2", attributes=attributes)
+        >>> z.cf[...]
+        array([1.5, nan, 2. ])
+        >>> z.cf[0] = 10
+        >>> z[...]
+        array([20, -1,  4], dtype=int16)
+        """
+        from hyperslab._index.cf import CF
+
+        return CF(self, self)
 
     def _read_view(self, selection: Any) -> npt.NDArray[Any]:
         """Read ``array[selection]`` if the selection adds axes."""

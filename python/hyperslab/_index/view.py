@@ -24,6 +24,7 @@ from hyperslab.errors import (
 
 if TYPE_CHECKING:
     from hyperslab._core.array_common import AnyArray
+    from hyperslab._index.cf import CF
 
 __all__ = ["View"]
 
@@ -111,6 +112,21 @@ class View:
     def nbytes(self) -> int:
         """Bytes of all elements in memory."""
         return self.size * self.dtype.itemsize
+
+    @property
+    def cf(self) -> CF:
+        """The values as the CF conventions mean them; see `hyperslab.Array.cf`.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.array([[3, -1], [4, 5]], dtype="i2", attributes={"_FillValue": -1, "add_offset": 0.5})
+        >>> z.lazy[::-1, 1].cf[...]
+        array([5.5, nan])
+        """
+        from hyperslab._index.cf import CF
+
+        return CF(self.array, self)
 
     def __len__(self) -> int:
         if not self.shape:

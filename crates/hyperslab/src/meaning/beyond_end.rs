@@ -58,7 +58,7 @@ pub(crate) fn value_beyond_end(array: &Array) -> Result<Option<Vec<u8>>> {
 }
 
 /// NetCDF's default fill value. `None`: NetCDF has no such elements.
-fn default_fill(dtype: DataType) -> Option<Vec<u8>> {
+pub(super) fn default_fill(dtype: DataType) -> Option<Vec<u8>> {
     let mut value = External::of_elements(dtype)?.default_fill();
     if dtype.order() == ByteOrder::Little {
         swap_bytes(&mut value, dtype.number_size());

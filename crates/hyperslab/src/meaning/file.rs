@@ -103,6 +103,11 @@ impl FileMeaning {
         })
     }
 
+    /// Returns `true` if datasets are variables, as in NetCDF.
+    pub fn has_variables(&self) -> bool {
+        self.has_variables
+    }
+
     /// Returns `true` if an attribute of a variable only describes how the variable was stored.
     /// netCDF4-python writes the number of digits that quantization keeps. xarray treats it as
     /// encoding and does not copy it.

@@ -18,19 +18,33 @@
 //! attributes and fill values are only passed on.
 
 mod beyond_end;
+mod calendar;
+mod decoding;
 mod file;
 mod joining;
+mod limits;
 mod missing;
 pub(crate) mod ome;
 mod packed;
+mod reference;
 mod related;
+mod retiming;
+mod rounding;
+mod times;
+mod unpack;
 mod words;
 
 pub(crate) use beyond_end::{Side, value_beyond_end};
+pub use calendar::Calendar;
+pub use decoding::{Decoding, Numbers, ValueType};
 pub use file::FileMeaning;
+pub use limits::Limits;
 pub use missing::MissingValue;
-pub use packed::{Packing, number_element};
+pub use packed::{FactorType, Marks, Packing, number_element};
 pub(crate) use related::needed_variables;
+pub(crate) use retiming::Retiming;
+pub use times::{Number, NumpyTimes, Resolution, TimeKind, TimeNumbers, Times};
+pub use unpack::Float;
 pub(crate) use words::Words;
 pub(crate) use words::of_copied_group;
 pub use words::user_attributes;

@@ -11,6 +11,7 @@
 
 use crate::{Array, ByteOrder, DataType, Error, Format, Json, Kind, Result};
 use hyperslab_codec::Half;
+use hyperslab_hdf5::element::ElementKind;
 
 /// The values that stored numbers represent. By default, the stored numbers themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,9 +22,41 @@ pub struct Packing {
     pub scale: Option<f64>,
     /// The number to add after scaling.
     pub offset: Option<f64>,
+    /// The type of the factor in its attribute.
+    pub scale_type: FactorType,
+    /// The type of the offset in its attribute.
+    pub offset_type: FactorType,
+    /// The attributes that mark missing elements.
+    pub marks: Marks,
     /// Stored integers have the other sign.
     /// `true` reads signed integers as unsigned, `false` reads unsigned integers as signed.
     pub unsigned: Option<bool>,
+}
+
+/// The type of `scale_factor` or `add_offset`. It decides the type of unpacked values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FactorType {
+    /// A number with a fraction in JSON, which has one type for all of these.
+    #[default]
+    Json,
+    /// A whole number.
+    Whole,
+    /// A 32-bit float.
+    Single,
+    /// A 64-bit float.
+    Double,
+}
+
+/// The values of the attributes `_FillValue` and `missing_value`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// Absent.
+    #[default]
+    Absent,
+    /// All of their values are NaN.
+    OnlyNan,
+    /// They have other values, which need not be elements.
+    Values,
 }
 
 impl Packing {
@@ -38,8 +71,16 @@ impl Packing {
             Format::ZarrV2 if array.dimension_names()?.is_some() => array.fill(),
             _ => None,
         };
-        Packing::parse(&*array.attributes()?, array.dtype(), fill)
-            .map_err(|why| Error::Options(format!("array '{}': {why}", array.layout().name())))
+        let mut packing = Packing::parse(&*array.attributes()?, array.dtype(), fill)
+            .map_err(|why| Error::Options(format!("array '{}': {why}", array.layout().name())))?;
+        for (name, known) in
+            [("scale_factor", &mut packing.scale_type), ("add_offset", &mut packing.offset_type)]
+        {
+            if let Some(found) = factor_type(array, name)? {
+                *known = found;
+            }
+        }
+        Ok(packing)
     }
 
     /// Reads the packing from `attributes`, for elements of a type.
@@ -58,15 +99,25 @@ impl Packing {
             _ => None,
         };
         let mut missing = Vec::new();
+        let mut marks = Marks::Absent;
+        let is_nan = |element: &[u8]| kind == Kind::Float && float_of(element).is_nan();
+        let mark = |marks: &mut Marks, is_null: bool| match is_null {
+            // Integers are never NaN: such an attribute is ignored.
+            true if kind != Kind::Float => {}
+            true if *marks == Marks::Absent => *marks = Marks::OnlyNan,
+            true => {}
+            false => *marks = Marks::Values,
+        };
         if let Some(fill) = fill {
             let mut fill = fill.to_vec();
             if dtype.order() != ByteOrder::NATIVE {
                 fill.reverse();
             }
+            mark(&mut marks, is_nan(&fill));
             missing.push(fill);
         }
         if is_time {
-            return Ok(Packing { missing, ..Packing::default() });
+            return Ok(Packing { missing, marks, ..Packing::default() });
         }
         for name in ["_FillValue", "missing_value"] {
             let Some(found) = attributes.get(name) else { continue };
@@ -80,11 +131,19 @@ impl Packing {
                     // Text is not a number.
                     _ => None,
                 };
+                let is_null = match value {
+                    Json::Null => true,
+                    Json::Number(text) if kind != Kind::Float => text.parse().is_ok_and(f64::is_nan),
+                    _ => element.as_deref().is_some_and(is_nan),
+                };
+                mark(&mut marks, is_null);
                 missing.extend(element.filter(|element| !missing.contains(element)));
             }
         }
         let (scale, offset) = (number(attributes, "scale_factor")?, number(attributes, "add_offset")?);
-        Ok(Packing { missing, scale, offset, unsigned })
+        let (scale_type, offset_type) =
+            (json_type(attributes, "scale_factor"), json_type(attributes, "add_offset"));
+        Ok(Packing { missing, scale, offset, unsigned, scale_type, offset_type, marks })
     }
 
     /// Returns `true` if values must be computed from stored numbers.
@@ -105,6 +164,48 @@ impl Packing {
     /// The number that a stored number represents.
     pub fn unpacked(&self, stored: f64) -> f64 {
         stored * self.scale.unwrap_or(1.0) + self.offset.unwrap_or(0.0)
+    }
+}
+
+/// The type of a number in JSON.
+fn json_type(attributes: &Json, name: &str) -> FactorType {
+    let found = attributes.get(name).map(|found| found.as_array().and_then(<[Json]>::first).unwrap_or(found));
+    match found {
+        Some(Json::Number(text)) if text.parse::<i128>().is_ok() => FactorType::Whole,
+        _ => FactorType::Json,
+    }
+}
+
+/// The type of a number in an attribute of a file. `None`: it is JSON, or there is none.
+fn factor_type(array: &Array, name: &str) -> Result<Option<FactorType>> {
+    let dtype = if let Some(dataset) = array.as_hdf5() {
+        match dataset.attribute(name)? {
+            Some(attribute) => match attribute.element()?.kind {
+                ElementKind::Plain(dtype) => dtype,
+                _ => return Ok(None),
+            },
+            None => return Ok(None),
+        }
+    } else if let Some(variable) = array.as_netcdf3() {
+        let found = variable.attributes().iter().find(|attribute| attribute.name == name);
+        let Some(attribute) = found else { return Ok(None) };
+        attribute.external.dtype()
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(match (dtype.kind(), dtype.size()) {
+        (Kind::Float, 8) => FactorType::Double,
+        (Kind::Float, _) => FactorType::Single,
+        _ => FactorType::Whole,
+    }))
+}
+
+/// Reads a float in the machine's byte order.
+fn float_of(element: &[u8]) -> f64 {
+    match *element {
+        [a, b] => half::f16::from_ne_bytes([a, b]).to_f64(),
+        [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]).into(),
+        _ => element.try_into().map_or(0.0, f64::from_ne_bytes),
     }
 }
 
@@ -131,7 +232,7 @@ fn number(attributes: &Json, name: &str) -> Result<Option<f64>, String> {
 }
 
 /// Converts a number, possibly written with the other sign, to an element.
-fn encode_element(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
+pub(super) fn encode_element(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
     let other = match dtype.kind() {
         Kind::Int => Kind::UInt,
         Kind::UInt => Kind::Int,
@@ -217,6 +318,20 @@ mod tests {
     }
 
     #[test]
+    fn marks() {
+        for (attributes, dtype, marks) in [
+            ("{}", "<f4", Marks::Absent),
+            (r#"{"_FillValue": NaN}"#, "<f4", Marks::OnlyNan),
+            (r#"{"_FillValue": "AAAAAAAA+H8="}"#, "<f8", Marks::OnlyNan),
+            (r#"{"_FillValue": NaN, "missing_value": 1}"#, "<f2", Marks::Values),
+            (r#"{"_FillValue": NaN}"#, "<i2", Marks::Absent),
+            (r#"{"missing_value": 1000}"#, "|i1", Marks::Values),
+        ] {
+            assert_eq!(parsed(attributes, dtype, None).unwrap().marks, marks, "{attributes} {dtype}");
+        }
+    }
+
+    #[test]
     fn signs() {
         let bytes = parsed(r#"{"_Unsigned": "true", "_FillValue": -1, "missing_value": 254}"#, "|i1", None);
         let bytes = bytes.unwrap();
@@ -237,6 +352,7 @@ mod tests {
     fn scales_and_offsets() {
         let packing = parsed(r#"{"scale_factor": [0.5], "add_offset": 10}"#, "<i2", None).unwrap();
         assert_eq!((packing.scales(), packing.unpacked(3.0)), (true, 11.5));
+        assert_eq!((packing.scale_type, packing.offset_type), (FactorType::Json, FactorType::Whole));
         assert_eq!(parsed(r#"{"scale_factor": null}"#, "<i2", None).unwrap(), Packing::default());
         for wrong in [r#"{"scale_factor": "0.1"}"#, r#"{"add_offset": [1, 2]}"#, r#"{"add_offset": true}"#] {
             let why = parsed(wrong, "<i2", None).unwrap_err();

@@ -4,6 +4,7 @@ pub(crate) mod array;
 pub(crate) mod attributes;
 pub(crate) mod cache;
 pub(crate) mod create;
+pub(crate) mod decoding;
 pub(crate) mod explain;
 pub(crate) mod grid;
 pub(crate) mod group;
