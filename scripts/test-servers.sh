@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Installs the programs that tests start, into build/servers/: the servers moto, azurite,
-# fake-gcs-server and nginx, and HDF5's tools.
+# fake-gcs-server and nginx; HDF5's and netCDF's tools, NCO and CDO.
 #
 # Installs each once. If one cannot be installed on this machine, says so; its tests are skipped.
-# nginx and HDF5's tools come from Debian. The packages are unpacked, not installed: nginx must not
-# start.
+# nginx and the tools come from Debian. The packages are unpacked, not installed: nginx must not start.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,28 +60,32 @@ install_nginx() {
     "$servers/bin/nginx" -v
 }
 
-install_hdf5_tools() {
-    local folder=$servers/hdf5-tools tool
+# install_tools PACKAGE TOOL...: unpacks a package of Debian, with the libraries that are not installed here.
+install_tools() {
+    local package=$1 folder=$servers/$1 tool libraries
+    shift
     rm -rf "$folder"
     mkdir -p "$folder/partial"
-    # With the libraries that are not installed here.
     local download=(apt-get install --yes --download-only --no-install-recommends
-        -o "Dir::Cache::archives=$folder" -o Debug::NoLocking=1 hdf5-tools)
-    command -v h5dump || "${download[@]}" || { apt-get update && "${download[@]}"; } || return
+        -o "Dir::Cache::archives=$folder" -o Debug::NoLocking=1 "$package")
+    command -v "$1" || "${download[@]}" || { apt-get update && "${download[@]}"; } || return
     for tool in "$folder"/*.deb; do
         [[ -e $tool ]] && { dpkg --extract "$tool" "$folder" || return; }
     done
-    for tool in h5dump h5stat h5repack; do
+    # Some libraries lie in folders of their own.
+    libraries=$(find "$folder/usr/lib" -name '*.so*' -printf '%h\n' 2>/dev/null | sort -u | paste -sd:)
+    for tool in "$@"; do
         rm -f "$servers/bin/$tool"
-        if command -v $tool; then
-            ln -s "$(command -v $tool)" "$servers/bin/$tool"
+        if command -v "$tool"; then
+            ln -s "$(command -v "$tool")" "$servers/bin/$tool"
             continue
         fi
-        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
-            "$folder/usr/lib/$(uname -m)-linux-gnu" "$folder/usr/bin/$tool" >"$servers/bin/$tool"
+        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$folder/usr/bin/$tool" \
+            >"$servers/bin/$tool"
         chmod +x "$servers/bin/$tool"
     done
-    "$servers/bin/h5dump" --version
+    # Each says its version, if all of its libraries are there.
+    "$servers/bin/$1" --version || "$servers/bin/$1" 2>&1 | grep -qi version
 }
 
 moto=$(sed -n 's/^moto==//p' requirements/servers.txt)
@@ -90,4 +93,7 @@ install moto "$moto of $(cksum <requirements/servers.txt)" install_moto
 install azurite "$azurite" install_azurite
 install fake-gcs-server "$fake_gcs_server" install_fake_gcs_server
 install nginx debian install_nginx
-install hdf5-tools debian install_hdf5_tools
+install hdf5-tools debian install_tools hdf5-tools h5dump h5stat h5repack
+install netcdf-bin debian install_tools netcdf-bin ncdump nccopy
+install nco debian install_tools nco ncks ncrcat
+install cdo debian install_tools cdo cdo

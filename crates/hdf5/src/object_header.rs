@@ -24,6 +24,9 @@ const FAIL_IF_UNKNOWN: u8 = 0x80;
 /// The flag of a header of version 2 whose attributes have creation orders.
 pub(crate) const TRACKED: u8 = 4;
 
+/// The flags of a new header of that kind: h5py and netCDF index the orders, too.
+pub(crate) const TRACKED_AND_INDEXED: u8 = TRACKED | 8;
+
 /// The flag of a header of version 2 that has four times, and their bytes.
 pub(crate) const TIMES: u8 = 0x20;
 pub(crate) const TIMES_LEN: usize = 16;
@@ -225,7 +228,7 @@ pub(crate) fn build(messages: &[NewMessage], links: u32, is_new: bool, tracks: b
     let mut out = Output::new();
     if is_new {
         let (width, bits) = length_of_block(block.len() as u64);
-        out.bytes(b"OHDR").u8(2).u8(bits | if tracks { 4 } else { 0 });
+        out.bytes(b"OHDR").u8(2).u8(bits | if tracks { TRACKED_AND_INDEXED } else { 0 });
         out.uint(block.len() as u64, width).bytes(&block.take()).checksum();
         return Ok(out.take());
     }

@@ -35,6 +35,10 @@ mod _native {
         Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image,
     };
     #[pymodule_export]
+    use crate::hdf5::netcdf4::{
+        NetcdfDefinitions, is_netcdf4, netcdf_chunks, netcdf_dimensions, netcdf_fill,
+    };
+    #[pymodule_export]
     use crate::hdf5::new_values::NewValues;
     #[pymodule_export]
     use crate::hdf5::quick::{create_plain, set_plain_attribute};

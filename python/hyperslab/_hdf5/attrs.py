@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hyperslab import _native
+from hyperslab._hdf5 import netcdf_types
 from hyperslab._hdf5.attrs_writing import create_attribute, modify_attribute
 from hyperslab._hdf5.ids import AttrID
 from hyperslab._hdf5.mapping_views import Items, Keys, Values
@@ -155,7 +156,9 @@ class FileAttributes(MutableMapping[str, Any]):
     # ---- changing
 
     def __setitem__(self, name: str | bytes, value: Any) -> None:
-        if not _native.set_plain_attribute(self._node, name, value):
+        if getattr(self._node._store, "_writes_netcdf", False):
+            netcdf_types.set_attribute(self, text_of(name), value)
+        elif not _native.set_plain_attribute(self._node, name, value):
             self.create(name, value)
 
     def __delitem__(self, name: str | bytes) -> None:

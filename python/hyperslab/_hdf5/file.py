@@ -24,6 +24,7 @@ from hyperslab._hdf5.changing import (
 )
 from hyperslab._hdf5.group import FileGroup
 from hyperslab._hdf5.ids import CHUNK_CACHE, FileID, GroupID
+from hyperslab._hdf5.netcdf import begin_netcdf
 from hyperslab._stores.edited_file import image_of
 from hyperslab._stores.file_objects import is_file_object, store_of_object
 from hyperslab._stores.store import FileStore, Store
@@ -116,6 +117,10 @@ class File(FileGroup):
     flush_every : float, optional
         Seconds. The first change that comes so long after the last flush of this kind flushes the
         file. By default it is flushed only by `flush` and `close`.
+    netcdf : bool, default False
+        Whether a new file is a NetCDF-4 file: as netCDF writes it, for `create_dimension` and
+        `create_variable`. Attributes are then written in netCDF's types. An existing file must be
+        NetCDF-4. (Without ``netcdf``, these methods work with existing NetCDF-4 files, too.)
     cache, storage_options
         As in `hyperslab.open`.
 
@@ -156,6 +161,7 @@ class File(FileGroup):
         cache: CacheLike | None = None,
         storage_options: Mapping[str, Any] | None = None,
         flush_every: float | None = None,
+        netcdf: bool = False,
         **keywords: Any,
     ) -> Self:
         if isinstance(name, GroupID):
@@ -196,7 +202,7 @@ class File(FileGroup):
                 mode,
                 low,
                 userblock_size,
-                keywords.get("track_order"),
+                True if netcdf else keywords.get("track_order"),
                 keywords.get("locking"),
                 *space_of(fs_strategy, fs_page_size, keywords.get("fs_threshold")),
             )
@@ -210,7 +216,7 @@ class File(FileGroup):
             }
             if flush_every is not None:
                 changed.set_flush_every(flush_every)
-            return cls._of(changed, cache)
+            return cls._of(changed, cache, netcdf)
         try:
             store, filename = _store_of(name, driver, given, storage_options)
         except MetadataValidationError as error:
@@ -232,11 +238,14 @@ class File(FileGroup):
         return cls._of(store, cache)
 
     @classmethod
-    def _of(cls, store: Store, cache: CacheLike | None = None) -> Self:
-        """Return the file in a store."""
+    def _of(cls, store: Store, cache: CacheLike | None = None, netcdf: bool = False) -> Self:
+        """Return the file in a store. ``netcdf``: it is written as NetCDF-4."""
         handle = _native.open_node(store._native, "")
         assert isinstance(handle, _native.GroupHandle)
-        return super().__new__(cls, handle, store, None if cache is None else resolve_cache(cache))
+        made = super().__new__(cls, handle, store, None if cache is None else resolve_cache(cache))
+        if netcdf:
+            begin_netcdf(made)
+        return made
 
     @classmethod
     def in_memory(cls, file_image: Any = None, **keywords: Any) -> Self:
@@ -254,6 +263,7 @@ class File(FileGroup):
                 if key in keywords:
                     raise TypeError(f"{key} parameters cannot be used with file_image")
         cache, libver = keywords.pop("cache", None), keywords.pop("libver", None)
+        netcdf = bool(keywords.pop("netcdf", False))
         strategy, page_size = keywords.pop("fs_strategy", None), keywords.pop("fs_page_size", None)
         if strategy is not None and strategy not in STRATEGIES:
             raise InvalidArgumentError("Invalid file space strategy type")
@@ -262,7 +272,7 @@ class File(FileGroup):
             "r+" if image else "w",
             low,
             keywords.pop("userblock_size", None),
-            keywords.pop("track_order", None),
+            keywords.pop("track_order", None) or netcdf or None,
             None,
             *space_of(strategy, page_size, keywords.get("fs_threshold")),
         )
@@ -274,7 +284,7 @@ class File(FileGroup):
             "libver": (low, high),
             "swmr": False,
         }
-        return cls._of(store, cache)
+        return cls._of(store, cache, netcdf)
 
     def image(self) -> bytes:
         """Return the bytes of a file that is being changed, after a `flush`."""

@@ -24,6 +24,7 @@ from hyperslab._hdf5.ids import GroupID, node_of
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5.mapping_views import Items, Keys, Values
 from hyperslab._hdf5.names import text_of
+from hyperslab._hdf5.netcdf import NetcdfGroup
 from hyperslab._hdf5.node import FileNode
 from hyperslab._hdf5.type_ids import TypeID, type_id
 from hyperslab._native import Reference
@@ -155,7 +156,7 @@ Link = HardLink | SoftLink | ExternalLink | UserLink
 _Link = tuple[str, int, str, str]
 
 
-class FileGroup(GroupWriting, FileNode, _Base):  # type: ignore[misc]
+class FileGroup(GroupWriting, NetcdfGroup, FileNode, _Base):  # type: ignore[misc]
     """A group of an HDF5 or NetCDF file.
 
     Made by `hyperslab.open` and groups. A mapping from names to arrays, groups and committed

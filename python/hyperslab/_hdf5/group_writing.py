@@ -12,6 +12,7 @@ from hyperslab._hdf5.create import new_dataset, time_of
 from hyperslab._hdf5.defaults import get_config
 from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5.names import text_of
+from hyperslab._hdf5.netcdf import is_netcdf
 from hyperslab._hdf5.node import FileNode
 from hyperslab._native import StoredType, create_plain
 from hyperslab.errors import (
@@ -64,6 +65,7 @@ class GroupWriting(FileNode):
     def _make_group(self: Any, name: str, track_order: bool = False, made_at: int | None = None) -> FileGroup:
         editor = self._editor
         path = self._path_to(name)
+        track_order = track_order or is_netcdf(self)
         address = editor.create_group(path, track_order, made_at)
         editor.link(self._hdf5_address(), name, address)
         made: FileGroup = self._node(editor.open(address, path))

@@ -37,6 +37,9 @@ class EditedFile(FileStore):
         self._native, self._read_only, self._options = handle, False, []
         self._sink, self._pages, self._path = sink, pages, path
         self._is_object = sink is not None
+        # What is known of NetCDF's dimensions, and whether attributes are written as netCDF writes them.
+        self._netcdf: Any = None
+        self._writes_netcdf = False
         self._finisher = weakref.finalize(self, _finish, handle, sink, os.getpid(), pages, path)
 
     def flush(self) -> None:

@@ -155,6 +155,10 @@ impl Editing {
     /// Takes the changed objects as they are at this moment.
     fn snapshot(&self) -> Vec<Switched> {
         let mut objects = self.edits.objects.lock();
+        for object in objects.values_mut() {
+            // A list that cannot be built is refused when it is added to.
+            let _ = object.settle_users(self.edits.libver);
+        }
         // A new object without a name is not in the file.
         let is_written =
             |object: &Object| object.is_changed() && (object.links_to > 0 || object.stored != Stored::New);

@@ -3,7 +3,7 @@
 //! There are three states of an object: `base`, as this writer read or flushed it last; ours; and
 //! theirs, in the file now. Theirs counts if ours is as the base. Otherwise ours counts:
 //!
-//! * attributes and links: name by name;
+//! * attributes and links: name by name; `REFERENCE_LIST` entry by entry;
 //! * the shape: axis by axis. If both have changed an axis, the longer one counts;
 //! * chunks, and elements in one run: element by element, if both have changed the same chunk or run.
 //!   Two writers that change different elements of a chunk lose nothing.
@@ -12,13 +12,14 @@
 
 use super::links::{Links, is_about_links};
 use super::object::{self, Base, Object, Stored, attribute_name};
+use super::scale_users::{self, REFERENCE_LIST};
 use super::{ChunkPlace, Editing, committed};
 use crate::data_layout::{self, DataLayout};
 use crate::dataspace::{self, Dataspace};
 use crate::error::{BuildError, Built};
 use crate::messages::{Message, attribute, fill_value};
 use crate::object_header::NewMessage;
-use crate::{Bytes, File, Hdf5Error, LinkTarget, Node, Result, Source};
+use crate::{Bytes, File, Hdf5Error, Libver, LinkTarget, Node, Result, Source};
 use hyperslab_array::Dims;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -187,6 +188,7 @@ impl Editing {
         theirs.base = theirs.as_base(&header.blocks);
         let mut objects = self.edits.objects.lock();
         let Some(ours) = objects.get_mut(&address) else { return Ok(()) };
+        ours.settle_users(self.libver()).map_err(|why| self.unstorable(address, why))?;
         if !ours.is_changed() && has_chunks.is_none() {
             // It is loaded again when it is needed.
             objects.remove(&address);
@@ -194,7 +196,7 @@ impl Editing {
         }
         let mut found = Counts::default();
         let (mut merged, run) =
-            merged(ours, theirs, &mut found).map_err(|why| self.unstorable(address, why))?;
+            merged(ours, theirs, self.libver(), &mut found).map_err(|why| self.unstorable(address, why))?;
         let was_changed = ours.is_changed();
         merged.changes = ours.changes;
         merged.version = ours.version + 1;
@@ -306,7 +308,12 @@ struct Counts {
 }
 
 /// Merges two states of an object. Also returns the run of elements that has to be merged.
-fn merged(ours: &Object, theirs: Object, counts: &mut Counts) -> Built<(Object, Option<Run>)> {
+fn merged(
+    ours: &Object,
+    theirs: Object,
+    libver: Libver,
+    counts: &mut Counts,
+) -> Built<(Object, Option<Run>)> {
     let base = &ours.base;
     let mut merged = theirs;
     let more = i64::from(ours.links_to) - i64::from(ours.flushed_links_to);
@@ -318,7 +325,7 @@ fn merged(ours: &Object, theirs: Object, counts: &mut Counts) -> Built<(Object, 
     merged.lost_links = ours.lost_links;
     merged.chunks = ours.chunks.clone();
     let run = merge_messages(base, ours, &mut merged)?;
-    counts.more.extend(merge_attributes(base, ours, &mut merged)?);
+    counts.more.extend(merge_attributes(base, ours, &mut merged, libver)?);
     if let (Some(mine), Some(other)) = (&ours.links, &merged.links) {
         let old = base.links.as_ref().unwrap_or(mine);
         let (links, found) = merge_links(old, mine, other)?;
@@ -471,7 +478,12 @@ fn element_of(dataset: &Object) -> Built<(usize, Vec<u8>)> {
 
 /// Merges attributes. Also returns corrections of the numbers of uses of committed types: both writers
 /// have counted the attribute that both have replaced.
-fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Vec<(u64, i32)>> {
+fn merge_attributes(
+    base: &Base,
+    ours: &Object,
+    merged: &mut Object,
+    libver: Libver,
+) -> Built<Vec<(u64, i32)>> {
     let of = |messages: &[Message]| -> Built<BTreeMap<String, Message>> {
         let attributes = messages.iter().filter(|message| message.kind == attribute::KIND);
         attributes.map(|message| Ok((attribute_name(message)?, message.clone()))).collect()
@@ -489,6 +501,14 @@ fn merge_attributes(base: &Base, ours: &Object, merged: &mut Object) -> Built<Ve
     for name in &names {
         let (before, new, other) = (old.get(name), mine.get(name), theirs.get(name));
         if same(before, new) {
+            continue;
+        }
+        if name == REFERENCE_LIST
+            && !same(before, other)
+            && let Some(data) = scale_users::merged(before, new, other, libver)?
+        {
+            let at = merged.find_attribute(name);
+            merged.put_attribute(at, data)?;
             continue;
         }
         match (new, merged.find_attribute(name)) {

@@ -28,6 +28,7 @@ mod paged;
 #[cfg(test)]
 mod path_tests;
 pub(crate) mod redo;
+mod scale_users;
 mod shared;
 #[cfg(test)]
 mod shared_tests;
@@ -42,6 +43,7 @@ pub use chunk_table::{ChunkPlace, ChunkTable};
 pub(crate) use links::Links;
 pub use merge::{COPIED, ChunkConflict, merge_elements};
 pub use options::ObjectOptions;
+pub use scale_users::{REFERENCE_LIST, reference_list_type};
 pub use value_writer::ValueWriter;
 
 use crate::error::{BuildError, Built};
@@ -185,7 +187,11 @@ impl Edits {
 
     /// Returns the header of a changed object.
     pub(crate) fn header(&self, address: u64) -> Option<Arc<ObjectHeader>> {
-        self.objects.lock().get_mut(&address).map(Object::shown)
+        self.objects.lock().get_mut(&address).map(|object| {
+            // A list that cannot be built is refused when it is added to.
+            let _ = object.settle_users(self.libver);
+            object.shown()
+        })
     }
 
     /// Returns the number of links to a changed object.
@@ -326,6 +332,13 @@ impl Editing {
     /// Returns what `read` finds in a changed object. The object is loaded if it was not changed
     /// before.
     fn with<R>(&self, address: u64, read: impl FnOnce(&mut Object) -> R) -> Result<R> {
+        let libver = self.libver();
+        let done = self.with_raw(address, |object| object.settle_users(libver).map(|()| read(object)))?;
+        done.map_err(|why| self.unstorable(address, why))
+    }
+
+    /// Like `with`, while users of a scale may wait to be put into its attribute.
+    fn with_raw<R>(&self, address: u64, read: impl FnOnce(&mut Object) -> R) -> Result<R> {
         loop {
             if let Some(object) = self.edits.objects.lock().get_mut(&address) {
                 return Ok(read(object));

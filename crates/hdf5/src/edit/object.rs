@@ -12,7 +12,7 @@ use crate::messages::attribute::{self, AttributeParts};
 use crate::messages::{Message, link};
 use crate::new_file::attribute::{LARGEST, MOST_COMPACT, dense, info};
 use crate::new_file::{NewDataset, NewStorage, array_slots};
-use crate::object_header::{NewMessage, ObjectHeader, Prefix, REFERENCE_COUNT, TRACKED};
+use crate::object_header::{NewMessage, ObjectHeader, Prefix, REFERENCE_COUNT, TRACKED_AND_INDEXED};
 use crate::output::{NEW_SIZES, Output, fit};
 use crate::{Bytes, Cursor, Libver, Parsed};
 use std::sync::Arc;
@@ -71,6 +71,8 @@ pub(super) struct Object {
     pub blocks: Vec<(u64, u64)>,
     /// For merges with the changes of other writers.
     pub base: Base,
+    /// Axes that use this scale, and are not in its attribute yet.
+    pub users: Vec<(u64, u32)>,
     /// The creation order of the next attribute.
     pub next_attribute: u16,
     /// Counts changes; `flushed` of them are in the file.
@@ -106,6 +108,7 @@ impl Object {
             flushed_chunks: 0,
             blocks: header.blocks.clone(),
             base: Base::default(),
+            users: Vec::new(),
             next_attribute,
             changes: 0,
             flushed: 0,
@@ -121,7 +124,7 @@ impl Object {
         is_new_version: bool,
         tracks_attributes: bool,
     ) -> Object {
-        let flags = if tracks_attributes { TRACKED } else { 0 };
+        let flags = if tracks_attributes { TRACKED_AND_INDEXED } else { 0 };
         let version = if is_new_version { 2 } else { 1 };
         let prefix = Prefix { version, flags, block: 0, links: 0, extra: Vec::new() };
         let header = Arc::new(ObjectHeader::of_messages(address, prefix, messages));

@@ -115,6 +115,7 @@ pub(super) fn copy(
     options: &CopyOptions<'_>,
 ) -> Result<Option<CopyReport>> {
     let Some((format, target)) = target(location, path, options)? else { return Ok(None) };
+    let options = &CopyOptions { file_format: Some(format), ..options.clone() };
     let origin = path.and_then(|_| origin(source));
     match format {
         FileFormat::Hdf5 | FileFormat::Netcdf4 => {
@@ -132,6 +133,7 @@ pub(super) fn plan(
     options: &CopyOptions<'_>,
 ) -> Result<Option<Vec<(String, CopyPlan)>>> {
     let Some((format, target)) = target(location, path, options)? else { return Ok(None) };
+    let options = &CopyOptions { file_format: Some(format), ..options.clone() };
     match format {
         FileFormat::Hdf5 | FileFormat::Netcdf4 => to_hdf5::plan(source, &target, options).map(Some),
         FileFormat::Netcdf3(_) => Err(refuse_classic()),

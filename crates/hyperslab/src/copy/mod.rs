@@ -43,6 +43,7 @@ mod place;
 mod plan;
 mod ragged;
 mod region;
+mod report;
 mod split;
 mod stored_blocks;
 mod structures;
@@ -67,6 +68,7 @@ pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part}
 pub(crate) use place::resolve_links;
 pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
+pub use report::CopyReport;
 pub use split::{SplitPart, check_split, split, split_parts};
 pub(crate) use stored_blocks::fill_in;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
@@ -82,7 +84,7 @@ use place::{Destination, Room};
 use region::Window;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
@@ -285,33 +287,6 @@ impl CopyOptions<'_> {
     fn check(&self) -> Result<()> {
         if self.stops() { Err(Error::Interrupted) } else { Ok(()) }
     }
-}
-
-/// The result of a copy.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct CopyReport {
-    /// Number of groups.
-    pub groups: u64,
-    /// Number of arrays.
-    pub arrays: u64,
-    /// Bytes of all elements in memory.
-    /// For elements of variable length, includes the values that were copied.
-    pub bytes: u64,
-    /// Bytes of the source's chunks; 0 if the store does not list them, as web servers do not.
-    pub stored_before: u64,
-    /// Bytes of the copy's chunks.
-    pub stored_after: u64,
-    /// The most memory that elements took at once.
-    pub block_bytes: u64,
-    /// Duration of copying.
-    pub elapsed: Duration,
-    /// Duration of verification, if requested.
-    pub verified: Option<Duration>,
-    /// Differences from the source that the user did not ask for.
-    pub notes: Vec<String>,
-    /// Arrays and groups that were left out because they cannot be copied: path and reason.
-    pub skipped: Vec<(String, String)>,
 }
 
 /// Copies an array or group, and everything below it, to a path or URL. A path that ends in `.h5`,

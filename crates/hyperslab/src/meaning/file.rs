@@ -248,6 +248,23 @@ impl FileMeaning {
         }
     }
 
+    /// The path of the group that defines the dimension that a dataset means by a name.
+    pub(crate) fn dimension_group(&self, dataset: &str, name: &str) -> Result<Option<String>> {
+        let mut path = dataset;
+        while !path.is_empty() {
+            path = path.rsplit_once('/').map_or("", |(group, _)| group);
+            if self.dimensions(path)?.iter().any(|dimension| dimension.name == name) {
+                return Ok(Some(path.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The dimensions of the group at a path, in the order of their numbers.
+    pub(crate) fn dimensions_of(&self, path: &str) -> Result<Arc<Vec<Dimension>>> {
+        self.dimensions(path)
+    }
+
     /// The dimensions of the group at a path.
     fn dimensions(&self, path: &str) -> Result<Arc<Vec<Dimension>>> {
         let known =

@@ -128,6 +128,10 @@ impl Editor {
         Some(Editor { file: file.clone(), editing })
     }
 
+    pub(crate) fn editing(&self) -> &Editing {
+        &self.editing
+    }
+
     /// The bytes of elements in the file, given those in memory. Fails (with text) if elements of
     /// the type cannot be written.
     fn stored(&self, datatype: &Datatype, bytes: &[u8]) -> Result<Vec<u8>, String> {

@@ -6,6 +6,7 @@
 
 pub(crate) mod dtypes;
 pub(crate) mod editor;
+pub(crate) mod netcdf4;
 pub(crate) mod new_values;
 pub(crate) mod quick;
 pub(crate) mod references;

@@ -15,7 +15,6 @@ use hyperslab_hdf5::datatype::{Charset, Class, Datatype, ReferenceKind};
 use hyperslab_hdf5::new_file::{NewAttribute, Part};
 use hyperslab_hdf5::{Attribute, File};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Numbers of the objects of a new file, by their addresses in the old one.
 pub(super) type Numbers = HashMap<u64, usize>;
@@ -42,20 +41,9 @@ pub(super) fn of_json(name: &str, json: &Json) -> (NewAttribute, bool) {
 }
 
 /// A type that HDF5 has.
-fn number(name: &str) -> Datatype {
+pub(super) fn number(name: &str) -> Datatype {
     let found = name.parse().map_err(drop).and_then(|dtype| Datatype::of_numpy(dtype).map_err(drop));
     found.unwrap_or_else(|()| Datatype::vlen_text(Charset::Utf8))
-}
-
-/// Text of fixed length, as netCDF and the HDF5 library write names.
-pub(super) fn fixed_text(name: &str, text: &str) -> NewAttribute {
-    let value = [text.as_bytes(), &[0]].concat();
-    NewAttribute {
-        name: name.to_owned(),
-        datatype: Datatype::fixed_text(u32::try_from(value.len()).unwrap_or(u32::MAX)),
-        dataspace: Dataspace::Scalar,
-        value: vec![Part::Bytes(value)],
-    }
 }
 
 /// The shape of nested lists, and their values in C order. `None`: the lists have other lengths.
@@ -266,16 +254,6 @@ impl Split<'_> {
 fn object(address: &[u8], numbers: &Numbers) -> Option<usize> {
     let address = u64::from_le_bytes(address.try_into().ok()?);
     numbers.get(&address).copied()
-}
-
-/// The type of `REFERENCE_LIST`: the datasets that a scale is attached to, and their axes.
-pub(super) fn reference_list() -> Datatype {
-    use hyperslab_hdf5::datatype::Member;
-    let member =
-        |name: &str, offset, datatype| Member { name: name.to_owned(), offset, datatype: Arc::new(datatype) };
-    let members = vec![member("dataset", 0, Datatype::reference()), member("dimension", 8, number("<i4"))];
-    // As the C structure has it.
-    Datatype { size: 16, class: Class::Compound(members) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::filters;
 use crate::copy::convert::Notes;
 use crate::copy::region::Window;
-use crate::copy::{CopyOptions, Order, Shards};
+use crate::copy::{CopyOptions, FileFormat, Order, Shards};
 use crate::{Array, Error, Result};
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
@@ -23,6 +23,8 @@ pub(super) struct Described<'o> {
     pub(super) notes: Notes,
     /// Arrays and groups that were left out: path and reason.
     pub(super) skipped: Vec<(String, String)>,
+    /// `true` if the source is an HDF5 file.
+    pub(super) is_hdf5: bool,
     /// Numbers of objects by path.
     numbers: HashMap<String, usize>,
 }
@@ -69,6 +71,7 @@ impl<'o> Described<'o> {
             arrays: Vec::new(),
             notes: Notes::new(),
             skipped: Vec::new(),
+            is_hdf5: false,
             numbers: HashMap::new(),
         };
         described.add("", NewKind::Group { links: Vec::new(), tracks_links: false });
@@ -91,8 +94,7 @@ impl<'o> Described<'o> {
 
     /// Adds a link to a group.
     pub(super) fn link(&mut self, group: usize, name: &str, target: NewTarget) {
-        if let Some(NewKind::Group { links, .. }) = self.objects.get_mut(group).map(|object| &mut object.kind)
-        {
+        if let Some(links) = self.links(group) {
             links.push(NewLink { name: name.to_owned(), target });
         }
     }
@@ -104,6 +106,49 @@ impl<'o> Described<'o> {
         let number = self.add(path, kind);
         self.link(group, name, NewTarget::Object(number));
         number
+    }
+
+    /// Adds a committed type at a path, as the first object of its group: readers meet the type before its
+    /// datasets. Returns its number.
+    pub(super) fn add_type_first(&mut self, path: &str, datatype: Datatype) -> usize {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let group = self.number(above).unwrap_or(0);
+        let number = self.add(path, NewKind::Datatype(datatype));
+        if let Some(links) = self.links(group) {
+            links.insert(0, NewLink { name: name.to_owned(), target: NewTarget::Object(number) });
+        }
+        number
+    }
+
+    /// Gives a link of a group another name.
+    pub(super) fn rename(&mut self, group: usize, name: &str, new: &str) {
+        let above = self.objects.get(group).map(|object| object.path.clone()).unwrap_or_default();
+        let path = |name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
+        if let Some(link) =
+            self.links(group).and_then(|links| links.iter_mut().find(|link| link.name == name))
+        {
+            new.clone_into(&mut link.name);
+        }
+        if let Some(number) = self.numbers.remove(&path(name)) {
+            self.numbers.insert(path(new), number);
+        }
+    }
+
+    fn links(&mut self, group: usize) -> Option<&mut Vec<NewLink>> {
+        match self.objects.get_mut(group).map(|object| &mut object.kind) {
+            Some(NewKind::Group { links, .. }) => Some(links),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if the copy is a NetCDF-4 file.
+    pub(super) fn is_netcdf4(&self) -> bool {
+        self.options.file_format == Some(FileFormat::Netcdf4)
+    }
+
+    /// Returns `true` if axes of the copy may grow as those of the source.
+    fn keeps_limits(&self) -> bool {
+        self.options.region.is_none() || self.is_netcdf4()
     }
 
     pub(super) fn note(&mut self, note: &'static str, name: String) {
@@ -140,10 +185,14 @@ impl<'o> Described<'o> {
             }
             .map_err(refuse)?;
         }
-        let max_shape =
-            elements.max_shape.clone().filter(|_| chunk.is_some() && self.options.region.is_none());
+        let max_shape = elements.max_shape.clone().filter(|_| chunk.is_some() && self.keeps_limits());
         let dataspace = match max_shape.filter(|_| !shape.is_empty()) {
             None => Dataspace::fixed(shape),
+            // The limits of other axes are those of the source.
+            Some(max_shape) if self.options.region.is_some() => {
+                let max_shape = shape.iter().zip(max_shape).map(|(len, most)| most.map(|_| *len)).collect();
+                Dataspace::Simple { shape: shape.to_vec(), max_shape }
+            }
             Some(max_shape) => Dataspace::Simple { shape: shape.to_vec(), max_shape },
         };
         Ok(NewDataset {
@@ -188,7 +237,7 @@ impl<'o> Described<'o> {
             (None, None) => return Ok(None),
         };
         let grows = |axis: usize| match elements.max_shape.as_ref().and_then(|max| max.get(axis)) {
-            Some(most) if self.options.region.is_none() => *most,
+            Some(most) if self.options.region.is_none() || (self.is_netcdf4() && most.is_none()) => *most,
             _ => shape.get(axis).copied(),
         };
         // A chunk is not longer than the axis can be. An axis without elements can have no chunk.

@@ -2,17 +2,19 @@
 
 use super::attributes::{self, Numbers};
 use super::described::{Described, Elements, Filters};
+use super::netcdf4::{Declared, NetcdfVariable, refused};
 use crate::copy::region::Window;
 use crate::copy::{CopyOptions, path_text};
 use crate::meaning::Meaning;
-use crate::{Array, Error, NodeKind, Result};
+use crate::{Array, Error, FileMeaning, NodeKind, Result};
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
 use hyperslab_hdf5::element::{Element, ElementKind};
 use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewStorage, NewTarget};
 use hyperslab_hdf5::{Attribute, Dataset, Group, Hdf5Error, LinkTarget, Node, vlen};
-use std::collections::BTreeSet;
+use hyperslab_netcdf::netcdf4;
+use std::collections::{BTreeSet, HashMap};
 
 const NO_LINKS: &str = "links of a user-defined type left out";
 const NO_ATTRIBUTES: &str =
@@ -33,6 +35,7 @@ struct Walk<'d, 'o> {
 /// Describes a group and everything below it.
 pub(super) fn group<'o>(source: &Group, options: &'o CopyOptions<'o>) -> Result<Described<'o>> {
     let mut described = Described::new(options)?;
+    described.is_hdf5 = true;
     let chosen = chosen(source, options)?;
     let mut walk =
         Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new(), chosen };
@@ -54,6 +57,7 @@ pub(super) fn dataset<'o>(
     options: &'o CopyOptions<'o>,
 ) -> Result<Described<'o>> {
     let mut described = Described::new(options)?;
+    described.is_hdf5 = true;
     let (numbers, attributes) = (Numbers::new(), Vec::new());
     let mut walk = Walk { described: &mut described, numbers, attributes, chosen: None };
     let number = walk.dataset(source.clone(), name)?;
@@ -77,6 +81,63 @@ fn chosen(source: &Group, options: &CopyOptions<'_>) -> Result<Option<BTreeSet<S
     }
     let root = crate::Node::Group(group);
     options.chosen(&Meaning::of(&root, std::iter::empty())?, &nodes)
+}
+
+/// Adds what NetCDF-4 has beyond HDF5: the dimensions that the source has, or that netCDF-C sees in it.
+pub(super) fn complete_netcdf4(described: &mut Described<'_>, source: &crate::Node) -> Result<()> {
+    let Some(file) = source.file() else { return Ok(()) };
+    let meaning = FileMeaning::of_variables(&file)?;
+    let root = match source {
+        crate::Node::Group(group) => group.path().to_owned(),
+        crate::Node::Array(array) => array.path().rsplit_once('/').map_or("", |(above, _)| above).to_owned(),
+    };
+    // Groups above the source are not in the copy: their dimensions go to its root.
+    let place = |group: &str, described: &Described<'_>| {
+        let below = match root.as_str() {
+            "" => Some(group),
+            root => group.strip_prefix(root).map(|below| below.trim_start_matches('/')),
+        };
+        below.and_then(|below| described.number(below)).unwrap_or(0)
+    };
+    let (mut variables, mut stand_ins) = (Vec::new(), HashMap::new());
+    for member in &described.arrays {
+        let Some(dataset) = member.array.as_hdf5() else { continue };
+        let Some(object) = described.objects.get(member.object) else { continue };
+        let (above, name) = object.path.rsplit_once('/').unwrap_or(("", &object.path));
+        let group = described.number(above).unwrap_or(0);
+        let Some(variable) = meaning.variable(&member.array)? else {
+            stand_ins.insert((group, name.to_owned()), member.object);
+            continue;
+        };
+        let dimensions = variable.dimension_names.unwrap_or_default().into_iter().map(|dimension| {
+            let Some(dimension) = dimension else { return Ok(None) };
+            let found = meaning.dimension_group(dataset.path(), &dimension)?;
+            let at = found.map_or(group, |found| place(&found, described));
+            Ok(Some((at, dimension)))
+        });
+        let dimensions = dimensions.collect::<Result<Vec<_>>>()?;
+        let name = netcdf4::variable_name(name).to_owned();
+        variables.push(NetcdfVariable { object: member.object, group, name, dimensions });
+    }
+    // Chosen variables need no other dimensions than their own.
+    let used: Option<BTreeSet<String>> = described.options.variables.as_ref().map(|_| {
+        let names = variables.iter().flat_map(|variable| variable.dimensions.iter().flatten());
+        names.map(|(_, name)| name.clone()).collect()
+    });
+    let mut declared = Vec::new();
+    for (number, object) in described.objects.iter().enumerate() {
+        let (NewKind::Group { .. }, crate::Node::Group(_)) = (&object.kind, source) else { continue };
+        let path = [root.as_str(), &object.path].into_iter().filter(|part| !part.is_empty());
+        for dimension in meaning.dimensions_of(&path.collect::<Vec<_>>().join("/"))?.iter() {
+            let name = dimension.name.clone();
+            let stand_in = stand_ins.get(&(number, name.clone())).copied();
+            let (len, unlimited) = (dimension.len, dimension.unlimited);
+            if !dimension.is_scalar && used.as_ref().is_none_or(|used| used.contains(&name)) {
+                declared.push(Declared { group: number, name, len, unlimited, stand_in });
+            }
+        }
+    }
+    super::netcdf4::complete(described, variables, declared)
 }
 
 impl Walk<'_, '_> {
@@ -188,6 +249,11 @@ impl Walk<'_, '_> {
                 return Err(Error::Copy { array: path_text(path), why: problem });
             }
             let elements = elements(&dataset, path)?;
+            if self.described.is_netcdf4()
+                && let Some(why) = refused(&elements.datatype)
+            {
+                return Err(Error::Copy { array: path_text(path), why });
+            }
             let window = Window::of(&array, self.described.options.region.as_ref())?;
             let filters = Filters::Source(dataset.filters());
             let new = self.described.dataset(path, &array, &window, &elements, filters)?;

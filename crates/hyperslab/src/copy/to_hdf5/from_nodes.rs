@@ -3,6 +3,8 @@
 use super::attributes;
 use super::described::{Described, Elements, Filters};
 use super::filters;
+use super::netcdf_attributes;
+use super::netcdf4::{Declared, NetcdfVariable, refused};
 use super::scales::{self, NamedAxes};
 use crate::copy::convert::{Copying, Notes};
 use crate::copy::region::Window;
@@ -14,7 +16,9 @@ use hyperslab_codec::{DataType, Kind, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Class, Datatype, Member};
 use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewTarget, Part};
+use hyperslab_netcdf::netcdf4::written;
 use hyperslab_zarr::{FieldKind, Structure};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const AS_TEXT: &str = "attributes stored as JSON text, because HDF5 has no such values";
@@ -57,8 +61,43 @@ pub(super) fn describe<'o>(source: &Node, name: &str, options: &'o CopyOptions<'
             added => added?,
         }
     }
-    scales::attach(&mut described, &named);
+    if described.is_netcdf4() {
+        complete_netcdf4(&mut described, source, named)?;
+    } else {
+        scales::attach(&mut described, &named);
+    }
     Ok(described)
+}
+
+/// Adds what NetCDF-4 has beyond HDF5.
+fn complete_netcdf4(described: &mut Described<'_>, source: &Node, named: Vec<NamedAxes>) -> Result<()> {
+    let mut declared = Vec::new();
+    if let Node::Group(group) = source
+        && let Some(file) = group.as_netcdf3()
+    {
+        declared.extend(file.dimensions().iter().map(|dimension| Declared {
+            group: 0,
+            name: dimension.name.clone(),
+            len: dimension.len,
+            unlimited: dimension.unlimited,
+            stand_in: None,
+        }));
+    }
+    let mut by_object: HashMap<usize, NamedAxes> =
+        named.into_iter().map(|axes| (axes.object, axes)).collect();
+    let variables = described.arrays.iter().filter_map(|member| {
+        let object = described.objects.get(member.object)?;
+        let (above, name) = object.path.rsplit_once('/').unwrap_or(("", &object.path));
+        let group = described.number(above).unwrap_or(0);
+        let names = by_object.remove(&member.object).map(|axes| axes.names);
+        let dimensions = match names {
+            Some(names) => names.into_iter().map(|name| Some((group, name))).collect(),
+            None => vec![None; member.window.shape.len()],
+        };
+        Some(NetcdfVariable { object: member.object, group, name: name.to_owned(), dimensions })
+    });
+    let variables = variables.collect();
+    super::netcdf4::complete(described, variables, declared)
 }
 
 /// The nodes of a hierarchy by path. A group is before its members.
@@ -89,11 +128,17 @@ fn nodes(group: &Group, described: &mut Described<'_>) -> Result<Vec<(String, No
 }
 
 fn group(described: &mut Described<'_>, meaning: &Meaning, path: &str, group: &Group) -> Result<()> {
-    let (json, unreadable) = meaning.group_attributes(group)?;
     let number = match path {
         "" => 0,
         _ => described.add_linked(path, NewKind::Group { links: Vec::new(), tracks_links: false }),
     };
+    if let Some(file) = group.as_netcdf3().filter(|_| described.is_netcdf4()) {
+        if let Some(object) = described.objects.get_mut(number) {
+            object.attributes.extend(netcdf_attributes::of_classic(file.attributes()));
+        }
+        return Ok(());
+    }
+    let (json, unreadable) = meaning.group_attributes(group)?;
     add_attributes(described, number, path, &json, &unreadable);
     Ok(())
 }
@@ -108,8 +153,12 @@ fn add_attributes(
     for name in unreadable {
         described.note(NO_ATTRIBUTE, format!("{}, {name:?}", path_text(path)));
     }
+    let is_netcdf4 = described.is_netcdf4();
     for (name, value) in json.as_object().unwrap_or_default() {
-        let (attribute, is_text) = attributes::of_json(name, value);
+        let (attribute, is_text) = match is_netcdf4 {
+            true => netcdf_attributes::of_json(name, value),
+            false => attributes::of_json(name, value),
+        };
         if is_text {
             described.note(AS_TEXT, format!("{}, {name:?}", path_text(path)));
         }
@@ -142,11 +191,27 @@ fn array(
     let group = described.number(above).unwrap_or(0);
     let missing = missing_value(&variable, &elements);
     let shape = window.shape.to_vec();
+    let typed = match array.as_netcdf3() {
+        Some(variable) if described.is_netcdf4() => {
+            Some(netcdf_attributes::of_classic(variable.attributes()))
+        }
+        _ => None,
+    };
+    let is_flags = described.is_netcdf4() && array.dtype().kind() == Kind::Bool;
     let number = described.add_array(&path, array, window, elements, dataset);
     described.link(group, name, NewTarget::Object(number));
-    add_attributes(described, number, &path, &variable.attributes, &variable.unreadable);
+    if typed.is_none() {
+        add_attributes(described, number, &path, &variable.attributes, &variable.unreadable);
+    }
     if let Some(object) = described.objects.get_mut(number) {
-        object.attributes.extend(missing);
+        match typed {
+            Some(typed) => object.attributes.extend(typed),
+            None => object.attributes.extend(missing),
+        }
+        if is_flags {
+            // xarray's word for Boolean values, which NetCDF has not.
+            object.attributes.push(hyperslab_netcdf::netcdf4::written::text_of("dtype", b"bool"));
+        }
     }
     let names: Option<Vec<String>> = variable.dimension_names.and_then(|names| names.into_iter().collect());
     if let Some(names) = names.filter(|names| !names.is_empty()) {
@@ -200,7 +265,23 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
             described.note(UTF8, name.clone());
             (Datatype::vlen_text(Charset::Utf8), Some(VlenKind::Text))
         }
+        (None, None) if described.is_netcdf4() && dtype.kind() == Kind::Bool => {
+            (of_numpy("|i1").map_err(refuse)?, None)
+        }
         (None, None) => (Datatype::of_numpy(dtype).map_err(refuse)?, None),
+    };
+    let limits: Option<Vec<Option<u64>>> =
+        array.as_netcdf3().filter(|_| described.is_netcdf4()).map(|variable| {
+            variable.dimensions().map(|dimension| (!dimension.unlimited).then_some(dimension.len)).collect()
+        });
+    if described.is_netcdf4()
+        && let Some(why) = refused(&datatype)
+    {
+        return Err(refuse(why));
+    }
+    let chunk = match &limits {
+        Some(limits) if limits.contains(&None) => Some(written::default_chunks(limits, dtype.size() as u64)),
+        _ => array.has_chunks().then(|| array.chunk_shape().to_vec()),
     };
     Ok(Elements {
         datatype,
@@ -212,8 +293,8 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
             Some(_) => None,
         },
         unfilled: false,
-        chunk: array.has_chunks().then(|| array.chunk_shape().to_vec()),
-        max_shape: None,
+        chunk,
+        max_shape: limits,
     })
 }
 

@@ -15,6 +15,8 @@ mod described;
 mod filters;
 mod from_hdf5;
 mod from_nodes;
+mod netcdf4;
+mod netcdf_attributes;
 mod new_array;
 mod place;
 mod read_back;
@@ -180,7 +182,10 @@ fn describe<'o>(source: &Node, options: &'o CopyOptions<'o>) -> Result<Described
         Node::Group(group) => group.as_hdf5().map(|group| from_hdf5::group(group, options)),
         Node::Array(array) => array.as_hdf5().map(|array| from_hdf5::dataset(array, name, options)),
     };
-    let described = described.unwrap_or_else(|| from_nodes::describe(source, name, options))?;
+    let mut described = described.unwrap_or_else(|| from_nodes::describe(source, name, options))?;
+    if described.is_netcdf4() && described.is_hdf5 {
+        from_hdf5::complete_netcdf4(&mut described, source)?;
+    }
     check_ranks(&described, source)?;
     Ok(described)
 }

@@ -7,12 +7,11 @@
 //!
 //! Sources: "HDF5 Dimension Scale Specification"; "NetCDF-4 Format" of the NetCDF User's Guide.
 
-use super::attributes::{fixed_text, reference_list};
 use super::described::Described;
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
-use hyperslab_hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
-use hyperslab_netcdf::netcdf4::{WITHOUT_VARIABLE, is_reserved};
+use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewObject, Part};
+use hyperslab_netcdf::netcdf4::{is_reserved, written};
 use std::collections::BTreeMap;
 
 const LABELS: &str = "names of axes became labels instead of dimension scales: one name has several lengths, or \
@@ -53,23 +52,19 @@ pub(super) fn attach(described: &mut Described<'_>, named: &[NamedAxes]) {
         let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}/{name}") };
         let scale = match (coordinates, len) {
             (Some(axes), Some(_)) if axes.names == [*name] => Some(axes.object),
-            (None, Some(len)) if described.number(&path).is_none() && is_name(name) => {
-                Some(described.add_linked(&path, NewKind::Dataset(empty_scale(*len))))
+            (None, Some(len)) if described.number(&path).is_none() && written::is_name(name) => {
+                Some(described.add_linked(&path, NewKind::Dataset(written::empty_scale(*len, false))))
             }
             _ => None,
         };
         let Some(scale) = scale else { continue };
-        let own = match coordinates {
-            Some(_) => (*name).to_owned(),
-            None => format!("{WITHOUT_VARIABLE}{:>10}", len.unwrap_or(0)),
-        };
+        let variable = coordinates.map(|_| *name);
         if let Some(object) = described.objects.get_mut(scale) {
-            object.attributes.push(fixed_text("CLASS", "DIMENSION_SCALE"));
-            object.attributes.push(fixed_text("NAME", &own));
+            object.attributes.extend(written::scale(variable, len.unwrap_or(0), None));
         }
         scales.insert((*group, name), scale);
     }
-    let mut attached: BTreeMap<usize, Vec<(usize, i32)>> = BTreeMap::new();
+    let mut attached: BTreeMap<usize, Vec<(usize, u32)>> = BTreeMap::new();
     for axes in named {
         let found: Option<Vec<usize>> =
             axes.names.iter().map(|name| scales.get(&(axes.group, name.as_str())).copied()).collect();
@@ -77,7 +72,8 @@ pub(super) fn attach(described: &mut Described<'_>, named: &[NamedAxes]) {
             // A scale has no scales.
             Some(found) if found == [axes.object] => {}
             Some(found) => {
-                push(described, axes.object, dimension_list(&found));
+                let list: Vec<Option<usize>> = found.iter().copied().map(Some).collect();
+                push(described, axes.object, written::dimension_list(&list));
                 for (axis, scale) in (0..).zip(found) {
                     attached.entry(scale).or_default().push((axes.object, axis));
                 }
@@ -90,7 +86,7 @@ pub(super) fn attach(described: &mut Described<'_>, named: &[NamedAxes]) {
         }
     }
     for (scale, users) in attached {
-        push(described, scale, references(&users));
+        push(described, scale, written::reference_list(&users));
     }
 }
 
@@ -113,49 +109,6 @@ fn push(described: &mut Described<'_>, number: usize, attribute: NewAttribute) {
     }
 }
 
-/// Returns `true` if a dimension's name can be the name of a dataset.
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name != "." && !name.contains(['/', '\0'])
-}
-
-/// A dataset without elements that stands for a dimension, as netCDF writes it.
-fn empty_scale(len: u64) -> NewDataset {
-    let float = ">f4".parse().map_err(drop).and_then(|dtype| Datatype::of_numpy(dtype).map_err(drop));
-    NewDataset {
-        datatype: float.unwrap_or_else(|()| Datatype::reference()),
-        dataspace: Dataspace::fixed(&[len]),
-        fill: None,
-        unfilled: false,
-        filters: Vec::new(),
-        storage: NewStorage::Contiguous(None),
-    }
-}
-
-/// A reference to the scale of each axis.
-fn dimension_list(scales: &[usize]) -> NewAttribute {
-    let item = |scale: &usize| Part::Vlen { count: 1, items: vec![Part::Object(Some(*scale))] };
-    NewAttribute {
-        name: "DIMENSION_LIST".into(),
-        datatype: Datatype::vlen(Datatype::reference()),
-        dataspace: Dataspace::fixed(&[scales.len() as u64]),
-        value: scales.iter().map(item).collect(),
-    }
-}
-
-/// The datasets that a scale is attached to, and their axes.
-fn references(users: &[(usize, i32)]) -> NewAttribute {
-    let item = |(user, axis): &(usize, i32)| {
-        let axis = [axis.to_le_bytes(), [0; 4]].concat();
-        [Part::Object(Some(*user)), Part::Bytes(axis)]
-    };
-    NewAttribute {
-        name: "REFERENCE_LIST".into(),
-        datatype: reference_list(),
-        dataspace: Dataspace::fixed(&[users.len() as u64]),
-        value: users.iter().flat_map(item).collect(),
-    }
-}
-
 /// The attribute that labels axes.
 pub(crate) const AXIS_LABELS: &str = "DIMENSION_LABELS";
 
@@ -173,9 +126,11 @@ pub(super) fn labels(names: &[String]) -> NewAttribute {
 mod tests {
     use super::*;
     use crate::copy::CopyOptions;
+    use hyperslab_netcdf::netcdf4::WITHOUT_VARIABLE;
+    use written::fixed_text;
 
     fn named(described: &mut Described<'_>, path: &str, names: &[&str], shape: &[u64]) -> NamedAxes {
-        let object = described.add_linked(path, NewKind::Dataset(empty_scale(1)));
+        let object = described.add_linked(path, NewKind::Dataset(written::empty_scale(1, false)));
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let group = described.number(above).unwrap();

@@ -20,6 +20,11 @@
 //! A variable may have the name of a dimension without being its coordinate variable. The variable
 //! is then stored as `_nc4_non_coord_` and its name.
 
+mod live;
+pub mod written;
+
+pub use live::{Definitions, LiveDimension};
+
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;
@@ -30,7 +35,7 @@ use std::collections::{HashMap, HashSet};
 pub const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
 /// Prefix of the dataset of a variable that has a dimension's name without being its coordinates.
-const NOT_COORDINATES: &str = "_nc4_non_coord_";
+pub const NOT_COORDINATES: &str = "_nc4_non_coord_";
 
 /// A dimension of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

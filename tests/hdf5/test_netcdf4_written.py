@@ -1,0 +1,398 @@
+"""NetCDF-4 files that we write, beside files that netCDF4-python writes of the same data."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperslab as hs
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from netcdf_structure import differences, structure
+from servers import tool
+
+# What may differ from netCDF-C, and why.
+ALLOWED = {
+    # It says who wrote the file.
+    "_NCProperties",
+}
+# Attributes that netCDF-C adds when it closes a file, and we when a variable is made. Users do not see
+# their order.
+INNER = {
+    "CLASS",
+    "NAME",
+    "DIMENSION_LIST",
+    "REFERENCE_LIST",
+    "_Netcdf4Dimid",
+    "_Netcdf4Coordinates",
+    "_NCProperties",
+}
+
+
+def compared(ours: Path, theirs: Path) -> list[str]:
+    """Return the differences between two files, with the order of attributes that users see."""
+    found = []
+    for path in (ours, theirs):
+        described = structure(path)
+        for one in described.values():
+            names = [name for name in one["attributes"] if name not in INNER]
+            inner = sorted(name for name in one["attributes"] if name in INNER)
+            one["attributes"] = {name: one["attributes"][name] for name in [*inner, *names]}
+        # netCDF-C writes dimensions without variables first, and other objects in their order.
+        alone = [path for path in described if _is_dimension_only(described[path])]
+        found.append(
+            {path: described[path] for path in [*sorted(alone), *sorted(set(described) - set(alone))]}
+        )
+    return differences(*found, allowed=ALLOWED)
+
+
+def _is_dimension_only(one: dict[str, Any]) -> bool:
+    return b"This is a netCDF dimension" in bytes(str(one["attributes"].get("NAME")), "utf-8")
+
+
+def test_a_file_is_as_netcdf_c_writes_it(tmp_path: Path) -> None:
+    values = np.arange(12.0, dtype="f4").reshape(2, 2, 3)
+    with netCDF4.Dataset(tmp_path / "theirs.nc", "w") as file:
+        file.title, file.number, file.numbers = "an ocean", np.int32(5), np.array([1.0, 2.0])
+        file.place, file.nothing, file.words = "Göteborg", "", ["a", "b"]
+        file.createDimension("time", None)
+        for name, size in [("x", 3), ("y", 2), ("free", 4), ("more", None)]:
+            file.createDimension(name, size)
+        t = file.createVariable("t", "f4", ("time", "y", "x"))
+        t.units = "K"
+        t[:] = values
+        file.createVariable("x", "f8", ("x",))[:] = [1, 2, 3]
+        file.createVariable("time", "i4", ("time",))[:] = [5, 6]
+        file.createVariable("w", "i2", ("x", "x"), fill_value=-1, zlib=True)[:] = np.eye(3)
+        file.createVariable("s", str, ("x",))[:] = np.array(["a", "b", "é"], object)
+        file.createVariable("c", "S1", ("x",))[:] = np.array([b"a", b"b", b"c"])
+        file.createVariable("scalar", "i8", ())[:] = 7
+        file.createVariable("y", "f4", ("y", "x"))[:] = np.ones((2, 3))
+        file.createVariable("along", "i1", ("more",))
+        file.createVariable("free", "i2", ("x",))[:] = [1, 2, 3]
+        group = file.createGroup("deep")
+        group.createDimension("z", 2)
+        group.createVariable("v", "u1", ("z", "x"), fill_value=False)[:] = np.ones((2, 3))
+    with hs.File(tmp_path / "ours.nc", "w", netcdf=True) as file:
+        file.attrs.update(title="an ocean", number=np.int32(5), numbers=np.array([1.0, 2.0]))
+        file.attrs.update(place="Göteborg", nothing="", words=["a", "b"])
+        for name, size in [("time", None), ("x", 3), ("y", 2), ("free", 4), ("more", None)]:
+            file.create_dimension(name, size)
+        t = file.create_variable("t", ("time", "y", "x"), "f4", values)
+        t.attrs["units"] = "K"
+        file.create_variable("x", "x", "f8", [1, 2, 3])
+        file.create_variable("time", ("time",), "i4", [5, 6])
+        file.create_variable("w", ("x", "x"), "i2", np.eye(3), fillvalue=-1, compression=4, shuffle=True)
+        file.create_variable("s", ("x",), str, ["a", "b", "é"])
+        file.create_variable("c", ("x",), "S1", np.array([b"a", b"b", b"c"]))
+        file.create_variable("scalar", (), "i8", 7)
+        file.create_variable("y", ("y", "x"), "f4", np.ones((2, 3)))
+        file.create_variable("along", ("more",), "i1")
+        file.create_variable("free", ("x",), "i2", [1, 2, 3])
+        group = file.create_group("deep")
+        group.create_dimension("z", 2)
+        group.create_variable("v", ("z", "x"), "u1", np.ones((2, 3)), fillvalue=False)
+    assert compared(tmp_path / "ours.nc", tmp_path / "theirs.nc") == []
+    with xr.open_dataset(tmp_path / "ours.nc") as ours, xr.open_dataset(tmp_path / "theirs.nc") as theirs:
+        xr.testing.assert_identical(ours.load(), theirs.load())
+
+
+TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "S1", str]
+
+
+@st.composite
+def files(draw: Any) -> dict[str, Any]:
+    """Return a random description of a file: dimensions, variables and attributes of groups."""
+    groups: dict[str, Any] = {}
+    for path in ["", "a", "a/b"][: draw(st.integers(1, 3))]:
+        dimensions: dict[str, int | None] = {
+            name: draw(st.one_of(st.none(), st.integers(1, 5)))
+            for name in draw(st.lists(st.sampled_from("tuvxyz"), unique=True, max_size=4))
+        }
+        groups[path] = {"dimensions": dimensions, "variables": {}}
+        known: dict[str, int | None] = {}
+        for above in groups:
+            known |= groups[above]["dimensions"]
+        for name in draw(st.lists(st.sampled_from("tuvxyzpqr"), unique=True, max_size=4)):
+            along = draw(st.lists(st.sampled_from(sorted(known)), max_size=3)) if known else []
+            if name in dimensions and name in along:
+                # A dimension in a later place makes netCDF-C's coordinates, too.
+                along = [name, *(one for one in along if one != name)]
+            kind = draw(st.sampled_from(TYPES))
+            groups[path]["variables"][name] = {
+                "along": along,
+                "shape": [known[one] or 3 for one in along],
+                "type": kind,
+                "filled": draw(st.booleans()) if kind not in ("S1", str) else False,
+                "packed": draw(st.booleans()) if along and kind is not str else False,
+                "attributes": draw(
+                    st.dictionaries(
+                        st.sampled_from(["units", "valid_min", "words", "Größe"]),
+                        st.one_of(
+                            st.text("abcé ", max_size=5),
+                            st.integers(-100, 100),
+                            st.floats(allow_nan=False),
+                            st.lists(st.integers(0, 9), min_size=1, max_size=3),
+                        ),
+                        max_size=3,
+                    )
+                ),
+                "seed": draw(st.integers(0, 1000)),
+                "written": draw(st.booleans()),
+            }
+    return groups
+
+
+def values(described: dict[str, Any]) -> Any:
+    rng, kind, shape = np.random.default_rng(described["seed"]), described["type"], described["shape"]
+    numbers = rng.integers(65, 91, shape or None, dtype="u1")
+    if kind is str:
+        return np.array(np.vectorize(chr)(numbers), object)
+    if kind == "S1":
+        return np.asarray(numbers).view("S1").reshape(shape)
+    return np.asarray(numbers).astype(kind)
+
+
+def write_theirs(path: Path, groups: dict[str, Any]) -> None:
+    with netCDF4.Dataset(path, "w") as file:
+        for place, group in groups.items():
+            at = file.createGroup(place) if place else file
+            for name, size in group["dimensions"].items():
+                at.createDimension(name, size)
+            for name, one in group["variables"].items():
+                fill = 77 if one["filled"] else None
+                made = at.createVariable(name, one["type"], one["along"], fill_value=fill, zlib=one["packed"])
+                made.setncatts(one["attributes"])
+                if one["written"]:
+                    made[...] = values(one)
+
+
+def write_ours(path: Path, groups: dict[str, Any]) -> None:
+    with hs.File(path, "w", netcdf=True) as file:
+        for place, group in groups.items():
+            at = file.create_group(place) if place else file
+            for name, size in group["dimensions"].items():
+                at.create_dimension(name, size)
+            for name, one in group["variables"].items():
+                fill = 77 if one["filled"] else None
+                filters = {"compression": 4, "shuffle": True} if one["packed"] else {}
+                data = values(one) if one["written"] else None
+                made = at.create_variable(name, one["along"], one["type"], data, fillvalue=fill, **filters)
+                made.attrs.update(one["attributes"])
+
+
+@settings(max_examples=30)
+@given(files())
+def test_any_file_is_as_netcdf_c_writes_it(tmp_path_factory: Any, groups: dict[str, Any]) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    write_theirs(folder / "theirs.nc", groups)
+    write_ours(folder / "ours.nc", groups)
+    read = [contents(folder / name) for name in ("ours.nc", "theirs.nc")]
+    assert read[0] == read[1]
+
+
+def contents(path: Path) -> Any:
+    """Return what netCDF4-python reads of a file."""
+
+    def one(group: Any) -> Any:
+        group.set_auto_maskandscale(False)
+        dimensions = {name: (len(dim), dim.isunlimited()) for name, dim in group.dimensions.items()}
+        variables = {
+            name: (
+                variable.dimensions,
+                str(variable.dtype),
+                {key: plain(variable.getncattr(key)) for key in variable.ncattrs()},
+                variable.chunking(),
+                variable.filters(),
+                plain(variable[...]),
+            )
+            for name, variable in group.variables.items()
+        }
+        attributes = {key: plain(group.getncattr(key)) for key in group.ncattrs() if key != "_NCProperties"}
+        return (
+            list(dimensions),
+            dimensions,
+            list(variables),
+            variables,
+            attributes,
+            {name: one(below) for name, below in group.groups.items()},
+        )
+
+    with netCDF4.Dataset(path) as file:
+        return one(file)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return str(value.dtype), np.asarray(value).tolist()
+    return value
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A file with an unlimited dimension, coordinates, and a dimension without them."""
+    path = tmp_path / "written.nc"
+    with hs.File(path, "w", netcdf=True) as file:
+        file.create_dimension("time")
+        file.create_dimension("x", 3)
+        file.create_dimension("y", 2)
+        file.create_variable("time", "time", "f8", [0, 1])
+        file.create_variable("t", ("time", "y", "x"), "f4", np.arange(12).reshape(2, 2, 3))
+        file.create_variable("v", ("y", "x"), "i2", np.ones((2, 3)), fillvalue=-9)
+        file["t"].attrs["units"] = "K"
+    return path
+
+
+def test_netcdf_c_changes_our_files(written: Path) -> None:
+    with netCDF4.Dataset(written, "a") as file:
+        file.createDimension("z", 4)
+        file.createVariable("z", "f4", ("z",))[:] = [1, 2, 3, 4]
+        file.createVariable("w", "f4", ("time", "z"))[:] = np.ones((2, 4))
+        # The coordinates of a dimension that was there.
+        file.createVariable("x", "i4", ("x",))[:] = [7, 8, 9]
+        file.variables["time"][2:4] = [2, 3]
+        file.variables["t"][2:4] = 5
+        file.variables["t"].long_name = "temperature"
+        file.title = "changed"
+        file.renameVariable("v", "v2")
+    with xr.open_dataset(written, engine="netcdf4") as found, hs.File(written, "r") as file:
+        assert dict(found.sizes) == {"time": 4, "y": 2, "x": 3, "z": 4}
+        assert found.x.values.tolist() == [7, 8, 9]
+        assert found.t.attrs == {"units": "K", "long_name": "temperature"}
+        assert found.t.values[:2].tolist() == np.arange(12.0).reshape(2, 2, 3).tolist()
+        assert (found.t.values[2:] == 5).all() and (found.w.values[:2] == 1).all()
+        assert found.attrs == {"title": "changed"}
+        assert "v2" in found and file["v2"][:].tolist() == [[1, 1, 1], [1, 1, 1]]
+        assert list(file.dimensions) == ["time", "x", "y", "z"]
+
+
+def test_we_change_files_of_netcdf_c(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 3)
+        file.createVariable("t", "f4", ("time", "x"))[:] = np.ones((2, 3))
+    with hs.File(path, "r+", netcdf=True) as file:
+        assert [(d.name, d.size, d.isunlimited()) for d in file.dimensions.values()] == [
+            ("time", 2, True),
+            ("x", 3, False),
+        ]
+        file.create_variable("x", "x", "i4", [1, 2, 3]).attrs["units"] = "m"
+        file.create_variable("time", "time", "f8", [0, 1])
+        file.create_dimension("z", 2)
+        file.create_variable("w", ("z", "x"), "f8", np.zeros((2, 3)))
+        file.resize_dimension("time", 4)
+        file["t"][2:] = 7
+        file["time"][2:] = [2, 3]
+    with netCDF4.Dataset(path, "a") as file:
+        assert {name: len(dim) for name, dim in file.dimensions.items()} == {"time": 4, "x": 3, "z": 2}
+        assert file["t"][:].tolist() == [[1, 1, 1], [1, 1, 1], [7, 7, 7], [7, 7, 7]]
+        assert file["time"][:].tolist() == [0, 1, 2, 3] and file["x"].units == "m"
+        assert file["t"].dimensions == ("time", "x") and file["x"][:].tolist() == [1, 2, 3]
+        file["t"][4] = 8
+    with xr.open_dataset(path, engine="h5netcdf") as found:
+        assert found.sizes["time"] == 5 and found.t.values[4].tolist() == [8, 8, 8]
+
+
+def test_xarray_reads_the_same_with_both_engines(written: Path) -> None:
+    with (
+        xr.open_dataset(written, engine="netcdf4") as one,
+        xr.open_dataset(written, engine="h5netcdf") as two,
+    ):
+        xr.testing.assert_identical(one.load(), two.load())
+
+
+def test_tools_of_netcdf_read_our_files(written: Path, tmp_path: Path) -> None:
+    header = subprocess.run(
+        [tool("ncdump"), "-h", written], capture_output=True, text=True, check=True
+    ).stdout
+    assert "time = UNLIMITED ; // (2 currently)" in header
+    assert "float t(time, y, x) ;" in header and 't:units = "K" ;' in header
+    assert "short v(y, x) ;" in header and "v:_FillValue = -9s ;" in header
+    copied = tmp_path / "copied.nc"
+    subprocess.run([tool("nccopy"), "-k", "nc4", written, copied], check=True)
+    assert contents(copied)[:5] == contents(written)[:5]
+
+
+def test_nco_and_cdo_read_our_files(written: Path, tmp_path: Path) -> None:
+    twice = tmp_path / "twice.nc"
+    subprocess.run([tool("ncrcat"), "-O", written, written, twice], check=True, capture_output=True)
+    with netCDF4.Dataset(twice) as file:
+        assert file["t"].shape == (4, 2, 3)
+        assert file["t"][2:].tolist() == np.arange(12.0).reshape(2, 2, 3).tolist()
+    shown = subprocess.run(
+        [tool("cdo"), "-s", "showname", written], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == ["t", "v"]
+
+
+def test_user_types_are_committed(tmp_path: Path) -> None:
+    path = tmp_path / "types.nc"
+    flags = h5py.enum_dtype({"no": 0, "yes": 1}, "u1")
+    pair = np.dtype([("a", "i4"), ("b", "f8")], align=True)
+    rows = h5py.vlen_dtype("i4")
+    with hs.File(path, "w", netcdf=True) as file:
+        file.create_dimension("x", 2)
+        with pytest.raises(hs.errors.DataTypeError, match="commit it first"):
+            file.create_variable("e", "x", flags)
+        file["flags"], file["pair"], file["rows"] = flags, pair, rows
+        file.create_variable("e", "x", flags, [0, 1])
+        file.create_variable("p", "x", pair, np.array([(1, 2.5), (3, 4.5)], pair))
+        value = np.empty(2, object)
+        value[:] = [np.array([1, 2], "i4"), np.array([3], "i4")]
+        file.create_variable("r", "x", rows, value)
+    with netCDF4.Dataset(path) as file:
+        assert set(file.enumtypes) == {"flags"} and set(file.cmptypes) == {"pair"}
+        assert set(file.vltypes) == {"rows"}
+        assert file["e"][:].tolist() == [0, 1]
+        assert file["p"][:].tolist() == [(1, 2.5), (3, 4.5)]
+        assert [row.tolist() for row in file["r"][:]] == [[1, 2], [3]]
+    with netCDF4.Dataset(path, "a") as file:
+        file.createVariable("more", "f4", ("x",))[:] = [1, 2]
+
+
+def test_what_netcdf_cannot_say_is_refused(tmp_path: Path) -> None:
+    with hs.File(tmp_path / "refused.nc", "w", netcdf=True) as file:
+        file.create_dimension("x", 3)
+        with pytest.raises(ValueError, match="there is a dimension of this name"):
+            file.create_dimension("x", 4)
+        with pytest.raises(ValueError, match="no dimension 'y'"):
+            file.create_variable("v", "y", "f4")
+        with pytest.raises(ValueError, match="dimension 'x' has 3 elements, and the data have 4"):
+            file.create_variable("v", "x", "f4", [1, 2, 3, 4])
+        with pytest.raises(ValueError, match="is not unlimited"):
+            file.resize_dimension("x", 4)
+        for dtype in ["?", "f2", "c8", "S5"]:
+            with pytest.raises(hs.errors.DataTypeError, match="NetCDF"):
+                file.create_variable("v", "x", dtype)
+        file.create_variable("v", "x", "f4")
+        with pytest.raises(ValueError, match="object of this name"):
+            file.create_variable("v", "x", "f4")
+        with pytest.raises(hs.errors.DataTypeError, match="Boolean"):
+            file["v"].attrs["flag"] = True
+        assert list(file) == ["x", "v"]
+    with hs.File(tmp_path / "plain.h5", "w") as file:
+        file["a"] = [1]
+        with pytest.raises(ValueError, match="netcdf=True"):
+            file.create_dimension("x", 3)
+    with pytest.raises(ValueError, match="file_format='netcdf4'"):
+        hs.File(tmp_path / "plain.h5", "r+", netcdf=True)
+
+
+def test_thousands_of_variables_along_one_dimension(tmp_path: Path) -> None:
+    path = tmp_path / "many.nc"
+    with hs.File(path, "w", netcdf=True) as file:
+        file.create_dimension("x", 2)
+        for number in range(5000):
+            file.create_variable(f"v{number}", "x", "f4")
+        file.create_variable("x", "x", "i4", [1, 2])
+    with h5py.File(path) as file:
+        users = file["x"].attrs["REFERENCE_LIST"]
+        assert len(users) == 5000 and file[users[4999][0]].name == "/v4999"
+        assert file[file["v77"].attrs["DIMENSION_LIST"][0][0]].name == "/x"
