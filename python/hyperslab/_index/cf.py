@@ -333,7 +333,7 @@ def _pack_numbers(
 def _cftime(array: AnyArray, how: _native.Decoding, what: str) -> Any:
     """Return the module cftime."""
     try:
-        import cftime  # type: ignore[import-untyped]
+        import cftime
     except ImportError:
         raise ImportError(
             f"cannot {what} array '{array.name}' as dates: in calendar '{how.calendar}' (units "

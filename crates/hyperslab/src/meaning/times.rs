@@ -253,11 +253,15 @@ impl Times {
     ) -> Result<Option<NumpyTimes>, String> {
         let border = i128::from(REFORM) * DAY;
         let earliest = if calendar == Calendar::Standard { border } else { i128::MIN };
+        let TimeKind::Dates { reference, .. } = self.kind else { return Ok(None) };
+        let by_pandas = self.is_plain && NUMPY.contains(&reference) && reference >= earliest;
         for resolution in Resolution::ALL {
             let step = i128::from(resolution.nanoseconds());
+            // If one element does not fit, xarray leaves all of them to cftime.
+            let whole = !by_pandas || resolution != Resolution::Nano;
             let mut values = Vec::with_capacity(count);
             for at in 0..count {
-                let Some(time) = self.date(number(at)) else {
+                let Some(time) = self.date(number(at), whole) else {
                     values.push(i64::MIN);
                     continue;
                 };
@@ -277,29 +281,19 @@ impl Times {
     }
 
     /// Nanoseconds from day 0 to the date that a number stands for. `None`: a missing element.
-    fn date(&self, number: Number) -> Option<i128> {
-        let TimeKind::Dates { calendar, reference } = self.kind else { return None };
-        let unit = i128::from(self.unit);
-        let by_pandas = self.is_plain
-            && NUMPY.contains(&reference)
-            && (calendar != Calendar::Standard || reference >= i128::from(REFORM) * DAY)
-            && calendar.has_numpy_dates();
+    /// `whole`: round to microseconds, as cftime does.
+    fn date(&self, number: Number, whole: bool) -> Option<i128> {
+        let TimeKind::Dates { reference, .. } = self.kind else { return None };
         Some(match number {
             Number::Missing => return None,
             // NumPy's not-a-time.
             Number::Int(int) if int == i128::from(i64::MIN) => return None,
             Number::Float(float) if float.is_nan() => return None,
-            Number::Int(int) => reference.saturating_add(int.saturating_mul(unit)),
-            Number::Float(float) => {
-                let nanoseconds = (float * self.unit as f64) as i128;
-                if by_pandas && NUMPY.contains(&(reference.saturating_add(nanoseconds))) {
-                    reference + nanoseconds
-                } else {
-                    // cftime has microseconds.
-                    let start = reference.div_euclid(MICRO);
-                    start.saturating_add(self.microseconds(float)).saturating_mul(MICRO)
-                }
+            Number::Int(int) => reference.saturating_add(int.saturating_mul(self.unit.into())),
+            Number::Float(float) if whole => {
+                reference.div_euclid(MICRO).saturating_add(self.microseconds(float)).saturating_mul(MICRO)
             }
+            Number::Float(float) => reference.saturating_add((float * self.unit as f64) as i128),
         })
     }
 
@@ -416,7 +410,7 @@ impl Times {
     /// The time that a number stands for, as text, in any calendar. `None`: it has none.
     pub fn text(&self, number: Number) -> Option<String> {
         let calendar = self.calendar()?;
-        let time = self.date(number)?;
+        let time = self.date(number, true)?;
         let day = i64::try_from(time.div_euclid(DAY)).ok().filter(|day| day.abs() < 1 << 40)?;
         let date = calendar.date(day);
         let mut text = format!("{:04}-{:02}-{:02}", date.year, date.month, date.day);

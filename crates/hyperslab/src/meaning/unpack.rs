@@ -138,7 +138,7 @@ values! {
 
 /// Calls a generic function with the Rust type of stored numbers. `$none`: they are no numbers.
 macro_rules! with_stored {
-    ($dtype:expr, $none:expr, $function:ident::<$($more:ty),*>($($argument:expr),* $(,)?)) => {
+    ($dtype:expr, $none:expr, $function:ident[$($more:ty),*]($($argument:expr),* $(,)?)) => {
         match ($dtype.kind(), $dtype.size()) {
             (Kind::Int, 1) => $function::<i8, $($more),*>($($argument),*),
             (Kind::Int, 2) => $function::<i16, $($more),*>($($argument),*),
@@ -180,9 +180,9 @@ pub(super) fn unpack(
         return false;
     }
     match float {
-        Float::Half => with_stored!(dtype, return false, fill::<f16>(stored, packing, values)),
-        Float::Single => with_stored!(dtype, return false, fill::<f32>(stored, packing, values)),
-        Float::Double => with_stored!(dtype, return false, fill::<f64>(stored, packing, values)),
+        Float::Half => with_stored!(dtype, return false, fill[f16](stored, packing, values)),
+        Float::Single => with_stored!(dtype, return false, fill[f32](stored, packing, values)),
+        Float::Double => with_stored!(dtype, return false, fill[f64](stored, packing, values)),
     }
     true
 }
@@ -224,7 +224,7 @@ pub(super) fn mark_missing(stored: &[u8], dtype: DataType, missing: &[Vec<u8>], 
             *mark |= u8::from(missing.contains(&one) || (is_nan && has_nan));
         }
     }
-    with_stored!(dtype, (), of(stored, missing, marks));
+    with_stored!(dtype, (), of[](stored, missing, marks));
 }
 
 /// Sets `marks` to 1 where elements are below `least` or above `most`.
@@ -249,7 +249,7 @@ pub(super) fn mark_outside(
             *mark |= u8::from(is_outside);
         }
     }
-    with_stored!(dtype, (), of(stored, least, most, marks));
+    with_stored!(dtype, (), of[](stored, least, most, marks));
 }
 
 /// Integers; `None` is missing.
@@ -258,7 +258,7 @@ pub(super) fn to_ints(stored: &[u8], dtype: DataType, missing: &[Vec<u8>]) -> Ve
         let missing = missing_of::<T>(missing);
         elements::<T>(stored).map(|one| (!missing.contains(&one)).then(|| one.int())).collect()
     }
-    with_stored!(dtype, Vec::new(), of(stored, missing))
+    with_stored!(dtype, Vec::new(), of[](stored, missing))
 }
 
 /// The same floats in 64 bits.
@@ -314,7 +314,7 @@ pub(super) fn pack(
         Ok(())
     }
     let none = Err((0, format!("elements of type {} are no numbers", dtype.numpy())));
-    with_stored!(dtype, none, of(count, number, dtype, packing, stored))
+    with_stored!(dtype, none, of[](count, number, dtype, packing, stored))
 }
 
 #[cfg(test)]
