@@ -181,10 +181,10 @@ def joined(
     dimension: str,
     sort: bool,
     variables: list[str] | None,
-    compare: bool,
+    lens: list[int] | None,
     threads: int | None,
 ) -> Any: ...
-def joined_sources(node: ArrayHandle | GroupHandle) -> list[str]: ...
+def joined_sources(node: ArrayHandle | GroupHandle) -> list[tuple[str, int]]: ...
 def split_parts(
     source: ArrayHandle | GroupHandle,
     dimension: str,

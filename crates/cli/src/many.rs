@@ -22,7 +22,7 @@ pub(crate) fn source(
             sources.len()
         ))),
         (sources, Some(dimension)) => {
-            let joining = Joining { dimension, sort, variables, compare: true, threads };
+            let joining = Joining { sort, variables, threads, ..Joining::along(dimension) };
             let sources: Vec<JoinSource> =
                 sources.iter().map(|location| JoinSource::from(location.as_str())).collect();
             concatenated(&sources, joining, Some(&|| watch.is_interrupted())).map_err(|error| {

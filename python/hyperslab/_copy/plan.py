@@ -141,13 +141,15 @@ class CopyPlan:
     """The paths or URLs of sources that are joined, in their order."""
     concat: str | None = None
     """The dimension along which they are joined."""
+    lengths: tuple[int, ...] = field(default=(), repr=False)
+    """Their lengths along it."""
 
     @cached_property
     def id(self) -> str:
         """An identifier of the copy, from source, destination, metadata and options."""
         said = [VERSION, self.source, self.destination, self.task_bytes, self.options]
         if self.concat is not None:
-            said += [self.concat, *self.sources]
+            said += [self.concat, *self.sources, *self.lengths]
         found = hashlib.sha256(json.dumps(said).encode())
         for document in self.documents:
             found.update(json.dumps(document).encode())
@@ -305,7 +307,7 @@ class CopyPlan:
             facts["documents"] = _documents(facts["documents"])
             facts["skipped"] = tuple(tuple(pair) for pair in facts["skipped"])
             facts["prices"] = CopyPrices(**facts["prices"])
-            for name in ("notes", "differs", "sources"):
+            for name in ("notes", "differs", "sources", "lengths"):
                 facts[name] = tuple(facts.get(name, ()))
             return cls(**{**facts, "storage_options": storage_options})
         except (TypeError, KeyError, IndexError, ValueError, AttributeError, zlib.error) as error:
@@ -551,12 +553,14 @@ def plan_copy(
     """
     names = variable_names(variables)
     source_place = session_place(source) if concat is None else None
-    session, sources = session_place(dest), tuple[str, ...]()
+    session, sources, lengths = session_place(dest), tuple[str, ...](), tuple[int, ...]()
     node: Any
     if concat is not None:
         places = locations_of(places_of(source))
         node = join(places, concat, bool(sort), names, storage_options, threads)
-        sources = tuple(_native.joined_sources(node._handle))
+        found_sources = _native.joined_sources(node._handle)
+        sources = tuple(place for place, _ in found_sources)
+        lengths = tuple(length for _, length in found_sources)
         origin = sources[0] if len(sources) == 1 else f"{sources[0]} … {sources[-1]}"
     elif isinstance(source, (list, tuple)):
         raise InvalidArgumentError("source: to join a list, name the dimension: concat='time'")
@@ -648,6 +652,7 @@ def plan_copy(
         session=session,
         sources=sources,
         concat=concat,
+        lengths=lengths,
     )
 
 

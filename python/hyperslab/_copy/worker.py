@@ -69,6 +69,8 @@ class Source:
     """The sources, if there are several."""
     concat: str | None = None
     """The dimension along which they are joined."""
+    lengths: tuple[int, ...] = ()
+    """Their lengths along it."""
     variables: tuple[str, ...] | None = None
     """The variables to copy; ``None``: all."""
 
@@ -82,6 +84,7 @@ class Source:
             plan.source_store,
             plan.sources,
             plan.concat,
+            plan.lengths,
             None if names is None else tuple(names),
         )
 
@@ -91,7 +94,7 @@ class Source:
         if self.concat is not None:
             options = copy_options(self.storage_options) if any(map(is_remote, self.sources)) else None
             names = None if self.variables is None else list(self.variables)
-            return join(list(self.sources), self.concat, False, names, options, compare=False)
+            return join(list(self.sources), self.concat, False, names, options, None, self.lengths)
         options = copy_options(self.storage_options) if is_remote(self.location) else None
         return open(self.location, mode="r", zarr_format=self.zarr_format, storage_options=options)
 

@@ -1,10 +1,12 @@
 //! Compares the description of a source with the first one.
 
 use super::Joining;
+use super::retimed::Retimed;
 use super::coordinate::Ends;
 use super::facts::{ArrayFacts, Facts};
 use super::sources::Sources;
 use crate::copy::Paths;
+use crate::meaning::{OF_TIMES, Retiming};
 use crate::nodes::element::swap_bytes;
 use crate::nodes::words;
 use crate::{Array, Dims, Error, Memory, Node, ReadOptions, Result, Selection};
@@ -27,6 +29,8 @@ pub(super) struct Stored {
     pub(super) shape: Dims,
     /// Number of stored chunks, and their bytes; zero if that is not known.
     pub(super) chunks: (u64, u64),
+    /// The change of its elements, if they are times since another date.
+    pub(super) retiming: Option<Arc<Retiming>>,
 }
 
 /// What joining needs to know about a source that fits the first one.
@@ -64,8 +68,8 @@ impl Compared {
     pub(super) fn of_first(first: &Facts, joining: Joining<'_>) -> Result<Compared> {
         Ok(Compared {
             len: first.len(joining.dimension)?,
-            stored: first.arrays.iter().map(|array| stored(&array.array)).collect(),
-            ends: Ends::of(first, joining)?,
+            stored: first.arrays.iter().map(|array| stored(&array.array, None)).collect(),
+            ends: Ends::of(first, joining, None)?,
             differing: Vec::new(),
         })
     }
@@ -84,8 +88,9 @@ impl Compared {
                 more.path
             ));
         }
-        let mut compared =
-            Compared { len: 0, stored: Vec::new(), ends: Ends::of(&facts, joining)?, differing: Vec::new() };
+        let retimed = Retimed::new(first, &facts, joining)?;
+        let ends = Ends::of(&facts, joining, retimed.of(joining.dimension))?;
+        let mut compared = Compared { len: 0, stored: Vec::new(), ends, differing: Vec::new() };
         for expected in &first.arrays {
             let Some(found) = facts.array(&expected.path) else {
                 return refuse(format!(
@@ -100,13 +105,15 @@ impl Compared {
                     expected.path, found.stored_path, expected.stored_path
                 ));
             }
-            compare(expected, found).map_err(wrong)?;
+            let retiming = retimed.of(&expected.path);
+            compare(expected, found, retiming.is_some()).map_err(wrong)?;
             match expected.axis {
                 Some(_) => compared.differing.extend(
                     expected
                         .variable
                         .other_attributes(&found.variable)
                         .into_iter()
+                        .filter(|name| retiming.is_none() || !OF_TIMES.contains(&name.as_str()))
                         .map(|name| format!("/{}, {name:?}", expected.path)),
                 ),
                 None => {
@@ -124,22 +131,24 @@ impl Compared {
                     }
                 }
             }
-            compared.stored.push(stored(&found.array));
+            compared.stored.push(stored(&found.array, retiming));
         }
         compared.len = facts.len(joining.dimension)?;
         Ok(compared)
     }
 }
 
-fn stored(array: &Array) -> Stored {
+fn stored(array: &Array, retiming: Option<&Arc<Retiming>>) -> Stored {
     // On a server, counting may take longer than the copy.
     let counts = !array.store().cost().is_far();
     let chunks = if counts { array.chunks_stored(None).unwrap_or_default() } else { (0, 0) };
-    Stored { shape: array.shape().into(), chunks }
+    let retiming = retiming.filter(|retiming| !retiming.is_none()).cloned();
+    Stored { shape: array.shape().into(), chunks, retiming }
 }
 
 /// Compares two descriptions of a variable. The error says how they differ.
-fn compare(expected: &ArrayFacts, found: &ArrayFacts) -> Result<(), String> {
+/// `retimed`: the times of the one become those of the other.
+fn compare(expected: &ArrayFacts, found: &ArrayFacts, retimed: bool) -> Result<(), String> {
     let names = |array: &ArrayFacts| {
         let names = array.variable.dimension_names.iter().flatten();
         names.map(|name| name.clone().unwrap_or_else(|| "?".into())).collect::<Vec<_>>().join(", ")
@@ -167,7 +176,7 @@ fn compare(expected: &ArrayFacts, found: &ArrayFacts) -> Result<(), String> {
             expected.array.type_words()
         ));
     }
-    expected.variable.joining_difference((&expected.array, &found.array), &found.variable).map_or(Ok(()), Err)
+    expected.variable.joining_difference((&expected.array, &found.array), &found.variable, retimed).map_or(Ok(()), Err)
 }
 
 /// Returns `true` if elements can be joined: only byte orders of numbers may differ.
@@ -188,7 +197,7 @@ fn has_equal_elements(one: &Array, other: &Array) -> bool {
 }
 
 /// The options of reads that several threads make side by side.
-fn on_one_thread() -> ReadOptions<'static> {
+pub(super) fn on_one_thread() -> ReadOptions<'static> {
     ReadOptions { threads: Some(1), ..ReadOptions::default() }
 }
 

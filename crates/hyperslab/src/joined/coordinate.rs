@@ -3,11 +3,14 @@
 use super::facts::Facts;
 use super::sources::JoinSource;
 use super::{Joining, on_threads};
+use crate::meaning::{Retiming, time_scale};
 use crate::nodes::element::swap_bytes;
-use crate::{Array, Error, ReadOptions, Result, Selection};
+use crate::{Array, Error, Node, ReadOptions, Result, Selection};
+use hyperslab_array::ConvertElements;
 use hyperslab_codec::{ByteOrder, Kind};
 use hyperslab_store::Ask;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A stored number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,13 +41,18 @@ pub(super) struct Ends {
 
 impl Ends {
     /// The ends of the coordinate in a source. `None`: there is none, or it has no elements.
-    pub(super) fn of(facts: &Facts, joining: Joining<'_>) -> Result<Option<Ends>> {
+    /// `retiming`: the change of its times.
+    pub(super) fn of(
+        facts: &Facts,
+        joining: Joining<'_>,
+        retiming: Option<&Arc<Retiming>>,
+    ) -> Result<Option<Ends>> {
         let coordinate = facts.array(joining.dimension).filter(|array| array.axis == Some(0));
         let Some(found) = coordinate.filter(|_| joining.compare || joining.sort) else { return Ok(None) };
         if found.array.shape().len() != 1 || found.array.vlen().is_some() {
             return Ok(None);
         }
-        Ok(Ends::of_numbers(&numbers(&found.array)?))
+        Ok(Ends::of_numbers(&numbers(&found.array, retiming)?))
     }
 
     fn of_numbers(numbers: &[Number]) -> Option<Ends> {
@@ -61,8 +69,8 @@ impl Ends {
 }
 
 /// The elements of an array of numbers; nothing for other elements.
-fn numbers(array: &Array) -> Result<Vec<Number>> {
-    let dtype = array.dtype();
+fn numbers(array: &Array, retiming: Option<&Arc<Retiming>>) -> Result<Vec<Number>> {
+    let mut dtype = array.dtype();
     let kind = dtype.kind();
     if !matches!(kind, Kind::Int | Kind::UInt | Kind::Float | Kind::DateTime(_) | Kind::TimeDelta(_)) {
         return Ok(Vec::new());
@@ -71,6 +79,10 @@ fn numbers(array: &Array) -> Result<Vec<Number>> {
     let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
     let read = array.read(&Selection::all(array.shape()), options)?;
     let mut bytes = read.as_slice().to_vec();
+    if let Some(retiming) = retiming {
+        retiming.convert(read.as_slice(), &mut bytes);
+        dtype = retiming.target();
+    }
     if dtype.order() != ByteOrder::Little {
         swap_bytes(&mut bytes, dtype.number_size());
     }
@@ -119,18 +131,25 @@ pub(super) fn sorted(
 ) -> Result<Vec<JoinSource>> {
     let refuse = |why: String| Error::Join { dimension: joining.dimension.to_owned(), why };
     let mut keyed = on_threads(sources, joining.threads, ask, &|source: JoinSource| {
-        let array = match source.open()? {
-            crate::Node::Group(group) => group.array(joining.dimension).map_err(|error| match error {
-                Error::Interrupted => error,
-                _ => refuse(format!(
-                    "{} has no coordinate named '{}' by which to sort",
-                    source.name(),
-                    joining.dimension
-                )),
-            })?,
-            crate::Node::Array(_) => return Err(refuse("arrays cannot be sorted by a coordinate".into())),
+        let root = source.open()?;
+        if matches!(root, Node::Array(_)) {
+            return Err(refuse("arrays cannot be sorted by a coordinate".into()));
+        }
+        let facts = Facts::of(&root, Joining { variables: None, ..joining })?;
+        let Some(found) = facts.array(joining.dimension).filter(|found| found.array.vlen().is_none()) else {
+            let (name, dimension) = (source.name(), joining.dimension);
+            return Err(refuse(format!("{name} has no coordinate named '{dimension}' by which to sort")));
         };
-        let first = Ends::of_numbers(&numbers(&array)?).map(|ends| ends.first);
+        let first = numbers(&found.array, None)?.first().map(|first| match (time_scale(&found.variable), *first) {
+            (None, first) => first,
+            (Some((unit, date)), Number::Whole(n)) => {
+                Number::Whole(n.saturating_mul(unit).saturating_add(date))
+            }
+            // Exact enough for the order of files.
+            (Some((unit, date)), Number::Float(n)) => {
+                Number::Whole(((n * unit as f64) as i128).saturating_add(date))
+            }
+        });
         Ok((first, source))
     })?;
     keyed.sort_by(|(one, _), (other, _)| match (one, other) {

@@ -17,6 +17,7 @@ mod coordinate;
 mod facts;
 mod nodes;
 mod ragged;
+mod retimed;
 mod sources;
 
 pub use sources::JoinSource;
@@ -50,6 +51,8 @@ pub struct Joining<'a> {
     /// `true`: compare the values of variables without the dimension.
     /// `false`: somebody else has compared them.
     pub compare: bool,
+    /// The lengths of the sources when somebody else joined them. Others are an error.
+    pub lens: Option<&'a [u64]>,
     /// Number of threads; `None`: as in the settings.
     pub threads: Option<usize>,
 }
@@ -57,7 +60,7 @@ pub struct Joining<'a> {
 impl<'a> Joining<'a> {
     /// In the order given, with all variables.
     pub fn along(dimension: &'a str) -> Self {
-        Joining { dimension, sort: false, variables: None, compare: true, threads: None }
+        Joining { dimension, sort: false, variables: None, compare: true, lens: None, threads: None }
     }
 }
 
@@ -67,6 +70,8 @@ pub(crate) struct Joined {
     /// The variables by path.
     variables: HashMap<String, Variable>,
     sources: Arc<Sources>,
+    /// The length of each source.
+    lens: Vec<u64>,
     /// Things that a user wants to know.
     notes: Vec<(&'static str, String)>,
 }
@@ -176,10 +181,10 @@ pub fn concatenated(sources: &[JoinSource], joining: Joining<'_>, ask: Option<As
     join(first, &root, sources, &compared, joining)
 }
 
-/// The places of joined sources, in their order; nothing for other nodes.
-pub fn joined_sources(node: &Node) -> Vec<String> {
-    let sources = node.as_joined().map(|joined| &joined.sources);
-    sources.map(|sources| (0..sources.len()).map(|number| sources.name(number)).collect()).unwrap_or_default()
+/// The places of joined sources in their order, and their lengths; nothing for other nodes.
+pub fn joined_sources(node: &Node) -> Vec<(String, u64)> {
+    let Some(joined) = node.as_joined() else { return Vec::new() };
+    joined.lens.iter().enumerate().map(|(number, len)| (joined.sources.name(number), *len)).collect()
 }
 
 /// Calls `each` for every source, on several threads, and asks now and then whether to stop.
@@ -211,6 +216,15 @@ fn join(
     joining: Joining<'_>,
 ) -> Result<Node> {
     let refuse = |why: String| Error::Join { dimension: joining.dimension.to_owned(), why };
+    for (number, (compared, len)) in compared.iter().zip(joining.lens.unwrap_or_default()).enumerate() {
+        if compared.len != *len {
+            return Err(refuse(format!(
+                "{} has {} steps, and had {len} when the copy was planned",
+                sources.name(number),
+                compared.len
+            )));
+        }
+    }
     let mut total = 0_u64;
     let mut starts = Vec::new();
     for compared in compared {
@@ -238,7 +252,8 @@ fn join(
         shapes.push(variable.shape.clone());
         variables.insert(array.path.clone(), variable);
     }
-    let joined = Arc::new(Joined { variables, sources, notes });
+    let lens = compared.iter().map(|compared| compared.len).collect();
+    let joined = Arc::new(Joined { variables, sources, lens, notes });
     let mut arrays = Vec::new();
     for (number, (array, shape)) in first.arrays.into_iter().zip(shapes).enumerate() {
         let stored = compared.iter().filter_map(|compared| compared.stored.get(number));
@@ -253,6 +268,7 @@ fn join(
                 source,
                 start: *start,
                 shape: stored.shape.clone(),
+                retiming: stored.retiming.clone(),
             });
             (axis, pieces.collect::<Vec<_>>())
         });

@@ -4,11 +4,11 @@ use super::facts::ArrayFacts;
 use super::sources::Sources;
 use super::{Joined, ragged};
 use crate::copy::{Copied, Copying, Paths};
-use crate::meaning::value_beyond_end;
+use crate::meaning::{Retiming, value_beyond_end};
 use crate::nodes::interface::{ArrayNode, Below, GroupNode, Object, StoredNode};
 use crate::{Array, Dims, Error, Format, Group, Json, NodeKind, Result};
 use hyperslab_array::{
-    ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError,
+    ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, ConvertElements, FillValue, Found, LocateError,
     Mosaic, MosaicSource, Pattern, Piece as Tile, Ragged, ReadOptions, Selection, SourceArray,
 };
 use hyperslab_codec::{DataType, VlenKind};
@@ -28,6 +28,8 @@ pub(super) struct Piece {
     pub(super) start: u64,
     /// Elements per axis, as stored.
     pub(super) shape: Dims,
+    /// The change of its elements.
+    pub(super) retiming: Option<Arc<Retiming>>,
 }
 
 /// An array of one piece of each source, or an array of the first source.
@@ -89,6 +91,7 @@ impl JoinedArray {
                 path: self.stored_path.clone(),
                 shape: piece.shape.clone(),
                 dtype,
+                retiming: piece.retiming.clone(),
             });
             let tile = Pattern::regular(&target)
                 .and_then(|target| Tile::new(target, Pattern::regular(&source)?, array));
@@ -162,6 +165,7 @@ struct SourcePiece {
     path: String,
     shape: Dims,
     dtype: DataType,
+    retiming: Option<Arc<Retiming>>,
 }
 
 impl MosaicSource for SourcePiece {
@@ -174,7 +178,8 @@ impl MosaicSource for SourcePiece {
             let why = format!("in {source} its elements are {found}, and were {wanted}: somebody changes it");
             return Err(Error::Copy { array: array.name(), why }.into());
         }
-        Ok(Some(array.layout().clone().into()))
+        let convert = self.retiming.clone().map(|change| change as Arc<dyn ConvertElements>);
+        Ok(Some(SourceArray { layout: array.layout().clone(), convert }))
     }
 }
 

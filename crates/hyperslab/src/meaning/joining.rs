@@ -19,24 +19,34 @@ const OF_VALUES: [&str; 11] = [
     "positive",
 ];
 
+/// Attributes that say which time a number means.
+pub(crate) const OF_TIMES: [&str; 2] = ["units", "calendar"];
+
 impl Variable {
     /// Says why elements of another variable cannot be joined to this one's. `arrays`: the arrays of
     /// both.
-    pub(crate) fn joining_difference(&self, arrays: (&Array, &Array), other: &Variable) -> Option<String> {
+    /// `retimed`: the other one's times become numbers of this one's units.
+    pub(crate) fn joining_difference(
+        &self,
+        arrays: (&Array, &Array),
+        other: &Variable,
+        retimed: bool,
+    ) -> Option<String> {
         let (own, found) = (self.missing.describe(arrays.0), other.missing.describe(arrays.1));
         if own != found {
             return Some(format!(
                 "has the fill value {found}, and {own} in the first source: stored values are joined"
             ));
         }
-        let name = OF_VALUES.iter().find(|name| self.attributes.get(name) != other.attributes.get(name))?;
+        let differs = |name: &&&str| self.attributes.get(name) != other.attributes.get(name);
+        let name = OF_VALUES.iter().filter(|name| !retimed || !OF_TIMES.contains(*name)).find(differs)?;
         let text = |variable: &Variable| match variable.attributes.get(name) {
             None => "none".to_owned(),
             Some(value) => value.brief(),
         };
         let (own, found) = (text(self), text(other));
-        let advice = match is_time(self) && is_time(other) {
-            true => "write all sources with the same units first",
+        let advice = match OF_TIMES.contains(name) && is_time(self) && is_time(other) {
+            true => "the times of one have no exact numbers in the units of the other; write all sources with one calendar and the same units",
             false => "stored values are joined, and would mean something else",
         };
         Some(format!("has {name} {found}, and {own} in the first source: {advice}"))

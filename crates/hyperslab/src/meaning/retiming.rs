@@ -22,6 +22,16 @@ pub(crate) struct Retiming {
     missing: Vec<Vec<u8>>,
 }
 
+/// Nanoseconds of a unit, and from day 0 of the calendar to the date that a variable's times count from.
+/// `None`: they are not dates.
+pub(crate) fn time_scale(variable: &Variable) -> Option<(i128, i128)> {
+    let times = Times::parse(&variable.attributes).ok().flatten()?;
+    match times.kind {
+        TimeKind::Dates { reference, .. } => Some((times.unit_nanoseconds().into(), reference)),
+        TimeKind::Differences(_) => None,
+    }
+}
+
 /// A number without rounding.
 #[derive(Clone, Copy, Debug)]
 enum Exact {
@@ -79,6 +89,11 @@ impl Retiming {
             (Kind::Int | Kind::UInt, 1 | 2 | 4 | 8) | (Kind::Float, 4 | 8)
         );
         (sizes && self.from.kind() == self.to.kind() && self.from.size() == self.to.size()).then_some(self)
+    }
+
+    /// The type of changed elements.
+    pub(crate) fn target(&self) -> DataType {
+        self.to
     }
 
     /// Returns `true` if the change has no effect but on the order of bytes.

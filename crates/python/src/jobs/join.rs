@@ -15,7 +15,8 @@ pub(crate) enum WantedSource<'py> {
     Location((String, Vec<(String, String)>)),
 }
 
-/// Joins sources along a dimension: see `hyperslab.copy`.
+/// Joins sources along a dimension: see `hyperslab.copy`. `lens`: their lengths, if they have been joined
+/// and compared before.
 #[pyfunction]
 pub(crate) fn joined(
     py: Python<'_>,
@@ -23,7 +24,7 @@ pub(crate) fn joined(
     dimension: &str,
     sort: bool,
     variables: Option<Vec<String>>,
-    compare: bool,
+    lens: Option<Vec<u64>>,
     threads: Option<usize>,
 ) -> PyResult<NodeHandle> {
     let sources = sources.into_iter().map(|source| match source {
@@ -32,7 +33,9 @@ pub(crate) fn joined(
     });
     let sources = sources.collect::<PyResult<Vec<_>>>()?;
     let node = stoppable(py, |asking| {
-        let joining = Joining { dimension, sort, variables: variables.as_deref(), compare, threads };
+        let (compare, lens) = (lens.is_none(), lens.as_deref());
+        let joining =
+            Joining { dimension, sort, variables: variables.as_deref(), compare, lens, threads };
         concatenated(&sources, joining, Some(&|| asking.cancelled()))
     })?;
     Ok(match node {
@@ -41,9 +44,9 @@ pub(crate) fn joined(
     })
 }
 
-/// The places of joined sources, in their order.
+/// The places of joined sources in their order, and their lengths.
 #[pyfunction]
-pub(crate) fn joined_sources(py: Python<'_>, node: Source<'_>) -> PyResult<Vec<String>> {
+pub(crate) fn joined_sources(py: Python<'_>, node: Source<'_>) -> PyResult<Vec<(String, u64)>> {
     Ok(places_of(&node.node(py)?))
 }
 
