@@ -89,7 +89,7 @@ def _repack(folder: Path, megabytes: int, rounds: int) -> None:
     work: dict[str, Callable[[Path], Any]] = {"hyperslab": ours}
     tools = {
         "h5repack": lambda target: [
-            "h5repack", "-l", f"t:CHUNK={'x'.join(map(str, chunk))}", "-f", "t:UD=32015,0,1,1", source, target,
+            "h5repack", "-l", "t:CHUNK={}x{}x{}".format(*chunk), "-f", "t:UD=32015,0,1,1", source, target,
         ],
         "nccopy": lambda target: [
             "nccopy", "-d", "1", "-c", "time/{},lat/{},lon/{}".format(*chunk),

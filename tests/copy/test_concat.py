@@ -121,6 +121,8 @@ def test_the_result_is_that_of_xarray(
     folder = tmp_path_factory.mktemp("concat")
     paths, start = list[Path](), 0
     for number, (kind, length) in enumerate(zip(case["kinds"], case["lengths"], strict=True)):
+        # A fixed dimension of NetCDF-3 has at least one step.
+        length = max(length, 1) if kind == "netcdf3" else length
         found = dataset(length, start, seed)
         start += length
         if case["text"] and not any(kind in ("netcdf3", "zarr2", "zarr3") for kind in case["kinds"]):
@@ -394,8 +396,10 @@ def test_a_source_that_changes_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "out.zarr").exists()
 
 
-def times(path: Path, units: str, values: list[float], dtype: str = "f8", **attributes: Any) -> Path:
-    bounds = np.array([[value, value + 1] for value in values], dtype).reshape(-1, 2)
+def times(
+    path: Path, units: str, values: list[float], dtype: str = "f8", step: int = 1, **attributes: Any
+) -> Path:
+    bounds = np.array([[value, value + step] for value in values], dtype).reshape(-1, 2)
     xr.Dataset(
         {"v": ("time", np.arange(len(values))), "time_bnds": (("time", "nv"), bounds)},
         {"time": ("time", np.array(values, dtype), {"units": units, "bounds": "time_bnds", **attributes})},
@@ -408,18 +412,15 @@ def test_times_since_another_date(dtype: str, tmp_path: Path) -> None:
     paths = [
         times(tmp_path / "a.nc", "days since 2000-01-01", [0, 1], dtype),
         times(tmp_path / "b.nc", "days since 2000-02-01", [0, 1], dtype),
-        times(tmp_path / "c.nc", "hours since 2001-01-01 12:00", [12, 36], dtype),
+        times(tmp_path / "c.nc", "hours since 2001-01-01 12:00", [12, 36], dtype, step=24),
         times(tmp_path / "d.nc", "days since 2002-01-01 00:00:00", [0], dtype, calendar="standard"),
     ]
-    if dtype != "f8":
-        # The end of the bounds of hours has a fraction of a day.
-        paths.pop(2)
     report = hs.copy(paths, tmp_path / "out.zarr", concat="time", verify=True)
     assert not [note for note in report.notes if "coordinate" in note]
     found = hs.open(tmp_path / "out.zarr")
     assert found["time"].dtype == np.dtype(dtype)
-    assert found["time"][:].tolist() == [0, 1, 31, 32, *([367, 368] if dtype == "f8" else []), 731]
-    assert found["time_bnds"][:, 1].tolist()[:4] == [1, 2, 32, 33]
+    assert found["time"][:].tolist() == [0, 1, 31, 32, 367, 368, 731]
+    assert found["time_bnds"][:, 1].tolist() == [1, 2, 32, 33, 368, 369, 732]
     expected = joined_by_xarray(paths)
     np.testing.assert_array_equal(opened(tmp_path / "out.zarr")["time"], expected["time"])
     mixed = [paths[-1], paths[0], *paths[2:-1], paths[1]]

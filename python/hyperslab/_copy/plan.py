@@ -569,7 +569,8 @@ def plan_copy(
         origin = session_location(source_place)
         node = source if isinstance(source, (Array, Group)) else open(source_place, mode="r")
     else:
-        origin = location_of_node(source) if isinstance(source, (Array, Group)) else location(source)
+        given: Any = source
+        origin = location_of_node(given) if isinstance(given, (Array, Group)) else location(given)
         node = (
             source
             if isinstance(source, (Array, Group))

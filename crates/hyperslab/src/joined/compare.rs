@@ -1,9 +1,9 @@
 //! Compares the description of a source with the first one.
 
 use super::Joining;
-use super::retimed::Retimed;
 use super::coordinate::Ends;
 use super::facts::{ArrayFacts, Facts};
+use super::retimed::Retimed;
 use super::sources::Sources;
 use crate::copy::Paths;
 use crate::meaning::{OF_TIMES, Retiming};
@@ -176,12 +176,18 @@ fn compare(expected: &ArrayFacts, found: &ArrayFacts, retimed: bool) -> Result<(
             expected.array.type_words()
         ));
     }
-    expected.variable.joining_difference((&expected.array, &found.array), &found.variable, retimed).map_or(Ok(()), Err)
+    expected
+        .variable
+        .joining_difference((&expected.array, &found.array), &found.variable, retimed)
+        .map_or(Ok(()), Err)
 }
 
 /// Returns `true` if elements can be joined: only byte orders of numbers may differ.
 fn has_equal_elements(one: &Array, other: &Array) -> bool {
-    if one.vlen() != other.vlen() || one.structure() != other.structure() || one.optional() != other.optional() {
+    if one.vlen() != other.vlen()
+        || one.structure() != other.structure()
+        || one.optional() != other.optional()
+    {
         return false;
     }
     let is_number = |array: &Array| {

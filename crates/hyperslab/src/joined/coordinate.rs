@@ -140,16 +140,17 @@ pub(super) fn sorted(
             let (name, dimension) = (source.name(), joining.dimension);
             return Err(refuse(format!("{name} has no coordinate named '{dimension}' by which to sort")));
         };
-        let first = numbers(&found.array, None)?.first().map(|first| match (time_scale(&found.variable), *first) {
-            (None, first) => first,
-            (Some((unit, date)), Number::Whole(n)) => {
-                Number::Whole(n.saturating_mul(unit).saturating_add(date))
-            }
-            // Exact enough for the order of files.
-            (Some((unit, date)), Number::Float(n)) => {
-                Number::Whole(((n * unit as f64) as i128).saturating_add(date))
-            }
-        });
+        let first =
+            numbers(&found.array, None)?.first().map(|first| match (time_scale(&found.variable), *first) {
+                (None, first) => first,
+                (Some((unit, date)), Number::Whole(n)) => {
+                    Number::Whole(n.saturating_mul(unit).saturating_add(date))
+                }
+                // Exact enough for the order of files.
+                (Some((unit, date)), Number::Float(n)) => {
+                    Number::Whole(((n * unit as f64) as i128).saturating_add(date))
+                }
+            });
         Ok((first, source))
     })?;
     keyed.sort_by(|(one, _), (other, _)| match (one, other) {

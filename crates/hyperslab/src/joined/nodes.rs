@@ -8,8 +8,9 @@ use crate::meaning::{Retiming, value_beyond_end};
 use crate::nodes::interface::{ArrayNode, Below, GroupNode, Object, StoredNode};
 use crate::{Array, Dims, Error, Format, Group, Json, NodeKind, Result};
 use hyperslab_array::{
-    ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, ConvertElements, FillValue, Found, LocateError,
-    Mosaic, MosaicSource, Pattern, Piece as Tile, Ragged, ReadOptions, Selection, SourceArray,
+    ArrayLayout, Blocks, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, ConvertElements, FillValue,
+    Found, LocateError, Mosaic, MosaicSource, Pattern, Piece as Tile, Ragged, ReadOptions, Selection,
+    SourceArray,
 };
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::{Ask, Store};

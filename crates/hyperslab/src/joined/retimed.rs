@@ -23,7 +23,8 @@ impl Retimed {
     pub(super) fn new(first: &Facts, facts: &Facts, joining: Joining<'_>) -> Result<Retimed> {
         let mut all = Retimed::default();
         let differ = |one: &ArrayFacts, other: &ArrayFacts| {
-            let differs = |name: &&str| one.variable.attributes.get(name) != other.variable.attributes.get(name);
+            let differs =
+                |name: &&str| one.variable.attributes.get(name) != other.variable.attributes.get(name);
             OF_TIMES.iter().any(differs) && one.array.shape().len() == other.array.shape().len()
         };
         for expected in first.arrays.iter().filter(|array| array.axis.is_some()) {

@@ -46,7 +46,9 @@ impl Variable {
         };
         let (own, found) = (text(self), text(other));
         let advice = match OF_TIMES.contains(name) && is_time(self) && is_time(other) {
-            true => "the times of one have no exact numbers in the units of the other; write all sources with one calendar and the same units",
+            true => {
+                "the times of one have no exact numbers in the units of the other; write all sources with one calendar and the same units"
+            }
             false => "stored values are joined, and would mean something else",
         };
         Some(format!("has {name} {found}, and {own} in the first source: {advice}"))

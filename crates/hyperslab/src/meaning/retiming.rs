@@ -121,7 +121,9 @@ impl Retiming {
             // The time in nanoseconds, exactly.
             let product = number.checked_mul(self.units.0)?;
             let nanoseconds = match power {
-                0.. => product.checked_mul(1_i128.checked_shl(u32::try_from(power).ok()?).filter(|n| *n > 0)?)?,
+                0.. => {
+                    product.checked_mul(1_i128.checked_shl(u32::try_from(power).ok()?).filter(|n| *n > 0)?)?
+                }
                 _ => {
                     let divisor = 1_i128.checked_shl(power.unsigned_abs()).filter(|n| *n > 0)?;
                     (product % divisor == 0).then_some(product / divisor)?
@@ -198,8 +200,14 @@ fn encode(kind: Kind, size: usize, nanoseconds: i128, unit: i128) -> Option<[u8;
         let Exact::Number(number, power) = exact(value) else { return None };
         let product = number.checked_mul(unit)?;
         let is_same = match power {
-            0.. => product.checked_mul(1_i128.checked_shl(power.unsigned_abs()).filter(|n| *n > 0)?)? == nanoseconds,
-            _ => Some(product) == 1_i128.checked_shl(power.unsigned_abs()).and_then(|n| nanoseconds.checked_mul(n)),
+            0.. => {
+                product.checked_mul(1_i128.checked_shl(power.unsigned_abs()).filter(|n| *n > 0)?)?
+                    == nanoseconds
+            }
+            _ => {
+                Some(product)
+                    == 1_i128.checked_shl(power.unsigned_abs()).and_then(|n| nanoseconds.checked_mul(n))
+            }
         };
         if !is_same {
             return None;
@@ -243,9 +251,8 @@ mod tests {
 
     #[test]
     fn numbers_of_other_dates() {
-        let changed = |change: &Retiming, value: f64| {
-            change.changed(&value.to_le_bytes()).map(f64::from_le_bytes)
-        };
+        let changed =
+            |change: &Retiming, value: f64| change.changed(&value.to_le_bytes()).map(f64::from_le_bytes);
         let days = retiming("<f8", (DAY, DAY), 366 * DAY, &[(-1.0_f64).to_ne_bytes().to_vec()]);
         assert_eq!(changed(&days, 0.5), Some(366.5));
         assert_eq!(changed(&days, -2.0), Some(364.0));

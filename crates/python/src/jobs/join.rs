@@ -5,7 +5,9 @@ use crate::jobs::copy::Source;
 use crate::jobs::copy_parts::stoppable;
 use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};
 use hyperslab::Node;
-use hyperslab::copy::{JoinSource, Joining, check_split, concatenated, joined_sources as places_of, split_parts as parts_of};
+use hyperslab::copy::{
+    JoinSource, Joining, check_split, concatenated, joined_sources as places_of, split_parts as parts_of,
+};
 use pyo3::prelude::*;
 
 /// A source: a node, or a path or URL with the options of its server.
@@ -34,8 +36,7 @@ pub(crate) fn joined(
     let sources = sources.collect::<PyResult<Vec<_>>>()?;
     let node = stoppable(py, |asking| {
         let (compare, lens) = (lens.is_none(), lens.as_deref());
-        let joining =
-            Joining { dimension, sort, variables: variables.as_deref(), compare, lens, threads };
+        let joining = Joining { dimension, sort, variables: variables.as_deref(), compare, lens, threads };
         concatenated(&sources, joining, Some(&|| asking.cancelled()))
     })?;
     Ok(match node {
