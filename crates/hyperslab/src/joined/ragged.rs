@@ -43,7 +43,7 @@ pub(super) fn read(
             Index::range((range.start - start).cast_signed(), (range.end - start).cast_signed())
         });
         let index: Vec<Index<'_>> = index.collect();
-        let read = array.node().read_copied(&array.select(&index)?, options.clone(), paths)?;
+        let read = array.node().read_copied(&array.select(&index)?, options, paths)?;
         parts.push((inside, read));
     }
     let memory = || ArrayError::Memory {
