@@ -52,7 +52,7 @@ def write(found: xr.Dataset, path: Path, kind: str, **more: Any) -> Path:
         return path
     path = path.with_suffix(".nc")
     if kind == "netcdf3":
-        found.to_netcdf(path, engine="scipy", **more)
+        found.to_netcdf(path, engine="netcdf4", format="NETCDF3_64BIT", **more)
     else:
         found.to_netcdf(path, engine=kind, **more)  # type: ignore[call-overload]
     return path
@@ -109,7 +109,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         "unlimited": draw(st.booleans()),
         "chunks": draw(st.sampled_from([None, 1, 2, 4])),
         "text": draw(st.booleans()),
-        "destination": draw(st.sampled_from(["zarr2", "zarr3", "shards", "h5"])),
+        "destination": draw(st.sampled_from(["zarr2", "zarr3", "shards", "h5", "nc"])),
     }
 
 
@@ -142,7 +142,8 @@ def test_the_result_is_that_of_xarray(
             encoding["chunks" if kind.startswith("zarr") else "chunksizes"] = (case["chunks"], 3, 2)
         paths.append(write(found, folder / f"in{number}", kind, **more))
     wanted: dict[str, Any] = {}
-    target = folder / ("out.h5" if case["destination"] == "h5" else "out.zarr")
+    one_file = case["destination"] in ("h5", "nc")
+    target = folder / (f"out.{case['destination']}" if one_file else "out.zarr")
     if case["destination"] == "zarr2":
         wanted["zarr_format"] = 2
     elif case["destination"] == "shards":
