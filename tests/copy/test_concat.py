@@ -125,7 +125,9 @@ def test_the_result_is_that_of_xarray(
         length = max(length, 1) if kind == "netcdf3" else length
         found = dataset(length, start, seed)
         start += length
-        if case["text"] and not any(kind in ("netcdf3", "zarr2", "zarr3") for kind in case["kinds"]):
+        # xarray writes no text into Zarr that all of its readers read, and an empty one as numbers.
+        has_text = case["text"] and 0 not in case["lengths"]
+        if has_text and not {"netcdf3", "zarr2", "zarr3"}.intersection(case["kinds"]):
             found["name"] = ("time", np.array([f"n{n}" * (n % 3) for n in range(length)], dtype=object))
         for variable in found.variables.values():
             variable.encoding["_FillValue"] = None
