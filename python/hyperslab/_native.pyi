@@ -74,6 +74,8 @@ __all__ = [
     "is_replaceable_directory",
     "is_reserved_codec",
     "is_secret_option",
+    "joined",
+    "joined_sources",
     "largest_element",
     "netcdf3_header",
     "netcdf3_with_records",
@@ -126,6 +128,7 @@ __all__ = [
     "set_write_empty_chunks",
     "shown",
     "small_numbers",
+    "split_parts",
     "stamp_part",
     "statistics_blocks",
     "statistics_joined",
@@ -178,6 +181,23 @@ _Result = TypeVar("_Result")
 def run_cli(args: list[str]) -> int: ...
 def in_options(text: str) -> str: ...
 def planned_copy(args: list[str]) -> dict[str, Any] | None: ...
+def joined(
+    sources: list[ArrayHandle | GroupHandle | tuple[str, list[tuple[str, str]]]],
+    dimension: str,
+    sort: bool,
+    variables: list[str] | None,
+    lens: list[int] | None,
+    threads: int | None,
+) -> Any: ...
+def joined_sources(node: ArrayHandle | GroupHandle) -> list[tuple[str, int]]: ...
+def split_parts(
+    source: ArrayHandle | GroupHandle,
+    dimension: str,
+    len: int,
+    pattern: str,
+    overwrite: bool,
+    storage: list[tuple[str, str]],
+) -> list[tuple[str, int, int]]: ...
 def set_threads(count: int) -> None: ...
 def set_recycler_bound(bytes: int) -> None: ...
 def set_decodes_in_flight(count: int) -> None: ...

@@ -38,27 +38,46 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
 130 interrupted (143 by SIGTERM).
 Colours are used on terminals only, and not if NO_COLOR is set.";
 
-/// A chunk shape. `None` means all of an axis.
+/// Chunks. `None` means all of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunks(pub(crate) Vec<Option<u64>>);
+pub(crate) enum Chunks {
+    /// A shape.
+    Shape(Vec<Option<u64>>),
+    /// Lengths by dimension.
+    Named(Vec<(String, Option<u64>)>),
+}
 
 pub(crate) fn chunks(text: &str) -> Result<Chunks, String> {
     let bare = text.trim().trim_start_matches(['(', '[']).trim_end_matches([')', ']', ',']);
-    let axis = |part: &str| match part.trim() {
+    if bare.contains('=') {
+        let named = |part: &str| {
+            let (name, len) = part.split_once('=').ok_or_else(|| format!("{part:?}: expected NAME=N"))?;
+            Ok((name.trim().to_owned(), axis(len)?))
+        };
+        return bare.split(',').map(named).collect::<Result<_, String>>().map(Chunks::Named);
+    }
+    bare.split(',').map(axis).collect::<Result<_, _>>().map(Chunks::Shape)
+}
+
+/// A length, or -1 for all of an axis.
+fn axis(part: &str) -> Result<Option<u64>, String> {
+    match part.trim() {
         "-1" => Ok(None),
         part => match part.parse::<u64>() {
             Ok(n) if n > 0 && i64::try_from(n).is_ok() => Ok(Some(n)),
             _ => Err(format!("{part:?} is neither a positive number nor -1 (all of the axis)")),
         },
-    };
-    bare.split(',').map(axis).collect::<Result<_, _>>().map(Chunks)
+    }
 }
 
 pub(crate) fn shards(text: &str) -> Result<Shards, String> {
     match text.trim() {
         "auto" => Ok(Shards::Auto),
         "none" => Ok(Shards::None),
-        text => chunks(text).map(|shape| Shards::Shape(shape.0)),
+        text => match chunks(text)? {
+            Chunks::Shape(shape) => Ok(Shards::Shape(shape)),
+            Chunks::Named(_) => Err("expected a shape, as 64,-1,-1".into()),
+        },
     }
 }
 
@@ -95,8 +114,12 @@ mod tests {
             ("[7]", vec![Some(7)]),
             ("7,", vec![Some(7)]),
         ] {
-            assert_eq!(chunks(text), Ok(Chunks(shape)), "{text}");
+            assert_eq!(chunks(text), Ok(Chunks::Shape(shape)), "{text}");
         }
+        let named = vec![("time".to_owned(), Some(24)), ("lat".to_owned(), None)];
+        assert_eq!(chunks("time=24, lat=-1"), Ok(Chunks::Named(named)));
+        assert!(chunks("time=24,5").is_err() && chunks("time=0").is_err());
+        assert!(shards("time=24").is_err());
         for text in ["", "0", "1,,2", "-2", "x", "99999999999999999999"] {
             assert!(chunks(text).is_err(), "{text}");
         }

@@ -3,6 +3,7 @@
 use crate::args::{Chunks, chunks, shards, size};
 use crate::command::Command;
 use crate::failure::{self, Failure};
+use crate::many::{self, Split};
 use crate::meter::Meter;
 use crate::planned_copy::PlannedCopy;
 use crate::python::continue_in_python;
@@ -12,7 +13,7 @@ use clap::ValueEnum;
 use hyperslab::Format;
 use hyperslab::copy::{
     Compressors, CopyOptions, CopyReport, FileFormat, FileLayout, Libver, Order, Region, Shards, copy,
-    copy_into, plan,
+    copy_into, plan, split, split_parts,
 };
 use std::io::Write;
 use std::str::FromStr;
@@ -55,6 +56,11 @@ Examples:
   # ten days of a dataset, and their place in one that exists
   hyperslab copy ocean.zarr ten.zarr --region time=0:10
   hyperslab copy ten.zarr/sst all.zarr/sst --target-region 20:30
+  # many files to one, and one to many: a file of each year
+  hyperslab copy 2001.nc 2002.nc 2003.nc ocean.zarr --concat time
+  hyperslab copy ocean.zarr 'ocean-{}.nc' --split time=365
+  # one variable with its coordinates, in other chunks
+  hyperslab copy ocean.nc sst.nc --variables sst --chunks time=24,lat=100 --codec zlib:4
   # to HDF5
   hyperslab copy ocean.zarr ocean.h5 --codec gzip:4 --verify
   # to NetCDF-4: dimensions, coordinates and attributes as netCDF-C writes them
@@ -67,14 +73,32 @@ Examples:
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 --verify found a difference,
 130 interrupted (143 by SIGTERM). There is a copy only after 0.")]
 pub(crate) struct CopyArgs {
-    /// An array or group.
-    #[arg(value_name = "SRC")]
-    source: String,
-    /// Destination of the copy. Missing parent directories are created.
+    /// An array or group. Several, with --concat: they become one.
+    #[arg(value_name = "SRC", required = true, num_args = 1..)]
+    sources: Vec<String>,
+    /// Destination of the copy. Missing parent directories are created. With --split: a pattern
+    /// (see there).
     #[arg(value_name = "DST")]
     destination: String,
-    /// Chunk shape, for arrays with as many axes; -1 means all of an axis.
-    #[arg(long, value_name = "N,N,…", value_parser = chunks, allow_hyphen_values = true)]
+    /// Join the sources along this dimension, in the order given. Variables with the dimension must
+    /// have the same elements, other axes, packing, fill value and units in all sources. Variables
+    /// without it must be equal. Attributes are those of the first source.
+    #[arg(long, value_name = "DIM", conflicts_with_all = ["target_region", "split"])]
+    concat: Option<String>,
+    /// With --concat: in the order of the first value of the dimension's coordinate.
+    #[arg(long, requires = "concat")]
+    sort: bool,
+    /// Make several copies, of so many steps of a dimension each. DST is a pattern: {} becomes the
+    /// number of the copy, {start} and {stop} its range.
+    #[arg(long, value_name = "DIM=N", value_parser = str::parse::<Split>,
+        conflicts_with_all = ["target_region", "explain", "resume", "scheduler"])]
+    split: Option<Split>,
+    /// Copy only these variables, with the coordinates, bounds and grid mappings that they name.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with = "target_region")]
+    variables: Option<Vec<String>>,
+    /// Chunk shape, for arrays with as many axes; -1 means all of an axis. Or lengths by dimension
+    /// (time=24,lat=-1): along other dimensions, and in coordinates, chunks stay.
+    #[arg(long, value_name = "N,N,…|DIM=N,…", value_parser = chunks, allow_hyphen_values = true)]
     chunks: Option<Chunks>,
     /// Shard shape, for arrays with as many axes: multiples of the chunks, where -1 means all of an
     /// axis; auto: chosen by size; none: each chunk is a separate object. Default: as in the
@@ -170,8 +194,10 @@ impl Command for CopyArgs {
                 "--resume and --scheduler need the Python package: pip install hyperslab".into(),
             ));
         }
-        let source = failure::open(&self.source)?;
         let mut options = self.options();
+        let wanted = self.variables.as_deref();
+        let source =
+            many::source(&self.sources, self.concat.as_deref(), self.sort, wanted, options.threads, watch)?;
         if self.explain {
             if self.target_region.is_some() {
                 return Err(Failure::Usage("--explain with --target-region: add --resume".into()));
@@ -183,6 +209,23 @@ impl Command for CopyArgs {
         }
         let meter = Meter::new(watch, self.quiet);
         options.progress = Some(&meter);
+        if let Some(Split { dimension, len }) = &self.split {
+            let parts = split_parts(&source, dimension, *len, &self.destination)?;
+            let mut done = Vec::new();
+            let result = split(&source, dimension, &parts, &options, &mut |part, report| {
+                done.push((part.destination.clone(), summary(report)));
+            });
+            meter.finish();
+            for (place, summary) in done.iter().filter(|_| !self.quiet) {
+                writeln!(out, "{}: {summary}", text::sanitize(place))?;
+            }
+            return result.map_err(|error| match error {
+                error if failure::is_stop(&error) => {
+                    Failure::Stopped("finished copies stay, the others are not there")
+                }
+                error => error.into(),
+            });
+        }
         let copied = match &self.target_region {
             None => copy(&source, &self.destination, &options),
             Some(region) => {
@@ -231,9 +274,13 @@ impl CopyArgs {
     pub(crate) fn planned_copy(&self) -> Option<PlannedCopy> {
         let options = self.options();
         (self.is_in_tasks() && self.file_format().is_none()).then(|| PlannedCopy {
-            source: self.source.clone(),
+            sources: self.sources.clone(),
+            concat: self.concat.clone(),
+            sort: self.sort,
+            variables: options.variables,
             destination: self.destination.clone(),
             chunks: options.chunks,
+            named_chunks: options.named_chunks,
             shards: options.shards,
             compressors: self.codec.as_ref().map(|codec| codec.text.clone()),
             order: options.order,
@@ -269,7 +316,15 @@ impl CopyArgs {
 
     fn options(&self) -> CopyOptions<'static> {
         CopyOptions {
-            chunks: self.chunks.as_ref().map(|chunks| chunks.0.clone()),
+            chunks: match &self.chunks {
+                Some(Chunks::Shape(shape)) => Some(shape.clone()),
+                _ => None,
+            },
+            named_chunks: match &self.chunks {
+                Some(Chunks::Named(lens)) => Some(lens.clone()),
+                _ => None,
+            },
+            variables: self.variables.clone(),
             shards: self.shards.clone().unwrap_or_default(),
             compressors: self.codec.as_ref().map(|codec| codec.parsed.clone()),
             order: self.order.map(|order| match order {

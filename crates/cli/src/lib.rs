@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod index;
 mod info;
+mod many;
 mod meter;
 mod planned_copy;
 mod python;

@@ -10,12 +10,20 @@ use std::ffi::OsString;
 /// `hyperslab copy` with `--resume` or `--scheduler`.
 #[derive(Clone, Debug)]
 pub struct PlannedCopy {
-    /// Location to copy.
-    pub source: String,
+    /// Locations to copy.
+    pub sources: Vec<String>,
+    /// Dimension along which to join them.
+    pub concat: Option<String>,
+    /// True to join them in the order of the coordinate.
+    pub sort: bool,
+    /// Variables to copy.
+    pub variables: Option<Vec<String>>,
     /// Location of the copy.
     pub destination: String,
     /// Chunk shape. `None` for an axis means all of it.
     pub chunks: Option<Vec<Option<u64>>>,
+    /// Chunk lengths by dimension. `None` for a dimension means all of it.
+    pub named_chunks: Option<Vec<(String, Option<u64>)>>,
     /// Shards of the copy.
     pub shards: Shards,
     /// Compressors, as written by the user.
@@ -84,6 +92,14 @@ mod tests {
         assert!(planned.resume && planned.scheduler.is_none());
         assert_eq!(planned.chunks, Some(vec![None, Some(4)]));
         assert_eq!((planned.compressors.as_deref(), planned.shards), (Some("zstd:3"), Shards::None));
+        let planned =
+            given("hyperslab copy a b c --concat time --sort --resume --chunks time=5,lat=-1").unwrap();
+        assert_eq!(
+            (planned.sources, planned.concat.as_deref()),
+            (vec!["a".into(), "b".into()], Some("time"))
+        );
+        assert_eq!(planned.named_chunks, Some(vec![("time".into(), Some(5)), ("lat".into(), None)]));
+        assert!(given("hyperslab copy a b --resume --split time=5").is_none());
         let planned = given("hyperslab copy a b --scheduler tcp://1.2.3.4:8786").unwrap();
         assert_eq!((planned.resume, planned.scheduler.as_deref()), (false, Some("tcp://1.2.3.4:8786")));
     }

@@ -170,6 +170,14 @@ pub enum Error {
     /// Options contradict each other or the data.
     #[error("{0}")]
     Options(String),
+    /// Sources cannot be joined.
+    #[error("cannot join along '{dimension}': {why}")]
+    Join {
+        /// The dimension.
+        dimension: String,
+        /// The source, the variable, and what was found there.
+        why: String,
+    },
     /// A copy cannot be made there.
     #[error("cannot copy to '{}': {why}", path.display())]
     Destination {

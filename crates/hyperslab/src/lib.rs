@@ -65,6 +65,7 @@ pub mod compact;
 pub mod copy;
 mod error;
 mod formats;
+mod joined;
 pub mod meaning;
 mod nodes;
 pub mod open;

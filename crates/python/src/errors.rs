@@ -295,7 +295,9 @@ pub(crate) fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::Location { .. } => "UnsupportedError",
         Error::Destination { .. } => "DestinationError",
         Error::Mismatch { .. } => "VerificationError",
-        Error::Options(_) | Error::Copy { .. } | Error::Json(_) => "InvalidArgumentError",
+        Error::Options(_) | Error::Join { .. } | Error::Copy { .. } | Error::Json(_) => {
+            "InvalidArgumentError"
+        }
         _ => "HyperslabError",
     };
     exception(py, class, message)

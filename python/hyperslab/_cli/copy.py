@@ -77,7 +77,10 @@ def _tell(text: str) -> None:
 
 
 def _copy(wanted: dict[str, Any]) -> None:
-    source, destination = wanted.pop("source"), wanted.pop("destination")
+    sources, destination = wanted.pop("sources"), wanted.pop("destination")
+    source = sources[0] if len(sources) == 1 and wanted["concat"] is None else sources
+    if isinstance(wanted["chunks"], list) and wanted["chunks"] and isinstance(wanted["chunks"][0], tuple):
+        wanted["chunks"] = dict(wanted["chunks"])
     scheduler, resume = wanted.pop("scheduler"), wanted.pop("resume")
     explain, quiet = wanted.pop("explain"), wanted.pop("quiet")
     fsync, verify = wanted.pop("fsync"), wanted.pop("verify")

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 from hyperslab import _native
 from hyperslab._base.config import config, parse_size
 from hyperslab._base.progress import show_progress
+from hyperslab._copy.joined import Joined, join, places_of, variable_names
 from hyperslab._core.arguments import CopyRegion, CopySpec, normalize_format
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
@@ -52,13 +53,17 @@ class CopyReport:
 
 
 def copy(
-    source: Array | Group | StoreLike,
+    source: Array | Group | StoreLike | Iterable[Array | Group | StoreLike],
     dest: Array | Group | StoreLike,
     name: str | None = None,
     *,
+    concat: str | None = None,
+    sort: bool = False,
+    split: Mapping[str, int] | None = None,
+    variables: Iterable[str] | None = None,
     region: RegionLike | None = None,
     target_region: RegionLike | None = None,
-    chunks: Iterable[int | None] | None = None,
+    chunks: Iterable[int | None] | Mapping[str, int | None] | None = None,
     shards: Iterable[int | None] | Literal["keep", "auto"] | None = "keep",
     compressors: CodecsLike | str = "keep",
     order: Literal["C", "F"] | None = None,
@@ -89,12 +94,27 @@ def copy(
     Parameters
     ----------
     source : Array, Group, or store
-        The node to copy, or a path, a ``file://`` URL or a store.
+        The node to copy, or a path, a ``file://`` URL or a store. With ``concat``: a list of these,
+        or a pattern of paths (``"ocean-*.nc"``).
     dest : Group, store, or Array
         The destination: a path, a ``file://`` URL, a store or a group. With ``target_region``, an
         existing array.
     name : str, optional
         Name of the copy in a group or store.
+    concat : str, optional
+        The dimension along which to join many sources, of any formats. Variables with the dimension
+        must have the same elements, other axes, packing, fill value and units in all sources.
+        Variables without it must be equal. Attributes are those of the first source. At most 32
+        sources are open at a time.
+    sort : bool, default False
+        Whether to join in the order of the first value of the dimension's coordinate. Otherwise the
+        order is that of the list, or of the names that match a pattern.
+    split : mapping of a name to int, optional
+        A dimension, and a number of steps: ``{"time": 365}`` makes a copy of every 365 steps. ``dest``
+        is a pattern: ``{}`` becomes the number of the copy, ``{start}`` and ``{stop}`` its range. Each
+        copy is complete, or absent. The report is about all copies.
+    variables : list of str, optional
+        The variables to copy, with the coordinates, bounds and grid mappings that they name.
     region : slice, tuple of slices, or mapping of names to slices, optional
         The part of an array to copy, in elements: ``np.s_[0:10, :50]``. For arrays and groups also
         by dimension name: ``{"time": slice(0, 10)}``. Arrays without that dimension are copied
@@ -104,9 +124,10 @@ def copy(
         elements. The array keeps its chunks and codecs, so do not pass any. The region must begin
         and end at chunk (or shard) boundaries or at the array's end, because others may be writing
         the rest of a chunk. After an error, some chunks are new and the others are unchanged.
-    chunks : sequence of int or None, optional
+    chunks : sequence of int or None, or mapping, optional
         Chunk shape for arrays with this number of axes (``None`` or -1: the whole axis). Other
-        arrays keep their chunks.
+        arrays keep their chunks. Or lengths by dimension: ``{"time": 24}``. Along other dimensions,
+        and in coordinates, chunks stay.
     shards : sequence of int or None, "keep", "auto" or None, default "keep"
         Shard shape for arrays with this number of axes, in multiples of their chunks (``None`` or
         -1: the whole axis). ``"auto"``: chosen by size. ``None``: each chunk is its own object.
@@ -181,13 +202,24 @@ def copy(
     >>> target[:]
     array([0, 0, 2, 3, 0, 0])
     """
-    if isinstance(source, (Array, Group)):
-        node = source
-    else:
-        node = open(source, mode="r", storage_options=storage_options if _is_remote(source) else None)
+    names = variable_names(variables)
+    node = _source(source, concat, sort, names, threads, storage_options)
+    if split is not None:
+        given = dict(
+            region=region, chunks=chunks, shards=shards, compressors=compressors, order=order,
+            zarr_format=zarr_format, file_format=file_format, threads=threads, max_memory=max_memory,
+            verify=verify, skip_unsupported=skip_unsupported, consolidated=consolidated,
+            overwrite=overwrite, libver=libver, layout=layout, progress=progress, variables=names,
+            storage_options=storage_options,
+        )  # fmt: skip
+        if target_region is not None or name is not None:
+            raise InvalidArgumentError(
+                "split: each copy has a place of its own; leave out name and target_region"
+            )
+        return _copy_parts(node, dest, split, given)
     if zarr_format is None and isinstance(dest, Group):
         zarr_format = dest.zarr_format
-    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
+    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region, names)
     wanted["verify"] = bool(verify)
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["consolidated"] = bool(consolidated)
@@ -239,6 +271,65 @@ def copy(
     return _report(facts)
 
 
+def _source(
+    source: Any,
+    concat: str | None,
+    sort: bool,
+    variables: list[str] | None,
+    threads: int | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Any:
+    """Return the node to copy, or the joined sources."""
+    if isinstance(source, Joined):
+        return source
+    if concat is not None:
+        return join(places_of(source), concat, bool(sort), variables, storage_options, threads)
+    if isinstance(source, (list, tuple)):
+        raise InvalidArgumentError("source: to join a list, name the dimension: concat='time'")
+    if sort:
+        raise InvalidArgumentError("sort: only the sources of concat have an order")
+    if isinstance(source, (Array, Group)):
+        return source
+    return open(source, mode="r", storage_options=storage_options if _is_remote(source) else None)
+
+
+def _copy_parts(node: Any, dest: Any, split: Mapping[str, int], given: dict[str, Any]) -> CopyReport:
+    """Make a copy of each part of a source along a dimension, one after the other."""
+    if len(split) != 1:
+        raise InvalidArgumentError(f"split: expected one dimension and a number of steps, found {split!r}")
+    [(dimension, steps)] = split.items()
+    if not isinstance(dest, (str, os.PathLike)):
+        raise InvalidArgumentError(
+            "dest: with split it has to be a pattern of paths or URLs, as 'out-{}.zarr'"
+        )
+    region = given.pop("region")
+    if region is not None and (not isinstance(region, Mapping) or dimension in region):
+        raise InvalidArgumentError(
+            f"region: the source is split along {dimension!r}; a region may name other dimensions"
+        )
+    from hyperslab._stores.remote import flat_options
+
+    pattern, steps = os.fspath(dest), operator.index(steps)
+    if steps < 1:
+        raise InvalidArgumentError(f"split: a part has at least 1 step, found {steps}")
+    storage = flat_options(given["storage_options"]) if _is_remote(pattern) else []
+    parts = _native.split_parts(node._handle, dimension, steps, pattern, bool(given["overwrite"]), storage)
+    reports = [
+        copy(node, place, region={**(region or {}), dimension: slice(start, stop)}, **given)
+        for place, start, stop in parts
+    ]
+    verified = [report.seconds_verified for report in reports if report.seconds_verified is not None]
+    return CopyReport(
+        **{
+            name: sum(getattr(report, name) for report in reports)
+            for name in ("groups", "arrays", "bytes", "stored_before", "stored_after", "seconds")
+        },
+        seconds_verified=sum(verified) if verified else None,
+        notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        skipped=tuple(dict.fromkeys(pair for report in reports for pair in report.skipped)),
+    )
+
+
 def _copy_below_groups(
     look: Callable[[], _native.GroupsAbove], work: Callable[[], dict[str, Any]], overwrite: bool
 ) -> dict[str, Any]:
@@ -286,7 +377,7 @@ def _report(facts: dict[str, Any]) -> CopyReport:
 
 
 def wanted_copy(
-    chunks: Iterable[int | None] | None,
+    chunks: Iterable[int | None] | Mapping[str, int | None] | None,
     shards: Iterable[int | None] | Literal["keep", "auto"] | None,
     compressors: CodecsLike | str,
     order: Literal["C", "F"] | None,
@@ -294,12 +385,15 @@ def wanted_copy(
     threads: int | None,
     max_memory: int | str,
     region: RegionLike | None = None,
+    variables: list[str] | None = None,
 ) -> CopySpec:
     """Return the wanted copy as the engine takes it."""
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
     return {
-        "chunks": None if chunks is None else _shape(chunks),
+        "chunks": None if chunks is None or isinstance(chunks, Mapping) else _shape(chunks),
+        "named_chunks": _named_chunks(chunks) if isinstance(chunks, Mapping) else None,
+        "variables": variables,
         "shards": _shards(shards),
         "compressors": _compressors(compressors),
         "fortran_order": None if order is None else order == "F",
@@ -421,6 +515,14 @@ def _flushes(dest: Group | Store) -> bool:
 
 def _shape(sizes: Iterable[int | None]) -> list[int | None]:
     return [None if n in (None, -1) else int(n) for n in sizes]
+
+
+def _named_chunks(lens: Mapping[str, int | None]) -> list[tuple[str, int | None]]:
+    named = [(str(name), None if n in (None, -1) else operator.index(n)) for name, n in lens.items()]
+    for name, n in named:
+        if n is not None and n < 1:
+            raise InvalidArgumentError(f"chunks: expected at least 1 along {name!r}, found {n}")
+    return named
 
 
 def _shards(

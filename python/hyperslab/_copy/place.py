@@ -482,11 +482,14 @@ class Place:
         ``there``: the keys at a destination on a server, if they were just listed.
         """
         if self._is_into:
-            if plan.source == plan.destination:
+            if plan.destination in (plan.sources or (plan.source,)):
                 raise DestinationError(f"{plan.destination}: it is the source")
             return
         if self._local is None:
-            if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
+            if any(
+                _is_below(source, plan.destination) or _is_below(plan.destination, source)
+                for source in plan.sources or (plan.source,)
+            ):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
             if not has_begun and there is None:
                 there = self.list_destination()
@@ -508,8 +511,10 @@ class Place:
                 raise DestinationError(
                     f"{plan.destination}: it exists and is no array or group; it is not replaced"
                 )
-        if not is_remote(plan.source) and "://" not in plan.source:
-            source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
+        for place in plan.sources or (plan.source,):
+            if is_remote(place) or "://" in place:
+                continue
+            source, target = os.path.realpath(place), os.path.realpath(self._local)
             if _is_below(source, target) or _is_below(target, source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
 

@@ -27,6 +27,7 @@ from hyperslab import _native
 from hyperslab._base.config import parse_size
 from hyperslab._base.progress import show_progress
 from hyperslab._copy.copy import RegionLike, check_into, copy_region, existing_target, wanted_copy
+from hyperslab._copy.joined import join, locations_of, places_of, variable_names
 from hyperslab._copy.locations import (
     is_remote,
     location,
@@ -136,11 +137,19 @@ class CopyPlan:
     """The source, if it is in a session of Icechunk. Not in `to_json`."""
     session: StorePath | None = field(default=None, repr=False, compare=False)
     """The destination, if it is in a session of Icechunk. Such a plan stays in this process."""
+    sources: tuple[str, ...] = field(default=(), repr=False)
+    """The paths or URLs of sources that are joined, in their order."""
+    concat: str | None = None
+    """The dimension along which they are joined."""
+    lengths: tuple[int, ...] = field(default=(), repr=False)
+    """Their lengths along it."""
 
     @cached_property
     def id(self) -> str:
         """An identifier of the copy, from source, destination, metadata and options."""
         said = [VERSION, self.source, self.destination, self.task_bytes, self.options]
+        if self.concat is not None:
+            said += [self.concat, *self.sources, *self.lengths]
         found = hashlib.sha256(json.dumps(said).encode())
         for document in self.documents:
             found.update(json.dumps(document).encode())
@@ -298,7 +307,7 @@ class CopyPlan:
             facts["documents"] = _documents(facts["documents"])
             facts["skipped"] = tuple(tuple(pair) for pair in facts["skipped"])
             facts["prices"] = CopyPrices(**facts["prices"])
-            for name in ("notes", "differs"):
+            for name in ("notes", "differs", "sources", "lengths"):
                 facts[name] = tuple(facts.get(name, ()))
             return cls(**{**facts, "storage_options": storage_options})
         except (TypeError, KeyError, IndexError, ValueError, AttributeError, zlib.error) as error:
@@ -455,12 +464,15 @@ def _documents(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def plan_copy(
-    source: Array | Group | StoreLike,
+    source: Array | Group | StoreLike | Iterable[Array | Group | StoreLike],
     dest: Array | StoreLike,
     *,
+    concat: str | None = None,
+    sort: bool = False,
+    variables: Iterable[str] | None = None,
     region: RegionLike | None = None,
     target_region: RegionLike | None = None,
-    chunks: Iterable[int | None] | None = None,
+    chunks: Iterable[int | None] | Mapping[str, int | None] | None = None,
     shards: Iterable[int | None] | Literal["keep", "auto"] | None = "keep",
     compressors: CodecsLike | str = "keep",
     order: Literal["C", "F"] | None = None,
@@ -490,6 +502,8 @@ def plan_copy(
         The destination: a path, or the URL of a server. Nothing may exist there, unless
         ``overwrite`` is set. With ``target_region``, an existing array. Or the store of a writable
         session of Icechunk, or a `StorePath` in it: commit the session yourself after the run.
+    concat, sort, variables
+        As in `copy`. All processes must reach all sources. They are compared once, here.
     region, target_region
         As in `copy`. Any number of plans may work on one array at a time: regions begin and end at
         chunk boundaries, so they share no chunk.
@@ -537,13 +551,26 @@ def plan_copy(
     >>> plan.tasks, plan.chunks_decoded / plan.chunks
     (1000, 1.0)
     """
-    source_place, session = session_place(source), session_place(dest)
-    if source_place is not None:
+    names = variable_names(variables)
+    source_place = session_place(source) if concat is None else None
+    session, sources, lengths = session_place(dest), tuple[str, ...](), tuple[int, ...]()
+    node: Any
+    if concat is not None:
+        places = locations_of(places_of(source))
+        node = join(places, concat, bool(sort), names, storage_options, threads)
+        found_sources = _native.joined_sources(node._handle)
+        sources = tuple(place for place, _ in found_sources)
+        lengths = tuple(length for _, length in found_sources)
+        origin = sources[0] if len(sources) == 1 else f"{sources[0]} … {sources[-1]}"
+    elif isinstance(source, (list, tuple)):
+        raise InvalidArgumentError("source: to join a list, name the dimension: concat='time'")
+    elif source_place is not None:
         source_place = readable(source_place)
         origin = session_location(source_place)
         node = source if isinstance(source, (Array, Group)) else open(source_place, mode="r")
     else:
-        origin = location_of_node(source) if isinstance(source, (Array, Group)) else location(source)
+        given: Any = source
+        origin = location_of_node(given) if isinstance(given, (Array, Group)) else location(given)
         node = (
             source
             if isinstance(source, (Array, Group))
@@ -563,7 +590,7 @@ def plan_copy(
         zarr_format, consolidated = 3, False
     else:
         destination = location(dest)
-    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
+    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region, names)
     wanted["overwrite"] = bool(overwrite)
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["consolidated"] = bool(consolidated)
@@ -624,6 +651,9 @@ def plan_copy(
         storage_options=storage_options,
         source_store=source_place,
         session=session,
+        sources=sources,
+        concat=concat,
+        lengths=lengths,
     )
 
 

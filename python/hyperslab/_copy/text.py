@@ -16,6 +16,8 @@ __all__ = ["count_text", "lines"]
 
 def lines(plan: CopyPlan) -> Iterator[str]:
     tasks = ", then ".join(count_text(len(stage), "task") for stage in plan.stages) or "no tasks"
+    if plan.concat is not None:
+        yield f"join {count_text(len(plan.sources), 'source')} along {plan.concat}"
     yield f"copy {plan.source} {'into' if plan.is_into else 'to'} {plan.destination}"
     for array in [one for one in plan.arrays if any(one.from_start) or any(one.to_start)][:5]:
         ends = zip(array.from_start, array.shape, strict=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hyperslab import _native
+from hyperslab._copy.joined import join
 from hyperslab._copy.locations import copy_options, is_remote
 from hyperslab._copy.place import Place
 from hyperslab._copy.ranges import ArrayPass, TaskRange
@@ -64,14 +65,36 @@ class Source:
     storage_options: Mapping[str, Any] | None
     store: Any = None
     """The source, if it is no path or URL."""
+    sources: tuple[str, ...] = ()
+    """The sources, if there are several."""
+    concat: str | None = None
+    """The dimension along which they are joined."""
+    lengths: tuple[int, ...] = ()
+    """Their lengths along it."""
+    variables: tuple[str, ...] | None = None
+    """The variables to copy; ``None``: all."""
 
     @classmethod
     def of(cls, plan: CopyPlan) -> Source:
-        return cls(plan.source, plan.source_format, plan.storage_options, plan.source_store)
+        names = json.loads(plan.options).get("variables") if plan.concat is not None else None
+        return cls(
+            plan.source,
+            plan.source_format,
+            plan.storage_options,
+            plan.source_store,
+            plan.sources,
+            plan.concat,
+            plan.lengths,
+            None if names is None else tuple(names),
+        )
 
     def open(self) -> Any:
         if self.store is not None:
             return open(self.store, mode="r")
+        if self.concat is not None:
+            options = copy_options(self.storage_options) if any(map(is_remote, self.sources)) else None
+            names = None if self.variables is None else list(self.variables)
+            return join(list(self.sources), self.concat, False, names, options, None, self.lengths)
         options = copy_options(self.storage_options) if is_remote(self.location) else None
         return open(self.location, mode="r", zarr_format=self.zarr_format, storage_options=options)
 

@@ -95,6 +95,8 @@ class CopySpec(TypedDict):
     """A wanted copy as the engine takes it."""
 
     chunks: list[int | None] | None
+    named_chunks: list[tuple[str, int | None]] | None
+    variables: list[str] | None
     shards: list[int | None] | Literal["keep", "none", "auto"]
     compressors: str | None
     fortran_order: bool | None

@@ -255,6 +255,18 @@ impl Selection {
         Some((first, count))
     }
 
+    /// The selected elements as one range per axis, also of axes that an integer selected.
+    ///
+    /// `None` if there are points, or if elements along an axis do not follow each other.
+    pub fn ranges(&self) -> Option<Vec<std::ops::Range<u64>>> {
+        let range = |axis: &AxisSelection| match (axis.len, axis.step) {
+            (0, _) => Some(0..0),
+            (1, _) | (_, 1) => Some(axis.first..axis.first.checked_add(axis.len)?),
+            _ => None,
+        };
+        if self.points.is_empty() { self.axes.iter().map(range).collect() } else { None }
+    }
+
     /// Fails with [`ArrayError::Index`] if the selection reaches outside an array of `shape`.
     ///
     /// The array may have shrunk since the selection was made.

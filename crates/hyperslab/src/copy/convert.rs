@@ -141,11 +141,12 @@ pub(super) fn convert(
         // Chunks in shards have one shape.
         Some(_) => (None, facts.rectilinear),
     };
+    let asked = options.chunks_for(array, name, variable.dimension_names.as_deref(), shape);
     match axes {
         Some(axes)
             if same_format
                 && window.is_whole(array.shape())
-                && options.chunks.is_none()
+                && asked.is_none()
                 && matches!(options.shards, Shards::Keep | Shards::None) =>
         {
             spec.rectilinear = Some(axes);
@@ -154,7 +155,8 @@ pub(super) fn convert(
             if other.is_some() {
                 copying.note(ONE_SHAPE);
             }
-            spec.chunks = chunks(array, shape, options);
+            let kept = || array.has_chunks().then(|| array.chunk_shape().into());
+            spec.chunks = asked.map(Dims::from).or_else(kept);
         }
     }
     spec.choose_chunks();
@@ -354,19 +356,6 @@ fn set_shards(
 /// The least multiple of `chunk` that is at least `n`; at least one chunk.
 fn round_up_to_chunk(n: u64, chunk: u64) -> u64 {
     n.div_ceil(chunk).max(1).saturating_mul(chunk)
-}
-
-/// The chunk shape of the copy; `None`: the source has no chunks, so one will be chosen.
-fn chunks(array: &Array, shape: &[u64], options: &CopyOptions<'_>) -> Option<Dims> {
-    match &options.chunks {
-        // Coordinates have fewer axes than fields: they keep their chunks.
-        Some(chunks) if chunks.len() == array.shape().len() => {
-            // An axis without elements still needs a chunk length of at least one.
-            let full = |(chunk, n): (&Option<u64>, &u64)| chunk.unwrap_or(*n).max(1);
-            Some(chunks.iter().zip(shape).map(full).collect())
-        }
-        _ => array.has_chunks().then(|| array.chunk_shape().into()),
-    }
 }
 
 /// The order of the axes in the copy's chunks, slowest first.

@@ -93,7 +93,8 @@ fn least_memory(geometry: &Geometry) -> Option<u64> {
 fn side(array: &Array) -> Side {
     let layout = array.layout();
     let level = layout.sharding().and_then(|sharding| sharding.levels().first());
-    let coded = !layout.encoding().chain().codecs().is_empty();
+    // A joined array has no codecs, but its sources have.
+    let coded = !array.template().layout().encoding().chain().codecs().is_empty();
     Side {
         chunk: array.chunk_shape().into(),
         offset: Dims::from_elem(0, array.shape().len()),

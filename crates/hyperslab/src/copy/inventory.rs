@@ -55,6 +55,7 @@ impl<'o> Inventory<'o> {
             notes: Notes::new(),
             report: CopyReport::default(),
         };
+        options.check_source(source)?;
         match source {
             Node::Array(array) => {
                 let meaning = Meaning::of(source, [array].into_iter())?;
@@ -63,6 +64,11 @@ impl<'o> Inventory<'o> {
             Node::Group(group) => inventory.add_group(group, room)?,
         }
         inventory.check_region(source)?;
+        let names = inventory.arrays.iter().map(|member| member.variable.dimension_names.as_deref());
+        options.check_chunk_names(names)?;
+        for (note, concerned) in source.as_joined().iter().flat_map(|joined| joined.notes()) {
+            inventory.notes.entry(note).or_default().push(concerned.clone());
+        }
         if let Some(chunks) = &options.chunks {
             inventory.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
         }
@@ -174,6 +180,7 @@ impl<'o> Inventory<'o> {
             Node::Group(_) => None,
         });
         let meaning = Meaning::of(&Node::Group(group.clone()), arrays)?;
+        options.keep_chosen(&meaning, &mut opened)?;
         for (path, node) in opened {
             options.check()?;
             match self.add(&meaning, path.clone(), node) {
@@ -229,7 +236,14 @@ impl<'o> Inventory<'o> {
         let path = meaning.path(&path);
         self.note_unreadable(&path, &variable.unreadable);
         let (window, shape) = Window::of_variable(&array, &variable, self.options.region.as_ref())?;
-        let spec = convert(&array, &variable, (&window, &shape), &mut self.copying(&path_text(&path)))?;
+        let template = array.template();
+        // A joined array is longer than the array that it takes its storage from.
+        let described =
+            array.as_joined().map(|_| Variable { shape: template.shape().into(), ..variable.clone() });
+        let described = described.as_ref().unwrap_or(&variable);
+        let name = path_text(&path);
+        let copying = &mut self.copying(&name);
+        let spec = convert(template, described, (&window, &shape), copying)?;
         self.report.bytes = self.report.bytes.saturating_add(window.bytes(array.dtype().size()));
         self.arrays.push(Member { path, array, variable, spec, window });
         Ok(())

@@ -21,6 +21,7 @@
 mod beyond_source;
 mod blocks;
 mod checksum_store;
+mod chosen;
 mod codec_slots;
 mod compressor;
 mod convert;
@@ -42,6 +43,8 @@ mod place;
 mod plan;
 mod ragged;
 mod region;
+mod report;
+mod split;
 mod stored_blocks;
 mod structures;
 mod temporary;
@@ -49,6 +52,7 @@ mod to_hdf5;
 mod to_netcdf3;
 mod transfer;
 
+pub use crate::joined::{JoinSource, Joining, concatenated, joined_sources};
 pub(crate) use blocks::all_indices;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
@@ -62,8 +66,11 @@ pub(crate) use listings::{StoredObjects, is_listed_far, list_few};
 pub(crate) use one_chunk::OneChunk;
 pub use outline::{Crew, Outline, OutlinedArray, Site, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part};
+pub(crate) use place::resolve_links;
 pub use plan::{CopyPlan, Pass, Prices};
 pub use region::{Bounds, Region};
+pub use report::CopyReport;
+pub use split::{SplitPart, check_split, split, split_parts};
 pub(crate) use stored_blocks::fill_in;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
@@ -78,7 +85,7 @@ use place::{Destination, Room};
 use region::Window;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
@@ -161,6 +168,11 @@ pub struct CopyOptions<'a> {
     /// The chunk shape of arrays with as many axes. `None` for an axis: all of it.
     /// Other arrays keep their chunks; with `None` here, all arrays do.
     pub chunks: Option<Vec<Option<u64>>>,
+    /// Lengths of chunks by the name of a dimension, for arrays that have it. `None`: all of it.
+    pub named_chunks: Option<Vec<(String, Option<u64>)>>,
+    /// Paths of the variables to copy, with the coordinates and dimensions that they need.
+    /// `None`: all.
+    pub variables: Option<Vec<String>>,
     /// The shards of the copy.
     pub shards: Shards,
     /// Compressors and checksums; by default the source's (with its v2 filters).
@@ -206,6 +218,8 @@ impl Default for CopyOptions<'_> {
     fn default() -> Self {
         CopyOptions {
             chunks: None,
+            named_chunks: None,
+            variables: None,
             shards: Shards::Keep,
             compressors: None,
             order: None,
@@ -276,33 +290,6 @@ impl CopyOptions<'_> {
     }
 }
 
-/// The result of a copy.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct CopyReport {
-    /// Number of groups.
-    pub groups: u64,
-    /// Number of arrays.
-    pub arrays: u64,
-    /// Bytes of all elements in memory.
-    /// For elements of variable length, includes the values that were copied.
-    pub bytes: u64,
-    /// Bytes of the source's chunks; 0 if the store does not list them, as web servers do not.
-    pub stored_before: u64,
-    /// Bytes of the copy's chunks.
-    pub stored_after: u64,
-    /// The most memory that elements took at once.
-    pub block_bytes: u64,
-    /// Duration of copying.
-    pub elapsed: Duration,
-    /// Duration of verification, if requested.
-    pub verified: Option<Duration>,
-    /// Differences from the source that the user did not ask for.
-    pub notes: Vec<String>,
-    /// Arrays and groups that were left out because they cannot be copied: path and reason.
-    pub skipped: Vec<(String, String)>,
-}
-
 /// Copies an array or group, and everything below it, to a path or URL. A path that ends in `.h5`,
 /// `.hdf5` or `.he5` becomes an HDF5 file, one that ends in `.nc` or `.nc4` a NetCDF-4 file, if there
 /// is no directory. [`CopyOptions::file_format`] makes any other name a file.
@@ -339,6 +326,9 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         store.flush()?;
         return Ok(report);
     };
+    if let Some(joined) = source.as_joined() {
+        joined.check_destination(&target)?;
+    }
     if let Some(report) = file_format::copy(source, destination, Some(&target), options)? {
         return Ok(report);
     }
@@ -405,6 +395,10 @@ fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &st
 
 /// The path of the source, if it is on a local disk.
 fn origin(source: &Node) -> Option<PathBuf> {
+    if source.as_joined().is_some() {
+        // There are several: see `Joined::check_destination`.
+        return None;
+    }
     let file = source.file();
     let key = file.as_ref().map_or(source.path(), |file| file.key());
     let key = (!key.is_empty()).then(|| Key::new(key)).transpose().ok()?;
@@ -443,7 +437,10 @@ pub fn copy_to_store(
     // The copy may be beside a file, but not inside a group.
     let is_inside =
         || source.file().is_none() && lies_within((to, &join_path(&path, DOCUMENT)), (from, source.path()));
-    if lies_within((from, &document), (to, &path)) || is_inside() {
+    if let Some(joined) = source.as_joined() {
+        let key = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
+        store.local_path(key).map_or(Ok(()), |path| joined.check_destination(&path))?;
+    } else if lies_within((from, &document), (to, &path)) || is_inside() {
         return Err(Error::Copy {
             array: format!("/{path}"),
             why: "source and destination are one, or one is inside the other".into(),

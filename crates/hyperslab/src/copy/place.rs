@@ -159,7 +159,7 @@ pub fn is_node(path: &Path) -> bool {
 }
 
 /// The path with links resolved, as far as it exists.
-pub(super) fn resolve_links(path: &Path) -> PathBuf {
+pub(crate) fn resolve_links(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
         if let (Ok(real), Ok(below)) = (above.canonicalize(), absolute.strip_prefix(above)) {

@@ -143,6 +143,7 @@ impl Repack {
     /// Finds the moves from an array to its copy, whose elements have `structure`.
     /// `None`: source and copy have the same bytes. Fails (with text) if there are too many moves.
     pub(super) fn new(array: &Array, structure: &Structure) -> Result<Option<Self>, String> {
+        let array = array.template();
         let (mut from, mut to) = (Vec::new(), Vec::new());
         if let Some(dataset) = array.as_hdf5() {
             of_element(dataset.element(), 0, &mut from);

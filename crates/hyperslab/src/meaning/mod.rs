@@ -21,11 +21,14 @@ mod beyond_end;
 mod calendar;
 mod decoding;
 mod file;
+mod joining;
 mod limits;
 mod missing;
 pub(crate) mod ome;
 mod packed;
 mod reference;
+mod related;
+mod retiming;
 mod rounding;
 mod times;
 mod unpack;
@@ -35,16 +38,21 @@ pub(crate) use beyond_end::{Side, value_beyond_end};
 pub use calendar::Calendar;
 pub use decoding::{Decoding, Numbers, ValueType};
 pub use file::FileMeaning;
+pub(crate) use joining::OF_TIMES;
 pub use limits::Limits;
 pub use missing::MissingValue;
 pub use packed::{FactorType, Marks, Packing, number_element};
+pub(crate) use related::needed_variables;
+pub(crate) use retiming::{Retiming, time_scale};
 pub use times::{Number, NumpyTimes, Resolution, TimeKind, TimeNumbers, Times};
 pub use unpack::Float;
 pub(crate) use words::Words;
 pub(crate) use words::of_copied_group;
 pub use words::user_attributes;
 
+use crate::joined::Joined;
 use crate::{Array, Dims, Group, Json, Node, Result, zarr};
+use std::sync::Arc;
 
 /// xarray's attribute for axis names, for formats that have no other place for them.
 pub(crate) const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
@@ -64,6 +72,8 @@ pub(crate) enum Meaning {
     File(FileMeaning),
     /// A Zarr hierarchy. `scalars`: scalars without axis names are variables.
     Zarr { scalars: bool },
+    /// Joined sources.
+    Joined(Arc<Joined>),
 }
 
 /// An array as seen by programs that know variables.
@@ -87,6 +97,9 @@ pub struct Variable {
 impl Meaning {
     /// Reads the meaning of a hierarchy. `arrays`: its arrays, for Zarr.
     pub(crate) fn of<'a>(node: &Node, arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {
+        if let Some(joined) = node.as_joined() {
+            return Ok(Meaning::Joined(joined.clone()));
+        }
         match node.file() {
             Some(file) => Ok(Meaning::File(FileMeaning::of(&file)?)),
             None => Ok(Meaning::Zarr { scalars: words::scalars_are_variables(arrays) }),
@@ -102,6 +115,7 @@ impl Meaning {
     pub(crate) fn variable(&self, array: &Array) -> Result<Option<Variable>> {
         match (self, array.as_zarr()) {
             (Meaning::File(file), _) => file.variable(array),
+            (Meaning::Joined(joined), _) => Ok(joined.variable(array.path()).cloned()),
             (Meaning::Zarr { scalars }, Some(zarr)) => Ok(Some(words::variable(zarr, *scalars))),
             (Meaning::Zarr { .. }, None) => Err(crate::Error::Options("an array of another format".into())),
         }
@@ -111,7 +125,7 @@ impl Meaning {
     pub(crate) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
         match self {
             Meaning::File(file) => file.group_attributes(group),
-            Meaning::Zarr { .. } => Ok((group.attributes()?.into_owned(), Vec::new())),
+            Meaning::Zarr { .. } | Meaning::Joined(_) => Ok((group.attributes()?.into_owned(), Vec::new())),
         }
     }
 
@@ -119,7 +133,7 @@ impl Meaning {
     pub(crate) fn path(&self, path: &str) -> String {
         match self {
             Meaning::File(file) => file.variable_path(path),
-            Meaning::Zarr { .. } => path.to_owned(),
+            Meaning::Zarr { .. } | Meaning::Joined(_) => path.to_owned(),
         }
     }
 }

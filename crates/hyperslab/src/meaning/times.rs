@@ -196,6 +196,11 @@ impl Times {
         Ok(Some(Times { kind: TimeKind::Dates { calendar, reference }, units: units.into(), unit, is_plain }))
     }
 
+    /// Nanoseconds of one unit.
+    pub(super) fn unit_nanoseconds(&self) -> i64 {
+        self.unit
+    }
+
     /// The calendar of dates. `None`: time differences.
     pub fn calendar(&self) -> Option<Calendar> {
         match self.kind {

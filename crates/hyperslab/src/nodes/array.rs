@@ -2,6 +2,7 @@
 
 use crate::formats::hdf5_array::Hdf5Array;
 use crate::formats::netcdf_array::NetcdfArray;
+use crate::joined::{Joined, JoinedArray};
 use crate::nodes::element::swap_bytes;
 use crate::nodes::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods, passed_on};
 use crate::stores::{Reached, reach_new};
@@ -215,6 +216,16 @@ impl Array {
     /// The array as NetCDF-3 sees it; `None` for other formats.
     pub fn as_netcdf3(&self) -> Option<&netcdf::Variable> {
         self.downcast().map(NetcdfArray::variable)
+    }
+
+    /// The sources that were joined to this array, if it is a joined one.
+    pub(crate) fn as_joined(&self) -> Option<&Arc<Joined>> {
+        self.downcast().map(JoinedArray::joined)
+    }
+
+    /// The array that says how a copy is stored: this one, or one of those it was joined from.
+    pub(crate) fn template(&self) -> &Array {
+        self.node().template().unwrap_or(self)
     }
 
     /// All facts about the array.

@@ -1,6 +1,7 @@
 //! Groups: nodes that hold arrays and other groups.
 
 use crate::formats::hdf5_write;
+use crate::joined::{Joined, JoinedGroup};
 use crate::nodes::interface::{Below, GroupNode, Inner, Object, node_methods};
 use crate::stores::{Reached, reach_new};
 use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, Result};
@@ -215,6 +216,16 @@ impl Group {
     /// The group as HDF5 sees it; `None` for other formats.
     pub fn as_hdf5(&self) -> Option<&hdf5::Group> {
         self.downcast()
+    }
+
+    /// The sources that were joined to this group, if it is a joined one.
+    pub(crate) fn as_joined(&self) -> Option<&Arc<Joined>> {
+        self.downcast().map(JoinedGroup::joined)
+    }
+
+    /// The group as its format describes it.
+    pub(crate) fn of_format(node: Arc<dyn GroupNode>) -> Group {
+        Group(Inner::Read(node))
     }
 
     /// The NetCDF-3 file whose root this is; `None` for other formats.

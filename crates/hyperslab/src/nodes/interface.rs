@@ -385,6 +385,11 @@ pub(crate) trait GroupNode: StoredNode {
 pub(crate) trait ArrayNode: StoredNode {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
+    /// Another array that says how a copy of this one is stored.
+    fn template(&self) -> Option<&Array> {
+        None
+    }
+
     fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>>;
 
     fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)>;

@@ -1,5 +1,6 @@
 //! Nodes: arrays or groups at a place.
 
+use crate::joined::Joined;
 use crate::nodes::interface::{StoredNode, node_methods};
 use crate::open::{self, Location, Mode, Opening, Place};
 use crate::{Array, DataFile, Error, Format, Group, Json, Result};
@@ -86,6 +87,14 @@ impl Node {
         match self {
             Node::Group(group) => Ok(group),
             ref node => Err(node.not_the_kind("an array", "a group")),
+        }
+    }
+
+    /// The sources that were joined to this node, if it is a joined one.
+    pub(crate) fn as_joined(&self) -> Option<&Arc<Joined>> {
+        match self {
+            Node::Array(array) => array.as_joined(),
+            Node::Group(group) => group.as_joined(),
         }
     }
 

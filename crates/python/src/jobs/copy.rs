@@ -41,6 +41,8 @@ items! {
     /// The options of a copy.
     pub(crate) struct Wanted {
         chunks: Option<Vec<Option<u64>>>,
+        named_chunks: Option<Vec<(String, Option<u64>)>>,
+        variables: Option<Vec<String>>,
         shards: WantedShards,
         compressors: Option<String>,
         fortran_order: Option<bool>,
@@ -67,6 +69,8 @@ impl Wanted {
             self.compressors.map(|text| text.parse()).transpose().or_raise(py)?;
         Ok(CopyOptions {
             chunks: self.chunks,
+            named_chunks: self.named_chunks,
+            variables: self.variables,
             shards: self.shards.into(),
             compressors,
             order: self.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C }),

@@ -29,7 +29,10 @@ impl Progress for Asking {
 }
 
 /// Runs `run` without the GIL. Signals stop it.
-fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<T> + Send) -> PyResult<T> {
+pub(crate) fn stoppable<T: Send>(
+    py: Python<'_>,
+    run: impl FnOnce(&dyn Progress) -> Result<T> + Send,
+) -> PyResult<T> {
     let (result, raised) = py.detach(move || {
         let asking = Asking(Signals::default());
         let result = run(&asking);
@@ -385,12 +388,16 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
     let zarr_format = if wanted.format == Format::ZarrV2 { 2 } else { 3 };
     let facts: PyResult<Bound<'_, PyDict>> = dict!(
         py, wanted {
-            source, destination, chunks, compressors, threads, max_memory, memory_is_limit, skip_unsupported,
+            sources, concat, sort, variables, destination, compressors, threads, max_memory, memory_is_limit, skip_unsupported,
             consolidated, fsync, resume, scheduler, explain, quiet, overwrite, verify, check_contents,
         },
         "order": order, "zarr_format": zarr_format,
     );
     let facts = facts?;
+    match (wanted.chunks, wanted.named_chunks) {
+        (_, Some(named)) => facts.set_item("chunks", named)?,
+        (chunks, None) => facts.set_item("chunks", chunks)?,
+    }
     for (name, region) in [("region", wanted.region), ("target_region", wanted.target_region)] {
         match region {
             None => facts.set_item(name, py.None())?,

@@ -4,6 +4,7 @@ pub(crate) mod advise;
 pub(crate) mod compact;
 pub(crate) mod copy;
 pub(crate) mod copy_parts;
+pub(crate) mod join;
 pub(crate) mod statistics;
 pub(crate) mod stream;
 pub(crate) mod writer;

@@ -166,7 +166,7 @@ impl<'o> Described<'o> {
     ) -> Result<NewDataset> {
         let refuse = |why: String| Error::Copy { array: format!("/{path}"), why };
         let shape = &window.shape;
-        let chunk = self.chunk(shape, elements, array).filter(|chunk| !chunk.is_empty());
+        let chunk = self.chunk(path, shape, elements, array)?.filter(|chunk| !chunk.is_empty());
         let size = u64::from(elements.datatype.size);
         let mut found = Vec::new();
         if let Some(chunk) = &chunk {
@@ -212,19 +212,29 @@ impl<'o> Described<'o> {
     }
 
     /// The chunks of the copy of an array. `None`: the elements are one run.
-    fn chunk(&self, shape: &[u64], elements: &Elements, array: &Array) -> Option<Vec<u64>> {
-        let given = self.options.chunks.as_ref().filter(|chunks| chunks.len() == shape.len());
+    fn chunk(
+        &self,
+        path: &str,
+        shape: &[u64],
+        elements: &Elements,
+        array: &Array,
+    ) -> Result<Option<Vec<u64>>> {
+        let names = array.dimension_names()?;
+        let given = self.options.chunks_for(array, path, names.as_deref(), shape);
         let chunk: Vec<u64> = match (given, &elements.chunk) {
-            (Some(chunks), _) => chunks.iter().zip(shape).map(|(chunk, n)| chunk.unwrap_or(*n)).collect(),
+            (Some(chunks), _) => chunks,
             (None, Some(chunk)) => chunk.clone(),
             // Compressed elements need chunks.
             (None, None) if self.options.compressors.is_some() => {
                 let mut spec =
                     hyperslab_zarr::ArraySpec::new(hyperslab_zarr::Format::V3, shape, array.dtype());
                 spec.choose_chunks();
-                spec.chunks?.to_vec()
+                match spec.chunks {
+                    Some(chunks) => chunks.to_vec(),
+                    None => return Ok(None),
+                }
             }
-            (None, None) => return None,
+            (None, None) => return Ok(None),
         };
         // An axis of NetCDF has one length, or grows without limit; one of length 0 grows.
         let is_netcdf4 = self.is_netcdf4();
@@ -237,10 +247,10 @@ impl<'o> Described<'o> {
         // A chunk is not longer than the axis can be. An axis without elements can have no chunk.
         let most: Vec<Option<u64>> = (0..shape.len()).map(grows).collect();
         if most.contains(&Some(0)) {
-            return None;
+            return Ok(None);
         }
         let fitted = chunk.iter().zip(most).map(|(len, most)| (*len).max(1).min(most.unwrap_or(u64::MAX)));
-        Some(fitted.collect())
+        Ok(Some(fitted.collect()))
     }
 
     /// Adds the dataset of an array, and the array to copy. Returns its number.
@@ -271,7 +281,7 @@ pub(super) enum Filters<'f> {
 
 /// The codecs of an array but the one that makes elements of variable length.
 fn fixed_codecs(array: &Array) -> &[std::sync::Arc<dyn hyperslab_codec::Codec>] {
-    let chain = array.layout().encoding().chain();
+    let chain = array.template().layout().encoding().chain();
     match chain.vlen() {
         None => chain.codecs(),
         Some(_) => chain.codecs().get(1..).unwrap_or_default(),

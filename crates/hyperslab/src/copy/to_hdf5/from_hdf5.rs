@@ -5,7 +5,8 @@ use super::described::{Described, Elements, Filters};
 use super::netcdf4::{Declared, NetcdfVariable, refused};
 use crate::copy::region::Window;
 use crate::copy::{CopyOptions, path_text};
-use crate::{Array, Error, FileMeaning, Result};
+use crate::meaning::Meaning;
+use crate::{Array, Error, FileMeaning, NodeKind, Result};
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
@@ -13,7 +14,7 @@ use hyperslab_hdf5::element::{Element, ElementKind};
 use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewStorage, NewTarget};
 use hyperslab_hdf5::{Attribute, Dataset, Group, Hdf5Error, LinkTarget, Node, vlen};
 use hyperslab_netcdf::netcdf4;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 const NO_LINKS: &str = "links of a user-defined type left out";
 const NO_ATTRIBUTES: &str =
@@ -27,13 +28,17 @@ struct Walk<'d, 'o> {
     numbers: Numbers,
     /// Attributes to convert when all objects are known.
     attributes: Vec<(usize, Vec<Attribute>)>,
+    /// The paths of the objects to copy. `None`: all.
+    chosen: Option<BTreeSet<String>>,
 }
 
 /// Describes a group and everything below it.
 pub(super) fn group<'o>(source: &Group, options: &'o CopyOptions<'o>) -> Result<Described<'o>> {
     let mut described = Described::new(options)?;
     described.is_hdf5 = true;
-    let mut walk = Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new() };
+    let chosen = chosen(source, options)?;
+    let mut walk =
+        Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new(), chosen };
     walk.group(source, 0)?;
     let mut waiting = vec![(source.clone(), 0, String::new())];
     while let Some((group, number, path)) = waiting.pop() {
@@ -53,11 +58,29 @@ pub(super) fn dataset<'o>(
 ) -> Result<Described<'o>> {
     let mut described = Described::new(options)?;
     described.is_hdf5 = true;
-    let mut walk = Walk { described: &mut described, numbers: Numbers::new(), attributes: Vec::new() };
+    let (numbers, attributes) = (Numbers::new(), Vec::new());
+    let mut walk = Walk { described: &mut described, numbers, attributes, chosen: None };
     let number = walk.dataset(source.clone(), name)?;
     walk.described.link(0, name, NewTarget::Object(number));
     walk.finish()?;
     Ok(described)
+}
+
+/// The paths of the objects to copy, relative to the source. `None`: all.
+fn chosen(source: &Group, options: &CopyOptions<'_>) -> Result<Option<BTreeSet<String>>> {
+    if options.variables.is_none() {
+        return Ok(None);
+    }
+    let group = crate::Group::from(source.clone());
+    let mut nodes = vec![(String::new(), crate::Node::Group(group.clone()))];
+    for below in group.below(None, None)? {
+        if matches!(below.kind, NodeKind::Array | NodeKind::Group) {
+            let node = group.open_below(&below)?.into_node()?;
+            nodes.push((below.path, node));
+        }
+    }
+    let root = crate::Node::Group(group);
+    options.chosen(&Meaning::of(&root, std::iter::empty())?, &nodes)
 }
 
 /// Adds what NetCDF-4 has beyond HDF5: the dimensions that the source has, or that netCDF-C sees in it.
@@ -96,6 +119,11 @@ pub(super) fn complete_netcdf4(described: &mut Described<'_>, source: &crate::No
         let name = netcdf4::variable_name(name).to_owned();
         variables.push(NetcdfVariable { object: member.object, group, name, dimensions });
     }
+    // Chosen variables need no other dimensions than their own.
+    let used: Option<BTreeSet<String>> = described.options.variables.as_ref().map(|_| {
+        let names = variables.iter().flat_map(|variable| variable.dimensions.iter().flatten());
+        names.map(|(_, name)| name.clone()).collect()
+    });
     let mut declared = Vec::new();
     for (number, object) in described.objects.iter().enumerate() {
         let (NewKind::Group { .. }, crate::Node::Group(_)) = (&object.kind, source) else { continue };
@@ -104,7 +132,7 @@ pub(super) fn complete_netcdf4(described: &mut Described<'_>, source: &crate::No
             let name = dimension.name.clone();
             let stand_in = stand_ins.get(&(number, name.clone())).copied();
             let (len, unlimited) = (dimension.len, dimension.unlimited);
-            if !dimension.is_scalar {
+            if !dimension.is_scalar && used.as_ref().is_none_or(|used| used.contains(&name)) {
                 declared.push(Declared { group: number, name, len, unlimited, stand_in });
             }
         }
@@ -146,6 +174,9 @@ impl Walk<'_, '_> {
         for link in group.links()? {
             self.described.options.check()?;
             let place = if path.is_empty() { link.name.clone() } else { format!("{path}/{}", link.name) };
+            if self.chosen.as_ref().is_some_and(|chosen| !chosen.contains(&place)) {
+                continue;
+            }
             let target = match link.target {
                 LinkTarget::Hard(address) => match self.numbers.get(&address) {
                     Some(known) => Some(NewTarget::Object(*known)),
@@ -235,7 +266,7 @@ impl Walk<'_, '_> {
 
     /// Converts attributes: they may refer to any object.
     fn finish(self) -> Result<()> {
-        let Walk { described, numbers, attributes } = self;
+        let Walk { described, numbers, attributes, .. } = self;
         for (number, found) in attributes {
             for attribute in found {
                 described.options.check()?;

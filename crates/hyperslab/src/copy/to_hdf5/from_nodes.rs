@@ -37,11 +37,15 @@ pub(super) fn describe<'o>(source: &Node, name: &str, options: &'o CopyOptions<'
         Node::Array(array) => vec![(name.to_owned(), Node::Array(array.clone()))],
         Node::Group(group) => nodes(group, &mut described)?,
     };
+    let mut nodes = nodes;
     let arrays = nodes.iter().filter_map(|(_, node)| match node {
         Node::Array(array) => Some(array),
         Node::Group(_) => None,
     });
     let meaning = Meaning::of(source, arrays)?;
+    if matches!(source, Node::Group(_)) {
+        options.keep_chosen(&meaning, &mut nodes)?;
+    }
     let mut named = Vec::new();
     for (path, node) in nodes {
         options.check()?;
@@ -266,17 +270,18 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
         }
         (None, None) => (Datatype::of_numpy(dtype).map_err(refuse)?, None),
     };
-    let limits: Option<Vec<Option<u64>>> =
-        array.as_netcdf3().filter(|_| described.is_netcdf4()).map(|variable| {
-            variable.dimensions().map(|dimension| (!dimension.unlimited).then_some(dimension.len)).collect()
-        });
+    let limits = if described.is_netcdf4() { limits(array) } else { None };
     if described.is_netcdf4()
         && let Some(why) = refused(&datatype)
     {
         return Err(refuse(why));
     }
     let chunk = match &limits {
-        Some(limits) if limits.contains(&None) => Some(written::default_chunks(limits, dtype.size() as u64)),
+        Some(limits)
+            if limits.contains(&None) && (array.template().as_hdf5().is_none() || !array.has_chunks()) =>
+        {
+            Some(written::default_chunks(limits, dtype.size() as u64))
+        }
         _ => array.has_chunks().then(|| array.chunk_shape().to_vec()),
     };
     Ok(Elements {
@@ -292,6 +297,21 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
         chunk,
         max_shape: limits,
     })
+}
+
+/// The lengths that a variable of NetCDF can have; `None` for an axis: any.
+/// A variable of joined sources grows as that of the first one.
+fn limits(array: &Array) -> Option<Vec<Option<u64>>> {
+    let template = array.template();
+    let grows: Vec<bool> = match (template.as_netcdf3(), template.as_hdf5()) {
+        (Some(variable), _) => variable.dimensions().map(|dimension| dimension.unlimited).collect(),
+        (None, Some(dataset)) => match dataset.dataspace() {
+            Dataspace::Simple { max_shape, .. } => max_shape.iter().map(Option::is_none).collect(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(grows.into_iter().zip(array.shape()).map(|(grows, len)| (!grows).then_some(*len)).collect())
 }
 
 fn of_numpy(name: &str) -> Result<Datatype, String> {

@@ -176,6 +176,7 @@ pub(super) fn plan(
 }
 
 fn describe<'o>(source: &Node, options: &'o CopyOptions<'o>) -> Result<Described<'o>> {
+    options.check_source(source)?;
     let name = source.path().rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(NAMELESS);
     let described = match source {
         Node::Group(group) => group.as_hdf5().map(|group| from_hdf5::group(group, options)),
@@ -198,14 +199,15 @@ fn check_ranks(described: &Described<'_>, source: &Node) -> Result<()> {
         let rank = chunks.len();
         return Err(Error::Options(format!("chunks: {rank} sizes are given, but no array has {rank} axes")));
     }
+    let names = described.arrays.iter().map(|member| member.array.dimension_names());
+    let names = names.collect::<Result<Vec<_>>>()?;
+    options.check_chunk_names(names.iter().map(Option::as_deref))?;
     let Some(region) = &options.region else { return Ok(()) };
     if let (Region::Axes(_), Node::Group(_)) = (region, source) {
         let why =
             "region: the arrays of a group may have other axes each; name dimensions instead (time=0:10)";
         return Err(Error::Options(why.into()));
     }
-    let names = described.arrays.iter().map(|member| member.array.dimension_names());
-    let names = names.collect::<Result<Vec<_>>>()?;
     match region.unknown_names(names.into_iter())?[..] {
         [] => Ok(()),
         [name, ..] => Err(Error::Options(format!("region: no array has a dimension named {name:?}"))),
