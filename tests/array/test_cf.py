@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -398,9 +400,7 @@ def test_statistics_of_times() -> None:
     assert hs.statistics(wrong).max == 2
 
 
-def test_command_shows_dates(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    import subprocess
-
+def test_command_shows_dates(tmp_path: Path) -> None:
     z: Any = hs.create_array(
         tmp_path / "a.zarr",
         data=np.array([0, 59, 60], "f8"),
@@ -416,3 +416,20 @@ def test_command_shows_dates(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert "2001-01-01" in shown and "2001-03-01" in shown and " days" in shown
     assert '"max": "2001-03-01"' in told("--json") and '"units": "days since 2001-01-01"' in told("--json")
     assert '"max": 60.0' in told("--json", "--raw") and "2001" not in told("--raw").splitlines()[1][40:]
+
+
+def test_dates_of_other_kinds_are_written() -> None:
+    packing = {"units": "hours since 2000-01-01", "scale_factor": 0.5, "_FillValue": -1}
+    half = hs.array([0] * 3, dtype="i2", attributes=packing)
+    half.cf[...] = np.ma.array(["2000-01-01T01:30", "2000-01-02", "2000-01-03"], "M8[m]", mask=[0, 0, 1])
+    assert half[...].tolist() == [3, 48, -1]
+    half.cf[0] = datetime.datetime(2000, 1, 1, 12)
+    assert half[0] == 24 and half.cf[0] == np.datetime64("2000-01-01T12")
+    old = hs.array([0] * 2, dtype="i4", attributes={"units": "days since 1582-10-15", "_FillValue": 9})
+    old.cf[...] = np.array([cftime.DatetimeGregorian(1582, 10, 4), None], object)
+    assert old[...].tolist() == [-1, 9] and old.cf[0] == cftime.DatetimeGregorian(1582, 10, 4)
+    with pytest.raises(hs.errors.InvalidArgumentError, match="no whole number"):
+        old.cf[0] = cftime.DatetimeGregorian(1582, 10, 4, 12)
+    spans = hs.array([0.0], dtype="f8", attributes={"units": "days", "dtype": "timedelta64[s]"})
+    spans.cf[...] = np.array([36], "m8[h]")
+    assert spans[0] == 1.5 and spans.cf[0] == np.timedelta64(36, "h")
