@@ -19,7 +19,7 @@ type Header = (&'static str, Vec<(String, u64, bool)>, Vec<NewAttribute>, Vec<Va
 
 /// The type with these elements.
 fn external(dtype: &str) -> Result<External, String> {
-    let found: DataType = dtype.parse().map_err(|error| format!("{error}"))?;
+    let found: DataType = dtype.parse()?;
     External::of_elements(found)
         .ok_or_else(|| format!("NetCDF classic files have no elements of type {dtype}"))
 }
