@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,6 +33,9 @@ __all__ = ["Gate", "LocalTarget", "NetcdfFile", "blocks_of", "check_delayed", "c
 
 # Blocks of dask that are computed by other processes and written by this one, at a time.
 _AT_ONCE = 64
+
+# Seconds to wait for workers that still write a block when another block has failed.
+_PATIENCE = 10.0
 
 
 class NetcdfFile:
@@ -101,10 +105,7 @@ class NetcdfFile:
         """Drop all changes that are not flushed, and remove a new file."""
         # Threads of dask may still write blocks after one of them has failed.
         self._gate.close()
-        store = self._file._store
-        if isinstance(store, EditedFile) and store._native.is_open:
-            store._finisher.detach()
-            store._native.close()
+        _drop(self._file)
         if self._temporary is not None:
             with suppress(FileNotFoundError):
                 Path(self._temporary).unlink()
@@ -176,12 +177,37 @@ class NetcdfFile:
 
     def fail(self) -> None:
         """Undo what was written, after an error."""
+        if self._shared and not self._file:
+            _wait_for_workers(self._place if self._temporary is None else self._temporary)
         if self._file or self._temporary is not None or self.mode == "w":
             self.discard()
         elif self.undo is not None:
             # Other processes have written to a file that is flushed.
             with suppress(OSError), File(self._place, "r+", netcdf=True) as file:
                 self.undo(file)
+
+
+def _drop(file: File) -> None:
+    """Close a file without its changes since the last flush."""
+    store = file._store
+    if isinstance(store, EditedFile) and store._native.is_open:
+        store._finisher.detach()
+        store._native.close()
+
+
+def _wait_for_workers(path: str) -> None:
+    """Wait until no worker writes a block, after another block has failed."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        try:
+            # Refused while others have the file open for writing. It is changed by a flush only.
+            _drop(File(path, "w"))
+        except BlockingIOError:
+            time.sleep(0.02)
+        except OSError:
+            return
+        else:
+            return
 
 
 def blocks_of(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> Any:
