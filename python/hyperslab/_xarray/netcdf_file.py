@@ -71,6 +71,7 @@ class NetcdfFile:
         self.tree = FileTree(self._file, place if isinstance(place, str) else None)
         self.writer = NetcdfWriter()
         self._gate = Gate()
+        self._holder: File | None = None
 
     def _exists(self, place: Any) -> bool:
         if self.is_path:
@@ -153,6 +154,10 @@ class NetcdfFile:
             self._file.close()
             place = self._place if self._temporary is None else self._temporary
             targets = [SharedTarget(os.path.realpath(place), path) for path in paths]
+            if compute:
+                # Workers open and close the file often. While it is open here, too, none of them takes
+                # space that another one has replaced.
+                self._holder = File(place, "r+")
         elif self._gathers:
             for source, target in lazy:
                 gather(source, target)
@@ -163,6 +168,7 @@ class NetcdfFile:
 
     def complete(self) -> Any:
         """Make the file visible, and return its bytes if there is no place."""
+        self._release()
         if self._temporary is not None:
             if self._file:
                 self._file.close()
@@ -175,8 +181,14 @@ class NetcdfFile:
             self._file.close()
         return None if self._buffer is None else memoryview(self._buffer.getvalue())
 
+    def _release(self) -> None:
+        if self._holder is not None:
+            self._holder.close()
+            self._holder = None
+
     def fail(self) -> None:
         """Undo what was written, after an error."""
+        self._release()
         if self._shared and not self._file:
             _wait_for_workers(self._place if self._temporary is None else self._temporary)
         if self._file or self._temporary is not None or self.mode == "w":
@@ -323,28 +335,15 @@ class SharedTarget:
         return "hyperslab.SharedTarget", self.file, self.path
 
 
-_open_files: dict[tuple[int, str], list[Any]] = {}
+# One block at a time in each process: its chunks are encoded on all cores.
 _turn = threading.Lock()
 
 
 @contextmanager
 def _shared(path: str) -> Iterator[File]:
-    """Give the file to the threads of this process, and close it when the last one is done."""
-    key = os.getpid(), path
-    with _turn:
-        entry = _open_files.get(key)
-        if entry is None:
-            entry = _open_files[key] = [File(path, "r+"), 0]
-        entry[1] += 1
-    try:
-        yield entry[0]
-        entry[0].flush()
-    finally:
-        with _turn:
-            entry[1] -= 1
-            if not entry[1]:
-                del _open_files[key]
-                entry[0].close()
+    """Open the file for one block, which is flushed when the file is closed."""
+    with _turn, File(path, "r+") as file:
+        yield file
 
 
 def check_delayed(place: Any) -> None:
