@@ -487,8 +487,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.h5").read_text() == "years of work"
     with pytest.raises(hs.HyperslabError, match="libver"):
         hs.copy(root, tmp_path / "b.h5", libver="v999")  # type: ignore[arg-type]
-    with pytest.raises(hs.HyperslabError, match=r"ends in '\.nc'"):
-        hs.copy(root, tmp_path / "b.nc")
+    with pytest.raises(hs.HyperslabError, match=r"ends in '\.cdf'"):
+        hs.copy(root, tmp_path / "b.cdf")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "a.zarr", "lzma", "thesis.h5"]
     assert hs.copy(root, tmp_path / "a.h5", overwrite=True).groups == 1
     assert list(h5py.File(tmp_path / "a.h5")) == []

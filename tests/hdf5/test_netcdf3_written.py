@@ -348,7 +348,7 @@ def test_fill_values_of_characters(tmp_path: Path) -> None:
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
         assert file["letter"][:].tolist() == [b"z", b"a", b"z"]
-        assert file["letter"].getncattr("_FillValue") == "z"
+        assert file["letter"].getncattr("_FillValue") == b"z"
         assert file["nul"][:].tobytes() == file["none"][:].tobytes() == bytes(3)
 
 

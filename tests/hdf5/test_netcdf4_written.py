@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from netcdf_structure import differences, structure
 from servers import tool
 
-# What may differ from netCDF-C, and why.
+# Allowed differences from netCDF-C.
 ALLOWED = {
     # It says who wrote the file.
     "_NCProperties",
@@ -562,3 +562,28 @@ def test_formats_are_chosen_by_name_or_by_word(tmp_path: Path) -> None:
         hs.copy(group, tmp_path / "e", file_format="netcdf5")
     with pytest.raises(ValueError, match="is one file"):
         hs.copy(group, hs.MemoryStore(), file_format="netcdf4")
+
+
+def test_the_command_copies(tmp_path: Path) -> None:
+    zarr_dataset().to_zarr(tmp_path / "a.zarr", zarr_format=3, consolidated=False)
+    for name, more in [("a.nc", []), ("b", ["--format", "netcdf4"])]:
+        command = [sys.executable, "-m", "hyperslab", "copy", "a.zarr", name, "--codec", "gzip", *more]
+        subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+        with xr.open_dataset(tmp_path / name, engine="netcdf4") as found:
+            xr.testing.assert_identical(found.load(), zarr_dataset())
+    command = [sys.executable, "-m", "hyperslab", "copy", "a.zarr", "c", "--format", "netcdf4", "--resume"]
+    failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert failed.returncode == 2 and "one file is not copied in tasks" in failed.stderr
+
+
+@pytest.mark.parametrize("fillvalue", [None, -9, False])
+def test_masked_elements_are_fill_values(tmp_path: Path, fillvalue: Any) -> None:
+    data = np.ma.masked_equal(np.array([1, 2, 3], "i2"), 2)
+    with hs.File(tmp_path / "a.nc", "w", netcdf=True) as file:
+        file.create_dimension("x", 3)
+        file.create_variable("a", "x", "i2", data, fillvalue=fillvalue)
+        file.create_variable("b", "x", "i2", fillvalue=fillvalue)[:] = data
+        assert file["a"][:].tolist() == [1, -9 if fillvalue else -32767, 3]
+    with netCDF4.Dataset(tmp_path / "a.nc") as read:
+        assert read["a"][:].tolist() == [1, None, 3]
+        assert read["b"][:].tolist() == [1, None, 3]

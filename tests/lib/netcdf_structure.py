@@ -1,4 +1,4 @@
-"""What an HDF5 file has beyond its values, for comparison of writers of NetCDF-4.
+"""The structure of an HDF5 file, for comparison of writers of NetCDF-4.
 
 `structure` describes each object of a file, in the order in which they were made: its attributes with
 their stored types and shapes, types of elements, shapes and their limits, fill values, filters.

@@ -262,6 +262,29 @@ def test_copies(server: Server, tmp_path: Path) -> None:
     assert stored(server) == image
 
 
+@pytest.mark.parametrize("how", ["copy", "file"])
+def test_a_netcdf_file(server: Server, tmp_path: Path, how: str) -> None:
+    url, place = "s3://bucket/dir/new.nc", "/bucket/dir/new.nc"
+    if how == "copy":
+        group = hs.open_group(tmp_path / "a.zarr", mode="w")
+        group.create_array("t", data=np.arange(6.0).reshape(2, 3), dimension_names=["time", "x"])
+        hs.copy(group, url, layout="cloud", verify=True, storage_options=options(server))
+    else:
+        with hs.File(url, "w", netcdf=True, storage_options=options(server)) as file:
+            file.create_dimension("time")
+            file.create_dimension("x", 3)
+            file.create_variable("t", ("time", "x"), "f8", np.arange(6.0).reshape(2, 3))
+    status, _, image = server.request("GET", place, authorization="AWS4-HMAC-SHA256 Credential=key/")
+    assert status == 200
+    path = tmp_path / "new.nc"
+    path.write_bytes(image)
+    netCDF4 = pytest.importorskip("netCDF4")
+    with netCDF4.Dataset(path, "a") as found:
+        assert {name: len(one) for name, one in found.dimensions.items()} == {"time": 2, "x": 3}
+        assert found["t"][:].tolist() == [[0, 1, 2], [3, 4, 5]]
+        found.createVariable("x", "i4", ("x",))[:] = [1, 2, 3]
+
+
 def test_the_command_copies(server: Server, tmp_path: Path) -> None:
     group = hs.open_group(tmp_path / "a.zarr", mode="w", attributes={"title": "a"})
     group.create_array("x", data=values(300_000), chunks=(50_000,))

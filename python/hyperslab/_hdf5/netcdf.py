@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from hyperslab._hdf5.array import FileArray
     from hyperslab._hdf5.group import FileGroup
 
-__all__ = ["NetcdfDimension", "NetcdfDimensions", "NetcdfGroup", "begin_netcdf", "grow", "is_netcdf"]
+__all__ = [
+    "NetcdfDimension",
+    "NetcdfDimensions",
+    "NetcdfGroup",
+    "begin_netcdf",
+    "filled",
+    "grow",
+    "is_netcdf",
+]
 
 # The attribute of the root group of files that netCDF, h5netcdf or hyperslab have written.
 _PROPERTIES = "_NCProperties"
@@ -26,7 +34,7 @@ _FILTERS = ("compression", "shuffle", "fletcher32", "scaleoffset")
 
 
 class _State:
-    """What an open file knows of its dimensions."""
+    """The dimensions of an open file."""
 
     def __init__(self, definitions: _native.NetcdfDefinitions) -> None:
         self.definitions, self.fills = definitions, True
@@ -122,7 +130,7 @@ class NetcdfDimensions(Mapping[str, NetcdfDimension]):
 
 
 class NetcdfGroup(FileNode):
-    """What groups of NetCDF-4 files have besides those of HDF5."""
+    """Methods of groups in NetCDF-4 files."""
 
     if TYPE_CHECKING:
         _handle: Any
@@ -147,7 +155,7 @@ class NetcdfGroup(FileNode):
 
     @property
     def dimensions(self: Any) -> NetcdfDimensions:
-        """The dimensions of a NetCDF-4 group by name, without those of groups above."""
+        """The dimensions of a NetCDF group by name. Groups above have their own."""
         return NetcdfDimensions(self)
 
     def create_dimension(self: Any, name: str, size: int | None = None) -> NetcdfDimension:
@@ -271,6 +279,8 @@ class NetcdfGroup(FileNode):
         last = names[-1]
         along = [dimensions] if isinstance(dimensions, str) else [str(one) for one in dimensions]
         kind = variable_type(group, last, dtype, data)
+        if np.ma.isMaskedArray(data):
+            data = data.filled(default_fill(kind) if fillvalue in (None, False) else fillvalue)
         values = None if data is None or is_empty(data) else array_of(data, numpy_type(kind))
         axes = [_found(state, group, last, one) for one in along]
         shape = _shape(last, axes, along, None if values is None else values.shape)
@@ -343,6 +353,14 @@ def _fill(state: _State, kind: Any, fillvalue: Any, keywords: dict[str, Any]) ->
     if fillvalue is None:
         return default_fill(kind), False
     return fillvalue, True
+
+
+def filled(array: FileArray, value: Any) -> Any:
+    """Return values for a variable: missing elements of a masked array are the variable's fill value."""
+    if not np.ma.isMaskedArray(value):
+        return value
+    given = array.attrs.get("_FillValue")
+    return value.filled(default_fill(array.dtype) if given is None else np.asarray(given).reshape(-1)[0])
 
 
 def grow(array: FileArray, parts: tuple[Any, ...], value: Any) -> None:

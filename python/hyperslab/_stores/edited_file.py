@@ -37,7 +37,7 @@ class EditedFile(FileStore):
         self._native, self._read_only, self._options = handle, False, []
         self._sink, self._pages, self._path = sink, pages, path
         self._is_object = sink is not None
-        # What is known of NetCDF's dimensions, and whether attributes are written as netCDF writes them.
+        # The dimensions of a NetCDF file, and whether attributes are written in netCDF's types.
         self._netcdf: Any = None
         self._writes_netcdf = False
         self._finisher = weakref.finalize(self, _finish, handle, sink, os.getpid(), pages, path)

@@ -72,11 +72,6 @@ impl Editing {
         self.exclusively(|| Ok(()))
     }
 
-    /// Returns `true` if the file was never flushed, so that no other writer can have it open.
-    pub fn is_blank(&self) -> bool {
-        self.edits.is_blank.load(Ordering::Acquire)
-    }
-
     /// Returns `true` if another writer has the file open.
     pub fn has_others(&self) -> bool {
         self.edits.bytes.has_others()

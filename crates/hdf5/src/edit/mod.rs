@@ -249,6 +249,11 @@ impl Editing {
         self.edits.flushes.load(Ordering::SeqCst) > 0
     }
 
+    /// Returns `true` if the file was never flushed, so that no other writer can have it open.
+    pub fn is_blank(&self) -> bool {
+        self.edits.is_blank.load(Ordering::Acquire)
+    }
+
     // Objects.
 
     /// Makes an object without a name. Returns the address of its header.

@@ -55,7 +55,7 @@ impl FileFormat {
 impl FromStr for FileFormat {
     type Err = String;
 
-    /// Takes the names of [`FileFormat::name`], and those of netCDF4-python and xarray.
+    /// Takes the names of [`FileFormat::name`], and the names of netCDF4-python and xarray.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.to_ascii_lowercase().as_str() {
             "hdf5" => Ok(FileFormat::Hdf5),

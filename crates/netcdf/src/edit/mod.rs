@@ -99,7 +99,7 @@ impl Editing {
         }
         let size = changed.fill.len().max(1);
         let most = gaps.iter().map(|gap| gap.end - gap.start).max().unwrap_or(0);
-        let piece = usize::try_from(most).unwrap_or(usize::MAX).min(PIECE).next_multiple_of(size) / size;
+        let piece = usize::try_from(most).unwrap_or(usize::MAX).min(PIECE).div_ceil(size);
         let piece = changed.fill.repeat(piece);
         for gap in gaps {
             let mut at = gap.start;

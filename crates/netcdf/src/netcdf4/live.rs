@@ -363,3 +363,104 @@ fn users(scale: &Dataset) -> Result<Vec<(u64, u32)>> {
     };
     Ok(list.data.chunks_exact(16).filter_map(entry).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netcdf4::{dimension_names, dimensions, is_netcdf4};
+    use hyperslab_hdf5::FileOptions;
+    use hyperslab_hdf5::dataspace::Dataspace;
+    use hyperslab_hdf5::edit::NewFile;
+    use hyperslab_hdf5::new_file::NewDataset;
+    use hyperslab_store::EditedFile;
+    use std::sync::Arc;
+
+    fn new_file() -> (File, Definitions) {
+        let bytes = Arc::new(EditedFile::memory(Vec::new()));
+        let new = NewFile { track_order: true, ..NewFile::default() };
+        let file = File::create(bytes, new, FileOptions::default()).unwrap();
+        let definitions = Definitions::of(file.editing().unwrap());
+        definitions.begin().unwrap();
+        (file, definitions)
+    }
+
+    fn dataset(definitions: &Definitions, shape: &[u64]) -> u64 {
+        let kind = NewKind::Dataset(NewDataset {
+            dataspace: Dataspace::fixed(shape),
+            ..written::empty_scale(1, false)
+        });
+        let object = NewObject { path: "v".into(), kind, attributes: Vec::new(), tracks_attributes: true };
+        definitions.editing.create_object(&object).unwrap()
+    }
+
+    fn define(definitions: &Definitions, group: &Group, name: &str, shape: &[u64], along: &[&str]) -> String {
+        let along: Vec<String> = along.iter().map(|name| (*name).to_owned()).collect();
+        definitions.define(group, name, dataset(definitions, shape), &along).unwrap()
+    }
+
+    fn names(group: &Group, dataset: &str) -> Vec<String> {
+        let Node::Dataset(dataset) = group.child(dataset).unwrap() else { panic!("{dataset}") };
+        dimension_names(&dataset).unwrap().unwrap().into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn a_coordinate_variable_takes_the_place_of_its_dimension() {
+        let (file, definitions) = new_file();
+        let root = file.root().unwrap();
+        definitions.create_dimension(&root, "x", Some(3)).unwrap();
+        definitions.create_dimension(&root, "y", Some(2)).unwrap();
+        assert_eq!(define(&definitions, &root, "v", &[2, 3], &["y", "x"]), "v");
+        assert_eq!(define(&definitions, &root, "x", &[3], &["x"]), "x");
+        assert_eq!(names(&root, "v"), ["y", "x"]);
+        assert!(is_netcdf4(&file).unwrap());
+        let x = definitions.find(&root, "x").unwrap().unwrap();
+        let Node::Dataset(v) = root.child("v").unwrap() else { panic!() };
+        assert_eq!((x.id, x.without_variable), (0, false));
+        assert_eq!(definitions.users(&x).unwrap(), [(v.address(), 1)]);
+        let found = dimensions(&root).unwrap();
+        let found: Vec<_> = found.iter().map(|one| (&*one.name, one.len, one.without_variable)).collect();
+        assert_eq!(found, [("x", 3, false), ("y", 2, true)]);
+        // There can be one only.
+        let again = dataset(&definitions, &[3]);
+        let refused = definitions.define(&root, "x", again, &["x".to_owned()]).unwrap_err();
+        assert!(refused.to_string().contains("there is a variable of this name"), "{refused}");
+    }
+
+    #[test]
+    fn a_variable_gives_its_name_to_a_dimension() {
+        let (file, definitions) = new_file();
+        let root = file.root().unwrap();
+        assert_eq!(define(&definitions, &root, "x", &[], &[]), "x");
+        definitions.create_dimension(&root, "x", None).unwrap();
+        assert_eq!(define(&definitions, &root, "n", &[0], &["x"]), "n");
+        definitions.create_dimension(&root, "n2", Some(4)).unwrap();
+        assert_eq!(define(&definitions, &root, "n2", &[0], &["x"]), "_nc4_non_coord_n2");
+        let links: Vec<String> = root.links().unwrap().into_iter().map(|link| link.name).collect();
+        assert_eq!(links, ["_nc4_non_coord_x", "x", "n", "n2", "_nc4_non_coord_n2"]);
+        let refused = definitions.create_dimension(&root, "x", None).unwrap_err();
+        assert!(refused.to_string().contains("there is a dimension of this name"), "{refused}");
+    }
+
+    #[test]
+    fn dimensions_of_groups_above_are_found_in_other_sessions() {
+        let (file, definitions) = new_file();
+        let root = file.root().unwrap();
+        definitions.create_dimension(&root, "x", Some(3)).unwrap();
+        let kind = NewKind::Group { links: Vec::new(), tracks_links: true };
+        let group = NewObject { path: "g".into(), kind, attributes: Vec::new(), tracks_attributes: true };
+        let address = definitions.editing.create_object(&group).unwrap();
+        definitions.editing.link(root.address(), "g", LinkTarget::Hard(address)).unwrap();
+        let Node::Group(group) = root.child("g").unwrap() else { panic!() };
+        assert_eq!(define(&definitions, &group, "v", &[3], &["x"]), "v");
+        assert_eq!(names(&group, "v"), ["x"]);
+        assert!(definitions.find(&root, "v").unwrap().is_none());
+        let missing = definitions.define(&group, "w", dataset(&definitions, &[1]), &["z".to_owned()]);
+        assert!(missing.unwrap_err().to_string().contains("make it with create_dimension"));
+        // Numbers go on after those in the file.
+        definitions.editing.flush().unwrap();
+        let again = Definitions::of(definitions.editing.clone());
+        again.create_dimension(&group, "z", Some(1)).unwrap();
+        let found = again.find(&group, "z").unwrap().unwrap();
+        assert_eq!((found.id, &*found.group), (1, "g"));
+    }
+}

@@ -1,5 +1,5 @@
-//! What a NetCDF-4 file has beyond HDF5, as netCDF-C 4.10 writes it: the attributes of dimensions and
-//! variables, fill values, and the shapes of chunks.
+//! Parts of NetCDF-4 files as netCDF-C 4.10 writes them: the attributes of dimensions and variables,
+//! fill values, and the shapes of chunks.
 //!
 //! Copies and live files use the same parts. In [`Part::Object`] a copy has the number of an object,
 //! and a live file its address.
@@ -180,6 +180,9 @@ mod tests {
         assert_eq!(default_chunks(&[None, Some(2), Some(3)], 4), [1, 2, 3]);
         assert_eq!(default_chunks(&[Some(3), Some(3)], 2), [3, 3]);
         assert_eq!(default_chunks(&[None, None], 4), [2048, 2048]);
+        assert_eq!(default_chunks(&[None, Some(1000), Some(3000)], 8), [1, 500, 1500]);
+        assert_eq!(default_chunks(&[Some(1000), Some(3000), Some(7)], 2), [500, 1500, 4]);
+        assert_eq!(default_chunks(&[None, None, Some(1000)], 4), [1, 1, 1000]);
         assert_eq!(default_chunks(&[Some(0), None], 4), [1, 1]);
     }
 

@@ -101,6 +101,10 @@ impl NetcdfDefinitions {
 /// The dimensions of a group, in the order of their numbers: name, length, whether it is unlimited.
 #[pyfunction]
 pub(crate) fn netcdf_dimensions(py: Python<'_>, group: &GroupHandle) -> PyResult<Vec<(String, u64, bool)>> {
+    if let Some(classic) = group.slot.get(py)?.as_netcdf3() {
+        let dimensions = classic.dimensions().iter();
+        return Ok(dimensions.map(|one| (one.name.clone(), one.len, one.unlimited)).collect());
+    }
     let group = hdf5_group(py, group)?;
     let found = py.detach(|| netcdf4::dimensions(&group)).or_raise(py)?;
     let found = found.into_iter().filter(|dimension| !dimension.is_scalar);
@@ -114,7 +118,7 @@ pub(crate) fn is_netcdf4(py: Python<'_>, group: &GroupHandle) -> PyResult<bool> 
     py.detach(|| netcdf4::is_netcdf4(group.file())).or_raise(py)
 }
 
-/// The bytes of netCDF's default fill value for elements. ``None``: netCDF has none for them.
+/// The bytes of netCDF's default fill value for elements. ``None``: no numbers or text.
 #[pyfunction]
 pub(crate) fn netcdf_fill<'py>(
     py: Python<'py>,

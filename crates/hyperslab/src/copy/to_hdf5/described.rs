@@ -146,7 +146,7 @@ impl<'o> Described<'o> {
         self.options.file_format == Some(FileFormat::Netcdf4)
     }
 
-    /// Returns `true` if axes of the copy may grow as those of the source.
+    /// Returns `true` if axes of the copy may grow as in the source.
     fn keeps_limits(&self) -> bool {
         self.options.region.is_none() || self.is_netcdf4()
     }
@@ -188,7 +188,7 @@ impl<'o> Described<'o> {
         let max_shape = elements.max_shape.clone().filter(|_| chunk.is_some() && self.keeps_limits());
         let dataspace = match max_shape.filter(|_| !shape.is_empty()) {
             None => Dataspace::fixed(shape),
-            // The limits of other axes are those of the source.
+            // The source's other limits are longer than the region.
             Some(max_shape) if self.options.region.is_some() => {
                 let max_shape = shape.iter().zip(max_shape).map(|(len, most)| most.map(|_| *len)).collect();
                 Dataspace::Simple { shape: shape.to_vec(), max_shape }
@@ -226,8 +226,12 @@ impl<'o> Described<'o> {
             }
             (None, None) => return None,
         };
+        // An axis of NetCDF has one length, or grows without limit; one of length 0 grows.
+        let is_netcdf4 = self.is_netcdf4();
         let grows = |axis: usize| match elements.max_shape.as_ref().and_then(|max| max.get(axis)) {
-            Some(most) if self.options.region.is_none() || (self.is_netcdf4() && most.is_none()) => *most,
+            Some(None) if is_netcdf4 => None,
+            _ if is_netcdf4 => shape.get(axis).copied().filter(|len| *len > 0),
+            Some(most) if self.options.region.is_none() => *most,
             _ => shape.get(axis).copied(),
         };
         // A chunk is not longer than the axis can be. An axis without elements can have no chunk.

@@ -318,7 +318,7 @@ fn elements(dataset: &Dataset, path: &str) -> Result<Elements> {
             }
             _ => None,
         },
-        unfilled: dataset.fill_value().is_some() && dataset.absent_value().is_none(),
+        unfilled: dataset.is_unfilled(),
         chunk: dataset.chunk_shape().map(<[u64]>::to_vec),
         max_shape,
     })

@@ -1,11 +1,10 @@
-//! What a NetCDF-4 file has beyond HDF5: dimensions, scales, and the order of all objects.
+//! Completes the description of a NetCDF-4 file: dimensions, scales, and the order of all objects.
 //!
-//! The attributes are those of [`written`], as in live files. Here their place in a whole file is
-//! decided:
+//! Copies and live files have the attributes of [`written`]. A copy decides where they go:
 //!
 //! * A dimension is in the group of the arrays that use it. A NetCDF-4 source says where it is.
 //! * An array with the name of its first dimension is the scale of that dimension. Without one, an
-//!   empty dataset is. A NetCDF-4 source has such datasets, which stay.
+//!   empty dataset is. Such datasets of a NetCDF-4 source stay.
 //! * A dimension is unlimited if all arrays can grow along it, or if it has no length, as in netCDF.
 //! * Axes without a name share dimensions with axes of their length, as netCDF-C reads such files.
 //! * User types have names: they are committed.
@@ -285,12 +284,12 @@ fn limit(described: &mut Described<'_>, dimensions: &Dimensions, object: usize, 
         let chunk = written::default_chunks(&limits, dataset.datatype.size.into());
         dataset.storage = NewStorage::Chunked { chunk, chunks: Vec::new() };
     }
-    if let NewStorage::Chunked { chunk, .. } = &mut dataset.storage {
-        for (len, most) in chunk.iter_mut().zip(&limits) {
-            *len = (*len).min(most.unwrap_or(u64::MAX)).max(1);
-        }
-    }
-    max_shape.clone_from(&limits);
+    // No chunk is longer than its axis can be. Its filters may depend on its length, which stays.
+    let fitted = |(axis, most): (usize, Option<u64>)| match &dataset.storage {
+        NewStorage::Chunked { chunk, .. } => most.map(|most| most.max(chunk.get(axis).copied().unwrap_or(0))),
+        _ => most,
+    };
+    *max_shape = limits.into_iter().enumerate().map(fitted).collect();
 }
 
 /// Adds the attributes of a variable, and the variable to its dimensions.

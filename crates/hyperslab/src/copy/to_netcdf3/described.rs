@@ -107,8 +107,8 @@ impl Described {
             let path =
                 number.and_then(|number| described.variables.get(number)).map(|member| member.path.clone());
             return Err(match path {
-                Some(path) => Failed::Variable(path, error.into()),
-                None => Failed::Copy(error.into()),
+                Some(path) => Failed::Variable(path, Box::new(error.into())),
+                None => error.into(),
             });
         }
         Ok(described)
@@ -349,7 +349,7 @@ impl Described {
                             dimension.len
                         );
                         let error = Error::Copy { array: path_text(&one.member.path), why };
-                        return Err(Failed::Variable(one.member.path.clone(), error));
+                        return Err(Failed::Variable(one.member.path.clone(), Box::new(error)));
                     }
                     None => {
                         ids.push(dimensions.len());

@@ -48,11 +48,11 @@ pub(super) fn copy(
         match copy_but(source, &place, version(cdf), options, &left_out) {
             Err(Failed::Variable(path, error)) if options.skip_unsupported && error.is_of_one() => {
                 if left_out.insert(path, error.to_string()).is_some() {
-                    return Err(error);
+                    return Err(*error);
                 }
             }
             Err(Failed::Variable(_, error)) => return Err(error.of_one()),
-            Err(Failed::Copy(error)) => return Err(error),
+            Err(Failed::Copy(error)) => return Err(*error),
             Ok(report) => return Ok(report),
         }
     }
@@ -61,13 +61,13 @@ pub(super) fn copy(
 /// The reason why a copy failed.
 enum Failed {
     /// One variable, by its path in the source.
-    Variable(String, Error),
-    Copy(Error),
+    Variable(String, Box<Error>),
+    Copy(Box<Error>),
 }
 
 impl<E: Into<Error>> From<E> for Failed {
     fn from(error: E) -> Self {
-        Failed::Copy(error.into())
+        Failed::Copy(Box::new(error.into()))
     }
 }
 
@@ -130,8 +130,8 @@ fn copy_but(
         Err(error)
     });
     copied.map_err(|error| match failed {
-        Some(path) => Failed::Variable(path, error),
-        None => Failed::Copy(error),
+        Some(path) => Failed::Variable(path, Box::new(error)),
+        None => Failed::Copy(Box::new(error)),
     })?;
     report.block_bytes = transfer.block_bytes();
     report.bytes = report.bytes.saturating_add(transfer.value_bytes());
@@ -171,7 +171,7 @@ pub(super) fn plan(
         Ok(jobs.iter().map(|job| job.name.clone()).zip(plans).collect())
     };
     planned().map_err(|failed| match failed {
-        Failed::Variable(_, error) | Failed::Copy(error) => error,
+        Failed::Variable(_, error) | Failed::Copy(error) => *error,
     })
 }
 

@@ -12,7 +12,7 @@ use hyperslab_zarr::{ArraySpec, join};
 pub(crate) fn create_group(above: &hdf5::Group, name: &str, attributes: &Json) -> Result<hdf5::Group> {
     let path = join(above.path(), name);
     let attributes = attributes_of_json(attributes)?;
-    let new = NewObject { attributes, ..group(&path) };
+    let new = NewObject { attributes, ..group(&path, above.tracks_links()?) };
     match create(above, name, &new)? {
         hdf5::Node::Group(group) => Ok(group),
         _ => Err(not_found(above, path)),
@@ -55,12 +55,13 @@ fn editing(file: &hdf5::File) -> Result<Editing> {
     file.editing().ok_or(Error::OnlyRead { format: crate::Format::Hdf5 })
 }
 
-fn group(path: &str) -> NewObject {
+/// A group. `tracks`: it keeps orders, as the group above does: netCDF wants the orders of all groups.
+fn group(path: &str, tracks: bool) -> NewObject {
     NewObject {
         path: path.to_owned(),
-        kind: NewKind::Group { links: Vec::new(), tracks_links: false },
+        kind: NewKind::Group { links: Vec::new(), tracks_links: tracks },
         attributes: Vec::new(),
-        tracks_attributes: false,
+        tracks_attributes: tracks,
     }
 }
 
@@ -73,12 +74,13 @@ fn create(above: &hdf5::Group, name: &str, new: &NewObject) -> Result<hdf5::Node
         let group = format!("/{}", existing.path());
         return Err(Hdf5Error::Exists { file: above.file().source().name(), group, name }.into());
     }
+    let tracks = existing.tracks_links()?;
     let address = editing.create_object(new)?;
     let mut object = address;
     let mut path = new.path.as_str();
     for parent in missing.into_iter().rev() {
         path = path.rsplit_once('/').map_or("", |(above, _)| above);
-        let made = editing.create_object(&group(path))?;
+        let made = editing.create_object(&group(path, tracks))?;
         editing.link(made, &name, LinkTarget::Hard(object))?;
         (object, name) = (made, parent);
     }
