@@ -587,3 +587,16 @@ def test_masked_elements_are_fill_values(tmp_path: Path, fillvalue: Any) -> None
     with netCDF4.Dataset(tmp_path / "a.nc") as read:
         assert read["a"][:].tolist() == [1, None, 3]
         assert read["b"][:].tolist() == [1, None, 3]
+
+
+@pytest.mark.parametrize("more", [{"compression": "gzip", "shuffle": True}, {}])
+def test_chunks_longer_than_their_axis(tmp_path: Path, more: dict[str, Any]) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=np.arange(10), maxshape=(100,), chunks=(50,), **more)
+        file.create_dataset("b", data=np.arange(20).reshape(10, 2), maxshape=(None, 8), chunks=(4, 7), **more)
+    hs.copy(tmp_path / "a.h5", tmp_path / "a.nc", verify=True)
+    with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
+        assert file["a"][:].tolist() == [*range(10)] and file["a"].chunking() == [10]
+        assert file["b"][:].tolist() == np.arange(20).reshape(10, 2).tolist()
+        assert file["b"].get_dims()[0].isunlimited()
+        file["b"][10] = 7

@@ -146,7 +146,7 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     # Not-a-number is unlike itself.
-    return "nan" if isinstance(value, float) and np.isnan(value) else value
+    return "nan" if isinstance(value, (float, np.floating)) and np.isnan(value) else value
 
 
 def vlen_with_checksums(ds: Any) -> bool:

@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,6 +33,9 @@ __all__ = ["Gate", "LocalTarget", "NetcdfFile", "blocks_of", "check_delayed", "c
 
 # Blocks of dask that are computed by other processes and written by this one, at a time.
 _AT_ONCE = 64
+
+# Seconds to wait for workers that still write a block when another block has failed.
+_PATIENCE = 10.0
 
 
 class NetcdfFile:
@@ -67,6 +71,7 @@ class NetcdfFile:
         self.tree = FileTree(self._file, place if isinstance(place, str) else None)
         self.writer = NetcdfWriter()
         self._gate = Gate()
+        self._holder: File | None = None
 
     def _exists(self, place: Any) -> bool:
         if self.is_path:
@@ -101,10 +106,7 @@ class NetcdfFile:
         """Drop all changes that are not flushed, and remove a new file."""
         # Threads of dask may still write blocks after one of them has failed.
         self._gate.close()
-        store = self._file._store
-        if isinstance(store, EditedFile) and store._native.is_open:
-            store._finisher.detach()
-            store._native.close()
+        _drop(self._file)
         if self._temporary is not None:
             with suppress(FileNotFoundError):
                 Path(self._temporary).unlink()
@@ -152,6 +154,10 @@ class NetcdfFile:
             self._file.close()
             place = self._place if self._temporary is None else self._temporary
             targets = [SharedTarget(os.path.realpath(place), path) for path in paths]
+            if compute:
+                # Workers open and close the file often. While it is open here, too, none of them takes
+                # space that another one has replaced.
+                self._holder = File(place, "r+")
         elif self._gathers:
             for source, target in lazy:
                 gather(source, target)
@@ -162,6 +168,7 @@ class NetcdfFile:
 
     def complete(self) -> Any:
         """Make the file visible, and return its bytes if there is no place."""
+        self._release()
         if self._temporary is not None:
             if self._file:
                 self._file.close()
@@ -174,14 +181,45 @@ class NetcdfFile:
             self._file.close()
         return None if self._buffer is None else memoryview(self._buffer.getvalue())
 
+    def _release(self) -> None:
+        if self._holder is not None:
+            self._holder.close()
+            self._holder = None
+
     def fail(self) -> None:
         """Undo what was written, after an error."""
+        self._release()
+        if self._shared and not self._file:
+            _wait_for_workers(self._place if self._temporary is None else self._temporary)
         if self._file or self._temporary is not None or self.mode == "w":
             self.discard()
         elif self.undo is not None:
             # Other processes have written to a file that is flushed.
             with suppress(OSError), File(self._place, "r+", netcdf=True) as file:
                 self.undo(file)
+
+
+def _drop(file: File) -> None:
+    """Close a file without its changes since the last flush."""
+    store = file._store
+    if isinstance(store, EditedFile) and store._native.is_open:
+        store._finisher.detach()
+        store._native.close()
+
+
+def _wait_for_workers(path: str) -> None:
+    """Wait until no worker writes a block, after another block has failed."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        try:
+            # Refused while others have the file open for writing. It is changed by a flush only.
+            _drop(File(path, "w"))
+        except BlockingIOError:
+            time.sleep(0.02)
+        except OSError:
+            return
+        else:
+            return
 
 
 def blocks_of(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> Any:
@@ -297,28 +335,15 @@ class SharedTarget:
         return "hyperslab.SharedTarget", self.file, self.path
 
 
-_open_files: dict[tuple[int, str], list[Any]] = {}
+# One block at a time in each process: its chunks are encoded on all cores.
 _turn = threading.Lock()
 
 
 @contextmanager
 def _shared(path: str) -> Iterator[File]:
-    """Give the file to the threads of this process, and close it when the last one is done."""
-    key = os.getpid(), path
-    with _turn:
-        entry = _open_files.get(key)
-        if entry is None:
-            entry = _open_files[key] = [File(path, "r+"), 0]
-        entry[1] += 1
-    try:
-        yield entry[0]
-        entry[0].flush()
-    finally:
-        with _turn:
-            entry[1] -= 1
-            if not entry[1]:
-                del _open_files[key]
-                entry[0].close()
+    """Open the file for one block, which is flushed when the file is closed."""
+    with _turn, File(path, "r+") as file:
+        yield file
 
 
 def check_delayed(place: Any) -> None:
