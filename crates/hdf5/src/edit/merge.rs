@@ -160,6 +160,10 @@ impl Editing {
 
     /// Merges the changes of one object. Adds corrections of the number of links to others.
     fn merge(&self, stored: &File, address: u64, counts: &mut Counts) -> Result<()> {
+        // Another thread must not change elements in a place that is being merged.
+        let attached = self.find_attached(address);
+        let turn = attached.and_then(|attached| attached.turn());
+        let _turn = turn.and_then(|number| hyperslab_store::turns::take(number, None).ok());
         let Some((base, has_links, has_chunks)) = self.edits.objects.lock().get(&address).map(|object| {
             let is_new = object.stored == Stored::New;
             ((!is_new).then(|| object.base.clone()), object.links.is_some(), object.chunks.clone())
@@ -197,13 +201,15 @@ impl Editing {
         let mut found = Counts::default();
         let (mut merged, run) =
             merged(ours, theirs, self.libver(), &mut found).map_err(|why| self.unstorable(address, why))?;
+        // Chunks that another thread puts into the table from here on are changes.
+        let seen_chunks = ours.chunks.as_ref().map_or(0, |chunks| chunks.changes());
         let was_changed = ours.is_changed();
         merged.changes = ours.changes;
         merged.version = ours.version + 1;
         merged.changed();
         if !was_changed {
             merged.flushed = merged.changes;
-            merged.flushed_chunks = merged.chunks.as_ref().map_or(0, |chunks| chunks.changes());
+            merged.flushed_chunks = seen_chunks;
         }
         *ours = merged;
         counts.more.extend(found.more);
@@ -280,7 +286,8 @@ impl Editing {
             at = at.saturating_add(len as u64).max(at + 1);
         }
         if is_long {
-            self.free(ours, size);
+            // A write that began before may still change these bytes.
+            self.edits.freed.lock().push((ours, size));
         }
         Ok(())
     }

@@ -92,6 +92,9 @@ pub trait Attached: Any + Debug + Send + Sync {
     /// below look for them.
     fn settle(&self, editing: &Editing) -> Result<()>;
 
+    /// Turn of the thread that changes elements in one run. `None`: the elements are in chunks.
+    fn turn(&self) -> Option<u64>;
+
     /// Lets go of elements in memory that another writer has changed in the file.
     fn reload(&self, editing: &Editing);
 

@@ -78,8 +78,9 @@ pub(super) fn complete(bytes: &std::sync::Arc<EditedFile>, base: u64, end: u64, 
 }
 
 impl Editing {
-    /// Excludes other writers, until the lock is dropped.
-    pub(super) fn lock_changes(&self) -> Result<ChangeLock<'_>> {
+    /// Excludes other writers of the file, until the lock is dropped. Threads of this process share the
+    /// lock.
+    pub fn lock_changes(&self) -> Result<ChangeLock<'_>> {
         Ok(self.edits.bytes.lock_changes()?)
     }
 

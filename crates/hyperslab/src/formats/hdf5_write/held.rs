@@ -18,7 +18,7 @@ use hyperslab_store::fork::Mutex;
 use hyperslab_store::turns;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// The chunks of one dataset that are in memory. All handles of the file share them.
@@ -45,11 +45,40 @@ pub(super) struct HeldChunk {
     bytes: Mutex<Arc<Memory>>,
     /// Gated. The chunk of the file that the bytes were made from.
     base: Mutex<Option<ChunkPlace>>,
-    /// The file does not have these bytes.
-    is_changed: AtomicBool,
+    /// Counts changes of the bytes. All counts change with the chunk's turn.
+    version: AtomicU64,
+    /// The version that is being encoded, or was last.
+    encoded: AtomicU64,
+    /// The version that the table has.
+    written: AtomicU64,
+    /// The base has changed since a thread began to encode the bytes.
+    is_rebased: AtomicBool,
 }
 
 impl HeldChunk {
+    fn new(bytes: Memory, base: Option<ChunkPlace>) -> HeldChunk {
+        HeldChunk {
+            bytes: Mutex::new(Arc::new(bytes)),
+            base: Mutex::new(base),
+            version: AtomicU64::new(0),
+            encoded: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            is_rebased: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns `true` if the table does not have these bytes.
+    fn is_changed(&self) -> bool {
+        self.version.load(Ordering::Acquire) != self.written.load(Ordering::Acquire)
+    }
+
+    /// Returns the bytes to encode. The caller has the turn.
+    fn begin_encoding(&self) -> Arc<Memory> {
+        self.encoded.store(self.version.load(Ordering::Acquire), Ordering::Release);
+        self.is_rebased.store(false, Ordering::Release);
+        self.snapshot()
+    }
+
     pub(super) fn snapshot(&self) -> Arc<Memory> {
         self.bytes.lock().clone()
     }
@@ -84,6 +113,11 @@ impl Held {
     /// Returns a chunk that is in memory.
     pub(super) fn get(&self, place: &[u64]) -> Option<Arc<HeldChunk>> {
         self.chunks.lock().get(place).cloned()
+    }
+
+    /// Returns the chunk in memory whose bytes were made from this chunk of the file.
+    fn held_from(&self, place: &[u64], base: ChunkPlace) -> Option<Arc<HeldChunk>> {
+        self.get(place).filter(|chunk| ChunkPlace::is_same(*chunk.base.lock(), Some(base)))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -127,11 +161,7 @@ impl Held {
                 let table = editing.chunk_table(self.dataset).map_err(super::fault)?;
                 let base = table.get(place);
                 let bytes = self.load(editing, base, scratch)?;
-                let new = Arc::new(HeldChunk {
-                    bytes: Mutex::new(Arc::new(bytes)),
-                    base: Mutex::new(base),
-                    is_changed: AtomicBool::new(false),
-                });
+                let new = Arc::new(HeldChunk::new(bytes, base));
                 self.chunks.lock().insert(place.into(), new.clone());
                 editing.held().fetch_add(self.filters.decoded_size() as u64, Ordering::Relaxed);
                 new
@@ -153,7 +183,7 @@ impl Held {
             change(memory.as_mut_slice());
         }
         drop(bytes);
-        chunk.is_changed.store(true, Ordering::Release);
+        chunk.version.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
@@ -242,10 +272,15 @@ impl Held {
         if self.get(&placed.place).is_none_or(|found| !Arc::ptr_eq(&found, chunk)) {
             return Ok(Some(placed.stored));
         }
+        if chunk.is_rebased.load(Ordering::Acquire) {
+            // The encoded bytes are older than a merge. They are encoded again.
+            return Ok(Some(placed.stored));
+        }
         let base = *chunk.base.lock();
         match table.exchange(&placed.place, base, placed.stored) {
             Ok(old) => {
                 *chunk.base.lock() = Some(placed.stored);
+                chunk.written.store(chunk.encoded.load(Ordering::Acquire), Ordering::Release);
                 Ok(old)
             }
             Err(theirs) => {
@@ -255,7 +290,7 @@ impl Held {
                 drop(ours);
                 *chunk.bytes.lock() = Arc::new(merged);
                 *chunk.base.lock() = theirs;
-                chunk.is_changed.store(true, Ordering::Release);
+                chunk.version.fetch_add(1, Ordering::AcqRel);
                 Ok(Some(placed.stored))
             }
         }
@@ -305,8 +340,7 @@ impl Held {
             let turn = self.take_turn(&place);
             let removed = {
                 let mut chunks = self.chunks.lock();
-                let is_changed = |chunk: &Arc<HeldChunk>| chunk.is_changed.load(Ordering::Acquire);
-                if chunks.get(&place).is_some_and(|chunk| !is_changed(chunk) && drops(&place, chunk)) {
+                if chunks.get(&place).is_some_and(|chunk| !chunk.is_changed() && drops(&place, chunk)) {
                     chunks.remove(&place)
                 } else {
                     None
@@ -348,7 +382,7 @@ impl Held {
     fn write_changed(&self, editing: &Editing) -> Result<bool> {
         let changed: Vec<(Dims, Arc<HeldChunk>)> = {
             let chunks = self.chunks.lock();
-            let is_changed = |(_, chunk): &(&Dims, &Arc<HeldChunk>)| chunk.is_changed.load(Ordering::Acquire);
+            let is_changed = |(_, chunk): &(&Dims, &Arc<HeldChunk>)| chunk.is_changed();
             chunks.iter().filter(is_changed).map(|(place, chunk)| (place.clone(), chunk.clone())).collect()
         };
         if changed.is_empty() {
@@ -363,8 +397,7 @@ impl Held {
         let settle = |number: usize, scratch: &mut Scratch| -> Result<()> {
             let Some((place, chunk)) = changed.get(number) else { return Ok(()) };
             let turn = self.take_turn(place);
-            let bytes = chunk.snapshot();
-            chunk.is_changed.store(false, Ordering::Release);
+            let bytes = chunk.begin_encoding();
             drop(turn);
             let (mut encoded, skipped) = self.encode(place, &bytes, scratch)?;
             drop(bytes);
@@ -383,12 +416,8 @@ impl Held {
         let done = encode_on_threads(changed.len(), bytes, &settle);
         let unused = unused.into_inner().unwrap_or_else(PoisonError::into_inner);
         unused.into_iter().for_each(|old| free(editing, Some(old)));
-        if let Err(error) = done {
-            // Nothing is lost: the next call tries again.
-            changed.iter().for_each(|(_, chunk)| chunk.is_changed.store(true, Ordering::Release));
-            return Err(error);
-        }
-        Ok(is_done.into_inner())
+        // After an error nothing is lost: the next call tries again.
+        done.map(|()| is_done.into_inner())
     }
 }
 
@@ -407,6 +436,10 @@ impl Attached for Held {
         Ok(())
     }
 
+    fn turn(&self) -> Option<u64> {
+        None
+    }
+
     fn reload(&self, editing: &Editing) {
         let Ok(table) = editing.chunk_table(self.dataset) else { return };
         self.drop_unchanged(editing, |place, chunk| {
@@ -418,18 +451,35 @@ impl Attached for Held {
     fn merge(&self, editing: &Editing, place: &[u64], conflict: ChunkConflict) -> Result<()> {
         let table = editing.chunk_table(self.dataset)?;
         let mut scratch = Scratch::default();
-        // Another thread may put a newer chunk into the table: then that one is merged.
+        let _turn = self.take_turn(place);
+        // The dataset may become smaller meanwhile, without the turn.
         while let Some(ours) = table.get(place) {
             let decoded = self.load(editing, Some(ours), &mut scratch).map_err(|error| self.fault(error))?;
             let both = (conflict.base, conflict.theirs);
             let merged = self.merged(editing, both, &decoded, &mut scratch)?;
             let (encoded, skipped) = self.encode(place, &merged, &mut scratch)?;
             let size = encoded.len() as u64;
+            let held = self.held_from(place, ours).map(|chunk| {
+                let mut bytes = self.copy(&chunk.snapshot()).map_err(|error| self.fault(error))?;
+                let element = self.fill.len();
+                merge_elements(decoded.as_slice(), bytes.as_mut_slice(), merged.as_slice(), element);
+                Ok::<_, Hdf5Error>((chunk, bytes))
+            });
+            let held = held.transpose()?;
             let address = editing.allocate(size)?;
-            editing.write(address, &[&encoded])?;
             let new = ChunkPlace { address, size, skipped, is_flushed: false };
+            if let Err(error) = editing.write(address, &[&encoded]) {
+                free(editing, Some(new));
+                return Err(error);
+            }
             match table.exchange(place, Some(ours), new) {
                 Ok(old) => {
+                    if let Some((chunk, bytes)) = held {
+                        // Its base is not needed any more, and may be given back.
+                        *chunk.bytes.lock() = Arc::new(bytes);
+                        *chunk.base.lock() = Some(new);
+                        chunk.is_rebased.store(true, Ordering::Release);
+                    }
                     free(editing, old);
                     break;
                 }

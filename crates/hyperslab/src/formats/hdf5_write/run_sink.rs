@@ -113,13 +113,16 @@ fn address_of(dataset: &Dataset) -> Option<u64> {
 pub(super) struct Run {
     /// The run has got its place since the last flush: nobody else refers to it.
     is_new: AtomicBool,
+    /// The run has got its place in this session: another writer may give it one, too.
+    is_placed: AtomicBool,
     /// Turn of the thread that gives the run a place. The turns of strips are numbered from it.
     turn: u64,
 }
 
 impl Run {
     fn new(is_new: bool) -> Arc<Run> {
-        Arc::new(Run { is_new: AtomicBool::new(is_new), turn: turns::number() })
+        let (is_new, is_placed) = (AtomicBool::new(is_new), AtomicBool::new(is_new));
+        Arc::new(Run { is_new, is_placed, turn: turns::number() })
     }
 
     /// Notes that a new dataset has got its run.
@@ -138,6 +141,10 @@ impl Attached for Run {
         let _turn = turns::take(self.turn, None).ok();
         self.is_new.store(false, Ordering::Release);
         Ok(())
+    }
+
+    fn turn(&self) -> Option<u64> {
+        Some(self.turn)
     }
 
     /// Nothing is in memory.
@@ -286,9 +293,22 @@ impl ChunkSink for Sink {
         }
         let address = match address {
             Some(address) => address,
-            None => self.place(covers)?,
+            None => {
+                run.is_placed.store(true, Ordering::Release);
+                self.place(covers)?
+            }
         };
-        Ok(Box::new(Large { sink: self, address, turn: run.turn }))
+        // Until others know the place, a merge may move the elements to the place of another writer.
+        let has_others = self.current.editing().has_others();
+        let may_move = has_others && run.is_placed.load(Ordering::Acquire);
+        let number = run.turn;
+        Ok(Box::new(Large {
+            sink: self,
+            address,
+            turn: number,
+            has_others,
+            _moves: may_move.then_some(turn),
+        }))
     }
 
     fn reading(&self) -> Option<Reading> {
@@ -444,6 +464,10 @@ struct Large<'s> {
     sink: &'s Sink,
     address: u64,
     turn: u64,
+    /// Another writer has the file open.
+    has_others: bool,
+    /// Excludes merges, if one may move the run.
+    _moves: Option<Turn>,
 }
 
 impl Large<'_> {
@@ -512,6 +536,9 @@ impl SinkWrite for Large<'_> {
         change: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LocateError> {
         let (address, len) = self.place(chunk);
+        // Another writer may change other elements of the strip.
+        let editing = self.sink.current.editing();
+        let _lock = self.has_others.then(|| editing.lock_changes()).transpose().map_err(fault)?;
         let mut strip = self.sink.load(address, len, scratch)?;
         change(strip.as_mut_slice());
         self.sink.store(address, strip.as_slice(), len, scratch)
@@ -522,6 +549,9 @@ impl SinkWrite for Large<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), LocateError> {
-        self.sink.current.editing().flush_if_due().map_err(fault)
+        let sink = self.sink;
+        // Without the turn, as above.
+        drop(self);
+        sink.current.editing().flush_if_due().map_err(fault)
     }
 }

@@ -159,3 +159,47 @@ fn an_append_waits_for_a_flush() {
     first.close().unwrap();
     assert_eq!(stored(&path), [1, 2, 3]);
 }
+
+/// Threads of two writers change elements of the same chunks, and flush after each change. A chunk in
+/// memory may come from a place that a merge gives back meanwhile.
+#[test]
+fn threads_of_two_writers() {
+    const THREADS: usize = 3;
+    const ROUNDS: usize = 60;
+    // The last is a run that is overwritten in place.
+    for (kind, shape) in [(0, 600), (1, 600), (3, 600), (5, 600), (5, 36_000)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        create(&path, Libver::Earliest, shape, storage(kind), kind);
+        let writers = [open(&path), open(&path)];
+        std::thread::scope(|scope| {
+            for (number, editing) in (0..).zip(&writers) {
+                for first in number * THREADS..(number + 1) * THREADS {
+                    scope.spawn(move || {
+                        let array = opened(editing.file(), "d");
+                        let step = 2 * THREADS as i64;
+                        let slice = Index::Slice { start: Some(first as i64), stop: None, step };
+                        let selection = array.select(&[slice]).unwrap();
+                        let count = selection.shape()[0] as usize;
+                        for round in 0..ROUNDS {
+                            let value = (100 * first + round) as i16;
+                            write(&array, &selection, &value.to_le_bytes().repeat(count)).unwrap();
+                            editing.flush().unwrap();
+                            editing.refresh().unwrap();
+                            let found = numbers(&read(&opened(editing.file(), "d")));
+                            let own = (first..)
+                                .step_by(2 * THREADS)
+                                .zip(found.into_iter().skip(first).step_by(2 * THREADS));
+                            let lost: Vec<(usize, i16)> = own.filter(|(_, found)| *found != value).collect();
+                            assert_eq!(lost, [], "kind {kind}, round {round}, value {value}");
+                        }
+                    });
+                }
+            }
+        });
+        writers.iter().for_each(|editing| editing.close().unwrap());
+        let last = |at: usize| (100 * (at % (2 * THREADS)) + ROUNDS - 1) as i16;
+        let expected: Vec<i16> = (0..shape as usize).map(last).collect();
+        assert_eq!(stored(&path), expected, "kind {kind}");
+    }
+}
