@@ -101,9 +101,7 @@ def _repack(folder: Path, megabytes: int, rounds: int) -> None:
         if shutil.which(name) is None:
             print(f"repack   {name} is not installed")
             continue
-        work[name] = lambda target, command=command: subprocess.run(
-            command(target), check=True, env=environment
-        )
+        work[name] = _running(command, environment)
     _tell("repack", steps * side * side * 4 / 1e6, _median(work, folder, rounds))
     for name in work:
         with (
@@ -111,6 +109,10 @@ def _repack(folder: Path, megabytes: int, rounds: int) -> None:
             xr.open_dataset(folder / f"{name}.out", engine="h5netcdf") as two,
         ):
             np.testing.assert_array_equal(one["t"].values, two["t"].values)
+
+
+def _running(command: Callable[[Path], Any], environment: dict[str, str]) -> Callable[[Path], Any]:
+    return lambda target: subprocess.run(command(target), check=True, env=environment)
 
 
 def _concat(folder: Path, files: int, rounds: int) -> None:

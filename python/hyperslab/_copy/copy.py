@@ -390,9 +390,14 @@ def wanted_copy(
     """Return the wanted copy as the engine takes it."""
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
+    lens, named = None, None
+    if isinstance(chunks, Mapping):
+        named = _named_chunks(cast("Mapping[str, int | None]", chunks))
+    elif chunks is not None:
+        lens = _shape(chunks)
     return {
-        "chunks": None if chunks is None or isinstance(chunks, Mapping) else _shape(chunks),
-        "named_chunks": _named_chunks(chunks) if isinstance(chunks, Mapping) else None,
+        "chunks": lens,
+        "named_chunks": named,
         "variables": variables,
         "shards": _shards(shards),
         "compressors": _compressors(compressors),
