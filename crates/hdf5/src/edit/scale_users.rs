@@ -38,6 +38,11 @@ impl Editing {
     pub fn add_scale_user(&self, scale: u64, user: u64, axis: u32) -> Result<()> {
         let libver = self.libver();
         let added = self.with_raw(scale, |object| {
+            if object.users.is_empty() && object.old_users()?.is_none() {
+                return Err(BuildError(format!(
+                    "its attribute {REFERENCE_LIST} has another type than HDF5's"
+                )));
+            }
             object.users.push((user, axis));
             // A header of the old version may be too small, and says so now.
             let done = if object.prefix.version == 1 { object.settle_users(libver) } else { Ok(()) };
@@ -51,14 +56,19 @@ impl Editing {
 }
 
 impl Object {
+    /// The entries of the attribute. `None`: it has another form.
+    fn old_users(&self) -> Built<Option<Vec<u8>>> {
+        let attribute = self.find_attribute(REFERENCE_LIST).and_then(|at| self.messages.get(at));
+        attribute.map_or(Ok(Some(Vec::new())), entries)
+    }
+
     /// Puts the entries that wait in memory into the attribute.
     pub(super) fn settle_users(&mut self, libver: Libver) -> Built<()> {
         if self.users.is_empty() {
             return Ok(());
         }
         let at = self.find_attribute(REFERENCE_LIST);
-        let old = at.and_then(|at| self.messages.get(at)).map(entries).transpose()?.flatten();
-        let mut all = old.unwrap_or_default();
+        let mut all = self.old_users()?.unwrap_or_default();
         for (user, axis) in &self.users {
             all.extend(user.to_le_bytes());
             all.extend(axis.to_le_bytes());
@@ -177,5 +187,27 @@ mod tests {
         editing.flush().unwrap();
         let Node::Dataset(found) = editing.file().object_at(scale, "x").unwrap() else { panic!() };
         assert_eq!(found.attribute(REFERENCE_LIST).unwrap().unwrap().dataspace, Dataspace::fixed(&[4]));
+    }
+
+    #[test]
+    fn a_list_of_another_type_stays() {
+        use crate::edit::tests::{chunked, new_file, root};
+        use crate::new_file::{NewAttribute, Part};
+        use crate::{LinkTarget, Node};
+        let (_, editing) = new_file(Libver::Earliest, true);
+        let scale = editing.create_object(&chunked(&[2], &[Some(2)], &[2], false)).unwrap();
+        editing.link(root(&editing), "x", LinkTarget::Hard(scale)).unwrap();
+        let other = NewAttribute {
+            name: REFERENCE_LIST.into(),
+            datatype: Datatype::of_numpy("<i4".parse().unwrap()).unwrap(),
+            dataspace: Dataspace::fixed(&[1]),
+            value: vec![Part::Bytes(vec![7, 0, 0, 0])],
+        };
+        editing.set_attribute(scale, &other).unwrap();
+        let error = editing.add_scale_user(scale, 7, 0).unwrap_err().to_string();
+        assert!(error.contains("REFERENCE_LIST has another type"), "{error}");
+        editing.flush().unwrap();
+        let Node::Dataset(found) = editing.file().object_at(scale, "x").unwrap() else { panic!() };
+        assert_eq!(found.attribute(REFERENCE_LIST).unwrap().unwrap().data.to_vec(), [7, 0, 0, 0]);
     }
 }
