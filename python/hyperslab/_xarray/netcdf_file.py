@@ -59,13 +59,12 @@ class NetcdfFile:
         is_new = mode in ("w", "w-") or (mode == "a" and not self._exists(opened))
         self.mode = "w" if is_new else mode
         options: dict[str, Any] = {"storage_options": storage_options, "netcdf": True}
+        how = "r+"
         if is_new:
             far = isinstance(opened, str) and is_far(opened)
             # On a server, `File` says why it does not change what exists.
             how = mode if far else "w-" if mode in ("w-", "a") and place is not None else "w"
-            self._file = File(opened, how, **options)
-        else:
-            self._file = File(opened, "r+", **options)
+        self._file = _opened(opened, how, options, self._shared)
         self._place = opened
         self._options = options
         self.tree = FileTree(self._file, place if isinstance(place, str) else None)
@@ -197,6 +196,18 @@ class NetcdfFile:
             # Other processes have written to a file that is flushed.
             with suppress(OSError), File(self._place, "r+", netcdf=True) as file:
                 self.undo(file)
+
+
+def _opened(place: Any, mode: Any, options: dict[str, Any], waits: bool) -> File:
+    """Open a file. ``waits``: whether workers may still write a block, after another block has failed."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return File(place, mode, **options)
+        except BlockingIOError:
+            if not waits or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
 
 
 def _drop(file: File) -> None:
