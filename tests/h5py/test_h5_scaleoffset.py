@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperslab as hs
 import numpy as np
 import pytest
 from hyperslab import h5
@@ -103,3 +104,14 @@ def test_what_is_refused() -> None:
                     file.create_dataset("a", (5,), dtype, scaleoffset=scaleoffset)[...] = 0
                 if "a" in file:
                     del file["a"]
+
+
+@pytest.mark.parametrize("chunks", [(5, 4), (16, 30)])
+def test_copies_with_other_chunks(chunks: tuple[int, int], tmp_path: Path) -> None:
+    values = np.arange(480, dtype="i4").reshape(16, 30)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(8, 16), scaleoffset=True, shuffle=True)
+    hs.copy(tmp_path / "a.h5", tmp_path / "b.h5", chunks=chunks)
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["a"].chunks == chunks and file["a"].scaleoffset == 0
+        np.testing.assert_array_equal(file["a"][...], values)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
+const SCALE_OFFSET: u16 = 6;
 const FLETCHER32: u16 = 3;
 const BZIP2: u16 = 307;
 const BLOSC: u16 = 32001;
@@ -101,6 +102,13 @@ pub(super) fn of_source(filters: &[Filter], element: usize, chunk: u64) -> Resul
                 return Err(format!("filter {name:?} can be read, but not written; {ADVICE}"));
             }
             (SHUFFLE, _) => filter.client_data = vec![bytes],
+            (SCALE_OFFSET, _) => {
+                // The third number is the number of elements of a chunk.
+                let elements = u32::try_from(chunk / u64::from(bytes.max(1))).unwrap_or(u32::MAX);
+                if let Some(number) = filter.client_data.get_mut(2) {
+                    *number = elements;
+                }
+            }
             (BLOSC, &[_, _, _, _, level, shuffle, compressor, ..]) => {
                 filter.client_data = blosc(element, chunk, [level, shuffle, compressor]);
             }
@@ -120,6 +128,14 @@ mod tests {
         let codecs = text.parse::<Compressors>().unwrap().codecs(element).unwrap();
         let found = of_codecs(&codecs, element, 4096)?;
         Ok(found.into_iter().map(|filter| (filter.id, filter.client_data)).collect())
+    }
+
+    #[test]
+    fn scale_offset_knows_the_length_of_chunks() {
+        let filter =
+            |data: Vec<u32>| Filter { id: SCALE_OFFSET, name: None, optional: true, client_data: data };
+        let found = of_source(&[filter(vec![2, 0, 50, 0, 8, 1, 0])], 8, 80).unwrap();
+        assert_eq!(found[0].client_data, [2, 0, 10, 0, 8, 1, 0]);
     }
 
     #[test]
