@@ -243,3 +243,65 @@ def test_a_name_that_two_processes_make(tmp_path: Path) -> None:
         del one["g"]
     with h5py.File(path, "r") as file:
         assert dict(file["g"].attrs) == {"mine": 1}
+
+
+# Each thread writes every sixth element, and checks that it finds them after each flush.
+_THREADS = """
+import sys, threading
+import numpy as np
+import hyperslab as hs
+
+path, first, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+file = hs.File(path, "r+")
+print("ready", flush=True)
+sys.stdin.readline()
+errors = []
+
+def write(own):
+    try:
+        for number in range(rounds):
+            for name in ("chunks", "run", "long"):
+                file[name][own::6] = 1000 * own + number
+            file.flush()
+            for name in ("chunks", "run", "long"):
+                found = file[name][own::6]
+                assert (found == 1000 * own + number).all(), (name, number, own, np.unique(found))
+    except BaseException as error:
+        errors.append(repr(error))
+
+threads = [threading.Thread(target=write, args=(own,)) for own in range(first, first + 3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+file.close()
+assert not errors, errors
+"""
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_threads_of_several_processes(compression: str | None, tmp_path: Path) -> None:
+    path, rounds = tmp_path / "a.h5", 25
+    with hs.File(path, "w") as file:
+        file.create_dataset("chunks", (3000,), "i4", chunks=(500,), compression=compression)
+        file.create_dataset("run", (3000,), "i4")
+        file.create_dataset("long", (60_000,), "i4")
+    command = [sys.executable, "-c", _THREADS, str(path)]
+    pipe = subprocess.PIPE
+    children = [
+        subprocess.Popen([*command, str(first), str(rounds)], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for first in (0, 3)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        _, errors = child.communicate(timeout=200)
+        assert child.returncode == 0, errors
+    for package in (h5py, hs):
+        with package.File(path, "r") as file:
+            for name in ("chunks", "run", "long"):
+                expected = np.arange(file[name].size) % 6 * 1000 + rounds - 1
+                np.testing.assert_array_equal(file[name][...], expected)
