@@ -82,13 +82,13 @@ pub(crate) struct CopyArgs {
     destination: String,
     /// Join the sources along this dimension, in the order given. Variables with the dimension must
     /// have the same elements, other axes, packing, fill value and units in all sources. Variables
-    /// without it must be equal. Attributes are those of the first source.
+    /// without it must be equal. Attributes come from the first source.
     #[arg(long, value_name = "DIM", conflicts_with_all = ["target_region", "split"])]
     concat: Option<String>,
     /// With --concat: in the order of the first value of the dimension's coordinate.
     #[arg(long, requires = "concat")]
     sort: bool,
-    /// Make several copies, of so many steps of a dimension each. DST is a pattern: {} becomes the
+    /// Make several copies, each with a number of steps of a dimension. DST is a pattern: {} becomes the
     /// number of the copy, {start} and {stop} its range.
     #[arg(long, value_name = "DIM=N", value_parser = str::parse::<Split>,
         conflicts_with_all = ["target_region", "explain", "resume", "scheduler"])]

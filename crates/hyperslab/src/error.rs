@@ -175,7 +175,7 @@ pub enum Error {
     Join {
         /// The dimension.
         dimension: String,
-        /// The source, the variable, and what was found there.
+        /// The source, the variable, and the difference.
         why: String,
     },
     /// A copy cannot be made there.

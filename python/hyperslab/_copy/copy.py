@@ -104,7 +104,7 @@ def copy(
     concat : str, optional
         The dimension along which to join many sources, of any formats. Variables with the dimension
         must have the same elements, other axes, packing, fill value and units in all sources.
-        Variables without it must be equal. Attributes are those of the first source. At most 32
+        Variables without it must be equal. Attributes come from the first source. At most 32
         sources are open at a time.
     sort : bool, default False
         Whether to join in the order of the first value of the dimension's coordinate. Otherwise the

@@ -1,4 +1,4 @@
-//! What a user chooses of a hierarchy: some variables, and chunks by the names of dimensions.
+//! The parts of a hierarchy that a user chooses: variables, and chunks by the names of dimensions.
 
 use super::CopyOptions;
 use crate::meaning::{Meaning, Variable, needed_variables};
@@ -78,7 +78,7 @@ impl CopyOptions<'_> {
     }
 
     /// Removes everything from the nodes of a hierarchy but the chosen variables, the variables that
-    /// describe them, and the groups above them. Paths are those of stored arrays.
+    /// describe them, and the groups above them. Paths lead to stored arrays.
     pub(super) fn keep_chosen(&self, meaning: &Meaning, nodes: &mut Vec<(String, Node)>) -> Result<()> {
         let Some(kept) = self.chosen(meaning, nodes)? else { return Ok(()) };
         nodes.retain(|(path, _)| kept.contains(path));

@@ -1,4 +1,4 @@
-//! What a copy reports.
+//! The report of a copy.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ const MOST_PARTS: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SplitPart {
-    /// Where the copy goes.
+    /// The place of the copy.
     pub destination: String,
     /// The range along the dimension.
     pub range: std::ops::Range<u64>,

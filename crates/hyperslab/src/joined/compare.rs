@@ -33,7 +33,7 @@ pub(super) struct Stored {
     pub(super) retiming: Option<Arc<Retiming>>,
 }
 
-/// What joining needs to know about a source that fits the first one.
+/// Facts about a source that fits the first one, for joining.
 #[derive(Debug)]
 pub(super) struct Compared {
     /// The length along the dimension.

@@ -5,7 +5,7 @@ use crate::meaning::{Meaning, Variable, needed_variables};
 use crate::{Array, Error, Json, Node, Result};
 use std::collections::BTreeSet;
 
-/// What a source has.
+/// The contents of a source.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// The groups by path, and their attributes; first the source itself.

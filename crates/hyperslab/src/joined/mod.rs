@@ -64,7 +64,7 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// What joined nodes have in common.
+/// Facts that joined nodes share.
 #[derive(Debug)]
 pub(crate) struct Joined {
     /// The variables by path.

@@ -1,4 +1,4 @@
-//! Times of a source that count from another date than those of the first source.
+//! Times of a source that count from another date than the first source's.
 
 use super::Joining;
 use super::compare::on_one_thread;
@@ -19,7 +19,7 @@ const MOST_CHECKED: u64 = 256 << 20;
 pub(super) struct Retimed(HashMap<String, Arc<Retiming>>);
 
 impl Retimed {
-    /// Finds the variables with other dates. Those without an exact change are left out.
+    /// Finds the variables with other dates. Times without an exact change are left out.
     pub(super) fn new(first: &Facts, facts: &Facts, joining: Joining<'_>) -> Result<Retimed> {
         let mut all = Retimed::default();
         let differ = |one: &ArrayFacts, other: &ArrayFacts| {

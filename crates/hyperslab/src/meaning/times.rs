@@ -33,7 +33,7 @@ pub struct Times {
     is_plain: bool,
 }
 
-/// What numbers mean as times.
+/// The meaning of numbers as times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeKind {
     /// Dates of a calendar.

@@ -300,7 +300,7 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
 }
 
 /// The lengths that a variable of NetCDF can have; `None` for an axis: any.
-/// A variable of joined sources grows as that of the first one.
+/// A variable of joined sources grows as the first source's variable does.
 fn limits(array: &Array) -> Option<Vec<Option<u64>>> {
     let template = array.template();
     let grows: Vec<bool> = match (template.as_netcdf3(), template.as_hdf5()) {
