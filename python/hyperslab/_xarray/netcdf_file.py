@@ -346,14 +346,15 @@ class SharedTarget:
         return "hyperslab.SharedTarget", self.file, self.path
 
 
-# One block at a time in each process: its chunks are encoded on all cores.
-_turn = threading.Lock()
+# One block at a time in each process: its chunks are encoded on all cores. A forked child has a lock of
+# its own.
+_turns: dict[int, threading.Lock] = {}
 
 
 @contextmanager
 def _shared(path: str) -> Iterator[File]:
     """Open the file for one block, which is flushed when the file is closed."""
-    with _turn, File(path, "r+") as file:
+    with _turns.setdefault(os.getpid(), threading.Lock()), File(path, "r+") as file:
         yield file
 
 
