@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from hyperslab._hdf5.classic import Netcdf3Writer
-from scipy.io import netcdf_file
 from support import examples
+
+netcdf_file: Any = pytest.importorskip("scipy.io", reason="SciPy is another judge").netcdf_file
 
 FORMATS = ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]
 TYPES = {

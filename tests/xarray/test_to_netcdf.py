@@ -154,10 +154,15 @@ def vlen_with_checksums(ds: Any) -> bool:
     return any(v.dtype.kind in "OU" and v.encoding.get("fletcher32") for v in ds.variables.values())
 
 
+def has_text_without_elements(ds: Any) -> bool:
+    # xarray's engines do not agree on it, and h5netcdf's fails to decode it.
+    return any(v.dtype.kind in "OSU" and not v.size for v in ds.variables.values())
+
+
 @given(datasets(), st.booleans(), st.sampled_from([None, "a", "a/b"]))
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_beside_other_engines(ds: Any, chunked: bool, group: str | None) -> None:
-    if vlen_with_checksums(ds):
+    if vlen_with_checksums(ds) or has_text_without_elements(ds):
         return
     given_ = ds.chunk({name: 2 for name in ds.dims if ds.sizes[name]}) if chunked else ds
     with scratch() as folder:

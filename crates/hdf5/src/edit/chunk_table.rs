@@ -248,9 +248,8 @@ impl ChunkTable {
                     found.map(entry).collect()
                 };
                 TakenIndex::Tree(match index {
-                    StoredIndex::Tree(tree) => paths::plan(form, Some(tree), false, changed, &mut chunks),
-                    StoredIndex::None => paths::plan(form, None, true, changed, &mut chunks),
-                    StoredIndex::Whole(_) => paths::plan(form, None, false, changed, &mut chunks),
+                    StoredIndex::Tree(tree) => paths::plan(form, Some(tree), changed, &mut chunks),
+                    _ => paths::plan(form, None, changed, &mut chunks),
                 })
             }
         };

@@ -45,6 +45,8 @@ struct Switched {
     /// Chunks that it does not have any more, and nodes that its next index does not have.
     dropped: Vec<(u64, u64)>,
     replaced: Vec<(u64, u64)>,
+    /// Places in nodes of its index that stay, and the new addresses of siblings there.
+    siblings: Vec<(u64, Option<u64>)>,
     /// The chunks that it changes, as the file on disk has them.
     bases: Bases,
 }
@@ -146,6 +148,10 @@ impl Editing {
         self.file.note_own_flush(before, generation);
         bytes.sync()?;
         old.iter().try_for_each(|one| self.write(one.object.address, &[&one.stub]))?;
+        // Readers do not use them. Without them, the next flush writes the index anew.
+        for (place, sibling) in switched.iter().flat_map(|one| &one.siblings) {
+            self.write(*place, &[&sibling.unwrap_or(u64::MAX).to_le_bytes()])?;
+        }
         bytes.sync()?;
         if pending.is_some() {
             self.update_slot(|slot| slot.pending = None)?;
@@ -174,7 +180,8 @@ impl Editing {
             let index = StoredIndex::Whole(Vec::new());
             let Taken { changes: chunk_changes, bases, dropped, replaced, index: taken } =
                 taken.unwrap_or_default();
-            Switched { object, taken, index, chunk_changes, stub, blocks, dropped, replaced, bases }
+            let siblings = Vec::new();
+            Switched { object, taken, index, chunk_changes, stub, blocks, dropped, replaced, siblings, bases }
         };
         objects.values_mut().filter(|object| is_written(object)).map(take).collect()
     }
@@ -197,7 +204,7 @@ impl Editing {
             }
             Ok(())
         };
-        for Switched { object, taken, index, stub, blocks, replaced, .. } in all {
+        for Switched { object, taken, index, stub, blocks, replaced, siblings, .. } in all {
             let refuse = |why| self.unstorable(object.address, why);
             let next = match taken.take() {
                 None => None,
@@ -209,6 +216,7 @@ impl Editing {
                         put(at, placed.bytes)?;
                     }
                     replaced.extend(placed.replaced);
+                    siblings.extend(placed.siblings);
                     *index = StoredIndex::Tree(placed.tree);
                     Some(NextIndex::Tree(placed.address))
                 }

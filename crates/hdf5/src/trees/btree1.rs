@@ -22,8 +22,8 @@ pub(crate) struct Tree {
 pub(crate) struct Node<'a> {
     /// 0: children are the indexed structures. Otherwise they are nodes of the level below.
     pub level: u8,
-    /// `true` if the node has the address of a sibling.
-    pub has_siblings: bool,
+    /// The nodes before and behind it on its level.
+    pub siblings: [Option<u64>; 2],
     /// A key and the address of a child, for each child.
     pub entries: Cursor<'a>,
     /// The key after the last child.
@@ -50,10 +50,15 @@ impl Tree {
             return Err(at.corrupt(format!("expected a node of type {}, found type {kind}", self.kind)));
         }
         // The addresses of siblings are not followed. Parents have all addresses that are needed.
-        let siblings = cursor.take(2 * usize::from(cursor.sizes().offset))?;
-        let has_siblings = siblings.iter().any(|byte| *byte != 0xff);
+        let siblings = [(); 2].map(|()| cursor.take(usize::from(cursor.sizes().offset)));
+        let [before, after] = siblings.map(|bytes| {
+            let bytes = bytes?;
+            let is_absent = bytes.iter().all(|byte| *byte == 0xff);
+            Ok::<_, ParseError>(if is_absent { None } else { crate::cursor::number(bytes) })
+        });
+        let siblings = [before?, after?];
         let entries = cursor.part(self.entry(cursor.sizes()).saturating_mul(usize::from(used)))?;
-        Ok(Node { level, has_siblings, entries, last: cursor.take(self.key)? })
+        Ok(Node { level, siblings, entries, last: cursor.take(self.key)? })
     }
 
     /// Calls `leaf` with the entries of each node of level 0, in order.

@@ -6,6 +6,9 @@ use crate::output::{Output, fit};
 use crate::trees::btree1::{self, NewNode};
 use crate::trees::btree2;
 
+/// Where a version 1 node has the addresses of its siblings.
+const SIBLINGS: [u64; 2] = [8, 16];
+
 impl Form {
     pub(super) fn tree1(&self) -> btree1::Tree {
         let rank = match self {
@@ -59,15 +62,14 @@ impl Plan {
             draft.node.address = next;
             next = next.saturating_add(len);
         }
+        let siblings = self.set_siblings();
         let mut out = Output::new();
         let mut below: &[Draft] = &[];
         for (level, drafts) in self.levels.iter().enumerate() {
             for (number, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.is_fresh) {
                 let children = below.get(draft.first..draft.first + draft.node.len).unwrap_or_default();
                 match &self.form {
-                    Form::One { chunk } => {
-                        self.put_node1(&mut out, (level, number), draft, children, chunk)?
-                    }
+                    Form::One { chunk } => self.put_node1(&mut out, level, draft, children, chunk)?,
                     Form::Two { width, .. } => {
                         self.put_node2(&mut out, (level, number), draft, children, *width)?;
                     }
@@ -91,8 +93,30 @@ impl Plan {
         let header = address.unwrap_or_default();
         let levels = self.levels.into_iter();
         let levels = levels.map(|level| level.into_iter().map(|draft| draft.node).collect()).collect();
-        let tree = Tree { form: self.form, levels, header, has_siblings: self.has_siblings };
-        Ok(Placed { tree, bytes: out.take(), address, replaced: self.replaced })
+        let has_siblings = !self.form.is_version_2();
+        let tree = Tree { form: self.form, levels, header, has_siblings };
+        Ok(Placed { tree, bytes: out.take(), address, replaced: self.replaced, siblings })
+    }
+
+    /// Sets the siblings of all nodes. Returns the changes of nodes that stay.
+    fn set_siblings(&mut self) -> Vec<(u64, Option<u64>)> {
+        let mut changed = Vec::new();
+        if self.form.is_version_2() {
+            return changed;
+        }
+        for level in &mut self.levels {
+            let addresses: Vec<u64> = level.iter().map(|draft| draft.node.address).collect();
+            let address = |number: Option<usize>| addresses.get(number?).copied();
+            for (number, draft) in level.iter_mut().enumerate() {
+                let siblings = [address(number.checked_sub(1)), address(number.checked_add(1))];
+                let places = SIBLINGS.map(|at| draft.node.address.saturating_add(at));
+                let pairs = places.into_iter().zip(siblings).zip(draft.node.siblings);
+                let differ = pairs.filter(|((_, new), old)| new != old).map(|(pair, _)| pair);
+                changed.extend(differ.filter(|_| !draft.is_fresh));
+                draft.node.siblings = siblings;
+            }
+        }
+        changed
     }
 
     fn layout(&self) -> Built<btree2::Tree> {
@@ -102,7 +126,7 @@ impl Plan {
     fn put_node1(
         &self,
         out: &mut Output,
-        (level, number): (usize, usize),
+        level: usize,
         draft: &Draft,
         children: &[Draft],
         chunk: &[u64],
@@ -115,11 +139,7 @@ impl Plan {
         draft.chunks.iter().try_for_each(|own| put(own, own.address))?;
         children.iter().try_for_each(|child| put(&child.node.key, child.node.address))?;
         put_key(&mut keys, 0, 0, &draft.node.end, chunk)?;
-        let sibling = |number: Option<usize>| {
-            let level = self.levels.get(level).filter(|_| self.has_siblings)?;
-            level.get(number?).map(|draft| draft.node.address)
-        };
-        let siblings = [sibling(number.checked_sub(1)), sibling(number.checked_add(1))];
+        let siblings = draft.node.siblings;
         let node = NewNode { level: fit(level as u64, "levels of a B-tree")?, siblings };
         self.form.tree1().put_node(out, node, &keys.take(), &addresses, MOST_CHUNKS)
     }

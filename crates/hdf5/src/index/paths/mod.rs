@@ -59,6 +59,8 @@ struct Node {
     len: usize,
     /// Chunks in the node and below it.
     total: u64,
+    /// Version 1: the addresses of the nodes before and behind it, as the file has them.
+    siblings: [Option<u64>; 2],
 }
 
 /// A stored tree.
@@ -69,7 +71,8 @@ pub(crate) struct Tree {
     levels: Vec<Vec<Node>>,
     /// Version 2: the address of the header.
     header: u64,
-    /// `true` if nodes have the addresses of their siblings: no node may stay when another moves.
+    /// `true` if nodes have the addresses of their siblings, which version 1 wants: the HDF5 library
+    /// corrects the keys of siblings when it removes chunks.
     has_siblings: bool,
 }
 
@@ -92,7 +95,6 @@ pub(crate) struct Plan {
     form: Form,
     levels: Vec<Vec<Draft>>,
     header: Option<u64>,
-    has_siblings: bool,
     replaced: Vec<(u64, u64)>,
 }
 
@@ -106,6 +108,8 @@ pub(crate) struct Placed {
     pub address: Option<u64>,
     /// Nodes of the old tree that are not in the new one.
     pub replaced: Vec<(u64, u64)>,
+    /// Places in old nodes that stay, and the new addresses of siblings there. Readers do not use them.
+    pub siblings: Vec<(u64, Option<u64>)>,
 }
 
 impl Form {
@@ -176,18 +180,16 @@ pub(crate) type Chunks<'c> = dyn FnMut(Option<&[u64]>, Option<&[u64]>) -> Vec<En
 /// Plans the tree of chunks that have changed since `old` was stored. `changed` are their
 /// places.
 ///
-/// If there is no old tree of this form, all chunks are new. `is_first`: the file has no index of these
-/// chunks.
+/// If there is no old tree of this form, all chunks are new.
 pub(crate) fn plan<'p>(
     form: &Form,
     old: Option<&Tree>,
-    is_first: bool,
     changed: impl Iterator<Item = &'p [u64]>,
     chunks: &mut Chunks<'_>,
 ) -> Plan {
     let mut changed = changed.peekable();
     let is_same = changed.peek().is_none();
-    let kept = old.filter(|old| old.form == *form && (is_same || !old.has_siblings));
+    let kept = old.filter(|old| old.form == *form && (is_same || form.is_version_2() || old.has_siblings));
     let nodes = kept.and_then(|old| old.levels.first()).map_or(&[][..], |leaves| &leaves[..]);
     let mut changes = vec![Change::default(); nodes.len()];
     for place in changed {
@@ -212,10 +214,7 @@ pub(crate) fn plan<'p>(
     let header = kept.filter(|_| !is_fresh && !levels.is_empty()).map(|old| old.header);
     let is_replaced = |place: &(u64, u64)| !stays.contains(&place.0) && Some(place.0) != header;
     let replaced = old.map_or_else(Vec::new, |old| old.places().into_iter().filter(is_replaced).collect());
-    // A tree that is built once has siblings, as other programs write them.
-    let is_built_once = !form.is_version_2() && is_first && levels.len() > 1;
-    let has_siblings = is_built_once || kept.is_some_and(|kept| kept.has_siblings);
-    Plan { form: form.clone(), levels, header, has_siblings, replaced }
+    Plan { form: form.clone(), levels, header, replaced }
 }
 
 /// The change of a leaf.
@@ -270,7 +269,8 @@ fn leaves_of(form: &Form, old: &[Node], changes: &[Change], chunks: &mut Chunks<
                 // Behind the last chunk along each axis.
                 let last = chunks.last().map_or(&[][..], |last| &last.place[..]);
                 let end = last.iter().map(|at| at.saturating_add(1)).collect();
-                let node = Node { address: 0, key, end, len: chunks.len(), total: own as u64 };
+                let (len, total) = (chunks.len(), own as u64);
+                let node = Node { key, end, len, total, ..Node::default() };
                 Draft { node, is_fresh: true, has_new_key: true, chunks, first: 0 }
             }
         });
@@ -332,7 +332,7 @@ fn parents_of(form: &Form, level: usize, old: &[Node], below: &[Draft]) -> Vec<D
             let between = if form.is_version_2() { own.len() as u64 - 1 } else { 0 };
             let total = own.iter().map(|child| child.node.total).sum::<u64>() + between;
             let end = own.last().map_or_else(Dims::new, |last| last.node.end.clone());
-            Node { address: 0, key: Entry::default(), end, len: own.len(), total }
+            Node { end, len: own.len(), total, ..Node::default() }
         });
         let mut has_new_key = is_fresh;
         if let Some(child) = own.first() {

@@ -7,15 +7,16 @@ use hyperslab_array::Dims;
 
 /// Reads which nodes a tree has. `count`: the chunks that it should have.
 ///
-/// `None`: a flush must write it anew. Its nodes have siblings or other lengths than ours, or it has
-/// chunks that the dataset does not have any more, or they are not sorted.
+/// `None`: a flush must write it anew. Its nodes have other lengths than ours, or it has chunks that the
+/// dataset does not have any more, or they are not sorted.
 pub(crate) fn read(source: &Source, form: &Form, address: u64, count: u64) -> Result<Option<Tree>> {
     let levels = match form {
         Form::One { chunk } => version1(source, form, chunk, address)?,
         Form::Two { .. } => version2(source, form, address)?,
     };
     let Some(levels) = levels else { return Ok(None) };
-    let tree = Tree { form: form.clone(), levels, header: address, has_siblings: false };
+    let has_siblings = !form.is_version_2() && levels.iter().all(|level| has_siblings(level));
+    let tree = Tree { form: form.clone(), levels, header: address, has_siblings };
     let is_whole = tree.levels.last().is_some_and(|level| level.len() == 1);
     Ok((is_whole && tree.len() == count && tree.is_sorted()).then_some(tree))
 }
@@ -42,7 +43,7 @@ fn version1(source: &Source, form: &Form, chunk: &[u64], root: u64) -> Result<Op
         let bytes = node.entries.clone().take_rest();
         let entries = bytes.chunks_exact(width);
         let len = entries.len();
-        is_ours &= !node.has_siblings && len <= MOST_CHUNKS && len > 0;
+        is_ours &= len <= MOST_CHUNKS && len > 0;
         is_ours &= node.level > 0 || entries.clone().map(place).is_sorted_by(|one, next| one < next);
         let first = bytes.get(..width).unwrap_or_default();
         let key = Entry {
@@ -51,7 +52,8 @@ fn version1(source: &Source, form: &Form, chunk: &[u64], root: u64) -> Result<Op
             skipped: u32::try_from(number(first.get(4..8))).unwrap_or_default(),
             address: number(first.get(tree.key..)),
         };
-        found.push((node.level, Node { address, key, end: place(node.last), len, total: len as u64 }));
+        let (end, total, siblings) = (place(node.last), len as u64, node.siblings);
+        found.push((node.level, Node { address, key, end, len, total, siblings }));
     })?;
     Ok(is_ours.then(|| leveled(found, 0)).flatten())
 }
@@ -78,10 +80,18 @@ fn version2(source: &Source, form: &Form, header: u64) -> Result<Option<Vec<Vec<
         let level = u8::try_from(node.depth).unwrap_or(u8::MAX);
         // The first chunk of a node is stored above.
         let len = own + usize::from(node.depth > 0 || !node.key.is_empty());
-        (level, Node { address: node.address, key, end: Dims::new(), len, total: own as u64 })
+        let (end, siblings) = (Dims::new(), [None; 2]);
+        (level, Node { address: node.address, key, end, len, total: own as u64, siblings })
     });
     let nodes: Vec<(u8, Node)> = nodes.collect();
     Ok(is_sorted.then(|| leveled(nodes, 1)).flatten())
+}
+
+/// Returns `true` if the nodes of a level have the addresses of their siblings.
+fn has_siblings(level: &[Node]) -> bool {
+    let address = |number: Option<usize>| level.get(number?).map(|node| node.address);
+    let expected = |number: usize| [address(number.checked_sub(1)), address(number.checked_add(1))];
+    level.iter().enumerate().all(|(number, node)| node.siblings == expected(number))
 }
 
 /// Sorts nodes, which come from the root down, into levels. `between`: the chunks between two children.

@@ -54,9 +54,8 @@ impl Stored {
             );
             self.chunks.range::<[u64], _>(bounds).map(|(_, entry)| entry.clone()).collect()
         };
-        let is_first = self.tree.is_none();
         let changed = self.changed.keys().map(|place| &place[..]);
-        plan(&self.form, self.tree.as_ref(), is_first, changed, &mut chunks)
+        plan(&self.form, self.tree.as_ref(), changed, &mut chunks)
     }
 
     /// Writes the changed nodes, and returns their bytes.
@@ -66,6 +65,10 @@ impl Stored {
         let placed = plan.place(at).unwrap();
         assert_eq!(placed.bytes.len() as u64, len);
         self.bytes.extend(&placed.bytes);
+        for (place, sibling) in &placed.siblings {
+            let place = *place as usize;
+            self.bytes[place..place + 8].copy_from_slice(&sibling.unwrap_or(u64::MAX).to_le_bytes());
+        }
         let new = placed.tree.places();
         let old = self.tree.as_ref().map_or_else(Vec::new, Tree::places);
         for place in &placed.replaced {
@@ -117,11 +120,12 @@ impl Stored {
                 assert!(!limits.joins || is_root || weight >= limits.least, "{level}: {weight}");
             }
         }
-        // Another program finds the same nodes, unless they have siblings.
+        // Another program finds the same nodes.
         let Some(address) = self.address else { return };
         let read = read(&source, &self.form, address, tree.len()).unwrap();
-        assert_eq!(read.is_none(), tree.has_siblings);
-        if let Some(read) = read {
+        let read = read.unwrap();
+        assert!(read.has_siblings == tree.has_siblings && (self.form.is_version_2() || read.has_siblings));
+        {
             let nodes = |tree: &Tree| -> Vec<Vec<(u64, usize, u64, Dims)>> {
                 let facts = |(number, node): (usize, &Node)| {
                     let place = if number == 0 { Dims::new() } else { node.key.place.clone() };
