@@ -95,5 +95,5 @@ install fake-gcs-server "$fake_gcs_server" install_fake_gcs_server
 install nginx debian install_nginx
 install hdf5-tools debian install_tools hdf5-tools h5dump h5stat h5repack
 install netcdf-bin debian install_tools netcdf-bin ncdump nccopy
-install nco debian install_tools nco ncks ncrcat
+install nco "debian (3 programs)" install_tools nco ncks ncrcat ncatted
 install cdo debian install_tools cdo cdo

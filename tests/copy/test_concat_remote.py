@@ -62,3 +62,13 @@ def test_parts_on_a_server(server: Server, urls: list[str]) -> None:
         assert found["time"][:].tolist() == [6 + number]
     with pytest.raises(FileExistsError, match="exists already"):
         hs.copy(urls[3], "s3://bucket/part-{}.zarr", split={"time": 1}, storage_options=options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_part_is_written_if_one_exists(server: Server, urls: list[str]) -> None:
+    options = server.s3_options
+    hs.copy(urls[0], "s3://bucket/whole-1.h5", storage_options=options)
+    with pytest.raises(OSError, match="whole-1.h5"):
+        hs.copy(urls[0], "s3://bucket/whole-{}.h5", split={"time": 1}, storage_options=options)
+    with pytest.raises(FileNotFoundError):
+        hs.open("s3://bucket/whole-0.h5", mode="r", storage_options=options)

@@ -320,6 +320,25 @@ def test_records_are_appended_in_place(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["t"][5], np.full((4, 5), 5, "f4"))
 
 
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_a_file_that_somebody_else_has_changed_stays(rewrites: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    climate()[["t"]].to_netcdf(path, unlimited_dims=["time"], format="NETCDF3_64BIT", engine="scipy")
+    writer = Netcdf3Writer(path, mode="a")
+    if rewrites:
+        writer.attribute(None, "title", "new")
+    with netCDF4.Dataset(path, "a") as file:
+        file["t"][3] = 9
+    image = path.read_bytes()
+    with pytest.raises(BlockingIOError, match="changed by another program"):
+        writer.begin(records=4)
+    assert path.read_bytes() == image and [*tmp_path.iterdir()] == [path]
+    with Netcdf3Writer(path, mode="a") as writer:
+        writer.attribute(None, "title", "new")
+    with netCDF4.Dataset(path) as file:
+        assert file.title == "new" and (file["t"][3] == 9).all()
+
+
 def test_new_variables_and_attributes_rewrite_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.nc"
     ds = climate()[["t"]].drop_vars("lat")

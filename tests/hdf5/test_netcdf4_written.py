@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +337,22 @@ def test_nco_and_cdo_read_our_files(written: Path, tmp_path: Path) -> None:
         [tool("cdo"), "-s", "showname", written], capture_output=True, text=True, check=True
     )
     assert shown.stdout.split() == ["t", "v"]
+
+
+def test_nco_changes_our_files(written: Path, tmp_path: Path) -> None:
+    """NCO has netCDF-C 4.9 of Debian 12. It adds an attribute, a variable, and a dimension."""
+    other = tmp_path / "other.nc"
+    with netCDF4.Dataset(other, "w") as file:
+        file.createDimension("z", 2)
+        file.createVariable("w", "f8", ("z",))[:] = [1, 2]
+    run = partial(subprocess.run, check=True, capture_output=True)
+    run([tool("ncatted"), "-h", "-a", "title,global,o,c,changed", written])
+    run([tool("ncks"), "-h", "-A", other, written])
+    with netCDF4.Dataset(written) as file, hs.File(written) as ours:
+        assert file.title == "changed" and ours.attrs["title"] == b"changed"
+        assert file["w"][:].tolist() == ours["w"][:].tolist() == [1, 2]
+        assert file["t"][:].tolist() == np.arange(12.0).reshape(2, 2, 3).tolist()
+        assert [*ours.dimensions] == ["time", "x", "y", "z"]
 
 
 def test_user_types_are_committed(tmp_path: Path) -> None:

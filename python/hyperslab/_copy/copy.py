@@ -108,7 +108,7 @@ def copy(
         sources are open at a time.
     sort : bool, default False
         Whether to join in the order of the first value of the dimension's coordinate. Otherwise the
-        order is that of the list, or of the names that match a pattern.
+        sources keep the order of the list, or of the names that match a pattern.
     split : mapping of a name to int, optional
         A dimension, and a number of steps: ``{"time": 365}`` makes a copy of every 365 steps. ``dest``
         is a pattern: ``{}`` becomes the number of the copy, ``{start}`` and ``{stop}`` its range. Each

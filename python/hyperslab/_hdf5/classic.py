@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
@@ -16,7 +17,7 @@ from hyperslab._hdf5.array import FileArray
 from hyperslab._stores.classic_file import ClassicFile
 from hyperslab._stores.remote import flat_options
 from hyperslab._stores.store import location_of
-from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnsupportedError
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, StoreLockedError, UnsupportedError
 
 __all__ = ["FORMATS", "Netcdf3Writer"]
 
@@ -88,7 +89,7 @@ class Netcdf3Writer:
             raise InvalidArgumentError(f"unexpected {format=}: expected one of {', '.join(FORMATS)}")
         if mode not in ("w", "x", "a"):
             raise InvalidArgumentError(f"unexpected {mode=}: expected 'w', 'x' or 'a'")
-        self._path = None if path is None else path if isinstance(path, str) else location_of(path)
+        self._path = None if path is None else location_of(path).removeprefix("file://")
         self._format, self._mode = format, mode
         self._options = flat_options(storage_options)
         self._dimensions: dict[str, tuple[int, bool]] = {}
@@ -96,8 +97,9 @@ class Netcdf3Writer:
         self._variables: dict[str, tuple[str, list[str], dict[str, _Attribute]]] = {}
         self._store: ClassicFile | None = None
         self._arrays: dict[str, ClassicArray] = {}
-        # The file that is changed, and whether it gets another header.
+        # The file that is changed, its state, and whether it gets another header.
         self._old: _native.StoreHandle | None = None
+        self._old_state: tuple[int, ...] = ()
         self._is_new = True
         if mode == "a" and self._path is not None:
             self._open_old()
@@ -106,6 +108,10 @@ class Netcdf3Writer:
         path = cast(str, self._path)
         if _native.takes_storage_options(path):
             raise UnsupportedError(f"{_native.shown(path)}, mode 'a': files on servers are not changed")
+        try:
+            self._old_state = _state(path)
+        except FileNotFoundError:
+            return
         try:
             old = _native.find_place(path)[0]
         except NodeNotFoundError:
@@ -195,6 +201,7 @@ class Netcdf3Writer:
             if handle is None:
                 raise NodeNotFoundError(f"there is no file {self._path}")
             self._store = ClassicFile(handle)
+            self._check_old()
             if records is not None and unlimited is not None:
                 self.resize(max(records, self._dimensions[unlimited][0]))
             return
@@ -217,7 +224,19 @@ class Netcdf3Writer:
         )
         self._store = ClassicFile(handle)
         if self._old is not None:
+            # From here on, no other writer that looks for locks can open the old file.
+            self._check_old()
             self._copy_old(self._old)
+
+    def _check_old(self) -> None:
+        """Fail if somebody has changed the file since its header was read."""
+        path = cast(str, self._path)
+        if _state(path) != self._old_state:
+            self.abandon()
+            raise StoreLockedError(
+                f"{path} was changed by another program after it was opened here: nothing was written; "
+                "try again"
+            )
 
     def _copy_old(self, old: _native.StoreHandle) -> None:
         """Copy the elements of the file that is replaced."""
@@ -292,6 +311,12 @@ class Netcdf3Writer:
         if self._store is None:
             raise InvalidArgumentError("the file has not been begun: call begin() after the description")
         return self._store
+
+
+def _state(path: str) -> tuple[int, ...]:
+    """Return numbers of a file that differ after it was changed or replaced."""
+    found = Path(path).stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _attribute(name: str, value: Any, format: str) -> _Attribute:

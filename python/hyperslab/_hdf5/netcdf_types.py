@@ -105,7 +105,7 @@ def element_bytes(kind: Any) -> int:
 
 
 def default_fill(kind: Any) -> Any:
-    """Return netCDF's fill value for elements of a type. ``None``: it has none."""
+    """Return netCDF's fill value for elements of a type. ``None``: netCDF has no value for the type."""
     dtype = np.dtype(numpy_type(kind))
     raw = None if dtype.kind == "O" else _native.netcdf_fill(np.dtype(dtype.str))
     return None if raw is None else np.frombuffer(raw, np.dtype(dtype.str))[0]

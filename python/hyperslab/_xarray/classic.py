@@ -24,9 +24,6 @@ from hyperslab.errors import InvalidArgumentError
 
 __all__ = ["ClassicOutput", "ClassicStore"]
 
-# xarray's names: "64BIT" is the format with offsets of 64 bits.
-_NAMES = {"NETCDF3_64BIT": "NETCDF3_64BIT_OFFSET"}
-
 
 class ClassicTarget(Target):
     """A variable that becomes an array when the header is complete."""
@@ -66,9 +63,7 @@ class ClassicOutput:
             tree.close()
         kind: Any = {"w": "w", "w-": "x", "a": "a"}[mode]
         self._place = path
-        self.header = Netcdf3Writer(
-            path, _NAMES.get(format, format), mode=kind, storage_options=storage_options
-        )
+        self.header = Netcdf3Writer(path, format, mode=kind, storage_options=storage_options)
         self.writer = NetcdfWriter()
         self.records: int | None = None
 
@@ -98,7 +93,7 @@ class ClassicOutput:
         return None
 
     def fail(self) -> None:
-        """Drop what was written, after an error."""
+        """Drop all changes, after an error."""
         self._gate.close()
         self.header.abandon()
 

@@ -186,7 +186,7 @@ class NetcdfFile:
             self._holder = None
 
     def fail(self) -> None:
-        """Undo what was written, after an error."""
+        """Undo the changes, after an error."""
         self._release()
         if self._shared and not self._file:
             _wait_for_workers(self._place if self._temporary is None else self._temporary)
@@ -291,7 +291,7 @@ def gather(source: Any, target: Target) -> None:
 
 
 class Gate:
-    """Lets threads write until it is closed. `close` waits for those that are writing."""
+    """Lets threads write until it is closed. `close` waits for threads inside."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -2,6 +2,7 @@
 
 use super::to_hdf5::{self, Target};
 use super::{CopyOptions, CopyPlan, CopyReport, origin, to_netcdf3};
+use crate::netcdf::Version;
 use crate::{Error, Node, Result, stores};
 use std::path::Path;
 use std::str::FromStr;
@@ -14,18 +15,7 @@ pub enum FileFormat {
     /// NetCDF-4: HDF5 with NetCDF's dimensions, as netCDF-C writes it.
     Netcdf4,
     /// NetCDF classic.
-    Netcdf3(Cdf),
-}
-
-/// The version of a NetCDF classic file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cdf {
-    /// CDF-1: offsets of 32 bits.
-    Classic,
-    /// CDF-2: offsets of 64 bits.
-    Offset64,
-    /// CDF-5: lengths and offsets of 64 bits, unsigned and 64-bit integers.
-    Data64,
+    Netcdf3(Version),
 }
 
 impl FileFormat {
@@ -45,9 +35,9 @@ impl FileFormat {
         match self {
             FileFormat::Hdf5 => "hdf5",
             FileFormat::Netcdf4 => "netcdf4",
-            FileFormat::Netcdf3(Cdf::Classic) => "netcdf3",
-            FileFormat::Netcdf3(Cdf::Offset64) => "netcdf3_64bit_offset",
-            FileFormat::Netcdf3(Cdf::Data64) => "netcdf3_64bit_data",
+            FileFormat::Netcdf3(Version::Classic) => "netcdf3",
+            FileFormat::Netcdf3(Version::Offset64) => "netcdf3_64bit_offset",
+            FileFormat::Netcdf3(Version::Data64) => "netcdf3_64bit_data",
         }
     }
 }
@@ -60,9 +50,9 @@ impl FromStr for FileFormat {
         match text.to_ascii_lowercase().as_str() {
             "hdf5" => Ok(FileFormat::Hdf5),
             "netcdf4" => Ok(FileFormat::Netcdf4),
-            "netcdf3" | "netcdf3_classic" => Ok(FileFormat::Netcdf3(Cdf::Classic)),
-            "netcdf3_64bit_offset" | "netcdf3_64bit" => Ok(FileFormat::Netcdf3(Cdf::Offset64)),
-            "netcdf3_64bit_data" => Ok(FileFormat::Netcdf3(Cdf::Data64)),
+            "netcdf3" | "netcdf3_classic" => Ok(FileFormat::Netcdf3(Version::Classic)),
+            "netcdf3_64bit_offset" | "netcdf3_64bit" => Ok(FileFormat::Netcdf3(Version::Offset64)),
+            "netcdf3_64bit_data" => Ok(FileFormat::Netcdf3(Version::Data64)),
             _ => Err(format!(
                 "format: expected hdf5, netcdf4, netcdf3, netcdf3_64bit_offset or netcdf3_64bit_data, found {text:?}"
             )),
@@ -121,8 +111,8 @@ pub(super) fn copy(
         FileFormat::Hdf5 | FileFormat::Netcdf4 => {
             to_hdf5::copy(source, origin.as_deref(), &target, options).map(Some)
         }
-        FileFormat::Netcdf3(cdf) => {
-            to_netcdf3::copy(source, origin.as_deref(), &target, cdf, options).map(Some)
+        FileFormat::Netcdf3(version) => {
+            to_netcdf3::copy(source, origin.as_deref(), &target, version, options).map(Some)
         }
     }
 }
@@ -138,7 +128,7 @@ pub(super) fn plan(
     let options = &CopyOptions { file_format: Some(format), ..options.clone() };
     match format {
         FileFormat::Hdf5 | FileFormat::Netcdf4 => to_hdf5::plan(source, &target, options).map(Some),
-        FileFormat::Netcdf3(cdf) => to_netcdf3::plan(source, &target, cdf, options).map(Some),
+        FileFormat::Netcdf3(version) => to_netcdf3::plan(source, &target, version, options).map(Some),
     }
 }
 
@@ -171,10 +161,10 @@ mod tests {
         for (text, format) in [
             ("hdf5", FileFormat::Hdf5),
             ("NETCDF4", FileFormat::Netcdf4),
-            ("NETCDF3_CLASSIC", FileFormat::Netcdf3(Cdf::Classic)),
-            ("NETCDF3_64BIT", FileFormat::Netcdf3(Cdf::Offset64)),
-            ("NETCDF3_64BIT_OFFSET", FileFormat::Netcdf3(Cdf::Offset64)),
-            ("netcdf3_64bit_data", FileFormat::Netcdf3(Cdf::Data64)),
+            ("NETCDF3_CLASSIC", FileFormat::Netcdf3(Version::Classic)),
+            ("NETCDF3_64BIT", FileFormat::Netcdf3(Version::Offset64)),
+            ("NETCDF3_64BIT_OFFSET", FileFormat::Netcdf3(Version::Offset64)),
+            ("netcdf3_64bit_data", FileFormat::Netcdf3(Version::Data64)),
         ] {
             assert_eq!(text.parse(), Ok(format));
             assert_eq!(format.name().parse(), Ok(format));

@@ -58,7 +58,7 @@ pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub use enclosing_groups::groups_above;
 pub use fence::fenced;
-pub use file_format::{Cdf, FileFormat, is_file_url};
+pub use file_format::{FileFormat, is_file_url};
 pub(crate) use hdf5::Paths;
 pub use hyperslab_hdf5::Libver;
 pub use listings::Listings;

@@ -1,8 +1,8 @@
 //! Many copies of one source: cut along a dimension, one copy for each part.
 
-use super::{CopyOptions, CopyReport, FileFormat, Region, copy};
+use super::{CopyOptions, CopyReport, Region, copy, is_file_url};
 use crate::meaning::Meaning;
-use crate::stores::{Intent, StoreOptions, local_path, reach};
+use crate::stores::{self, Intent, StoreOptions, local_path, reach};
 use crate::{Array, Error, Node, NodeKind, Result};
 use hyperslab_zarr as zarr;
 use std::collections::BTreeSet;
@@ -108,9 +108,8 @@ fn refuse_existing(destination: &str, storage: &[(String, String)]) -> Result<()
     if let Some(path) = local_path(destination)? {
         return if path.symlink_metadata().is_ok() { Err(refuse()) } else { Ok(()) };
     }
-    if FileFormat::of_name(destination).is_some() {
-        // The copy itself refuses an object that exists.
-        return Ok(());
+    if is_file_url(destination) {
+        return stores::new_object(destination, storage, true).map(drop);
     }
     let wanted = StoreOptions { intent: Intent::Open, storage, ..StoreOptions::default() };
     let Ok(reached) = reach(destination, wanted) else { return Ok(()) };

@@ -147,7 +147,7 @@ fn stored(array: &Array, retiming: Option<&Arc<Retiming>>) -> Stored {
 }
 
 /// Compares two descriptions of a variable. The error says how they differ.
-/// `retimed`: the times of the one become those of the other.
+/// `retimed`: the times of `found` become numbers in the units of `expected`.
 fn compare(expected: &ArrayFacts, found: &ArrayFacts, retimed: bool) -> Result<(), String> {
     let names = |array: &ArrayFacts| {
         let names = array.variable.dimension_names.iter().flatten();

@@ -1,7 +1,7 @@
 //! The calendars of the CF conventions: dates as numbers of days, and back.
 //!
-//! Day 0 is 1970-01-01 (Julian: 1969-12-19, which is the same day). The sources are section 4.4.2 of the conventions, and
-//! cftime, which counts years without a year zero in the standard and the Julian calendar.
+//! Day 0 is 1970-01-01, which is the Julian 1969-12-19. The sources are section 4.4.2 of the
+//! conventions, and cftime. cftime has no year zero in the standard and the Julian calendar.
 
 /// A calendar that the attribute `calendar` can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! coordinate variable comes later, the variable takes the place of that dataset, and variables along
 //! the dimension are led to the variable.
 //!
-//! The entries of `REFERENCE_LIST` wait in memory ([`Editing::add_scale_user`]), and what is known of a
-//! scale is kept: thousands of variables cost no more than their number.
+//! The entries of `REFERENCE_LIST` wait in memory ([`Editing::add_scale_user`]). Facts about scales are
+//! kept, too. The work for a variable then does not grow with the number of variables.
 
 use super::written;
 use super::{NOT_COORDINATES, Scale, datasets, groups, references};

@@ -2,7 +2,8 @@
 
 use crate::errors::{self, OrRaise};
 use crate::stores::store::{StoreHandle, prepare_files};
-use hyperslab::netcdf::{Attribute, Dimension, External, File, NewFile, NewVariable, Version};
+use hyperslab::copy::FileFormat;
+use hyperslab::netcdf::{Attribute, Dimension, External, File, NewFile, NewVariable};
 use hyperslab::store::{EditedFile, EditedOptions};
 use hyperslab::{DataFile, DataType, Error, stores};
 use pyo3::prelude::*;
@@ -52,15 +53,10 @@ pub(crate) fn create_netcdf3(
     variables: Vec<Variable>,
 ) -> PyResult<StoreHandle> {
     prepare_files();
-    let version = match version {
-        "NETCDF3_CLASSIC" => Version::Classic,
-        "NETCDF3_64BIT" | "NETCDF3_64BIT_OFFSET" => Version::Offset64,
-        "NETCDF3_64BIT_DATA" => Version::Data64,
-        other => {
-            return Err(errors::invalid(py, format!("expected a NetCDF classic format, found {other:?}")));
-        }
-    };
     let invalid = |why: String| errors::invalid(py, why);
+    let FileFormat::Netcdf3(version) = version.parse().map_err(invalid)? else {
+        return Err(invalid(format!("expected a NetCDF classic format, found {version:?}")));
+    };
     let variable = |(name, dtype, dimensions, attributes): Variable| {
         let of = |why: String| format!("variable {name:?}: {why}");
         let external = external(&dtype).map_err(of)?;

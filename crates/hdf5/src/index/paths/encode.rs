@@ -6,7 +6,7 @@ use crate::output::{Output, fit};
 use crate::trees::btree1::{self, NewNode};
 use crate::trees::btree2;
 
-/// Where a version 1 node has the addresses of its siblings.
+/// Offsets in a version 1 node, at which the addresses of its siblings are.
 const SIBLINGS: [u64; 2] = [8, 16];
 
 impl Form {

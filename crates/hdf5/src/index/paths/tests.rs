@@ -228,3 +228,22 @@ fn a_change_writes_one_path() {
         assert_eq!((stored.flush(), stored.address), (0, None));
     }
 }
+
+/// A writer that was killed after a switch has not written the new addresses of siblings.
+#[test]
+fn nodes_that_disagree_about_siblings_are_written_anew() {
+    let mut stored = Stored::new(Form::One { chunk: vec![2, 2] });
+    (0..1000).for_each(|number| stored.put(&[number / COUNTS[1], number % COUNTS[1]]));
+    stored.flush();
+    let nodes = stored.tree.as_ref().unwrap().places().len() as u64;
+    let second = stored.tree.as_ref().unwrap().levels[0][1].address as usize;
+    stored.bytes[second + 8..second + 16].copy_from_slice(&4000_u64.to_le_bytes());
+    let count = stored.chunks.len() as u64;
+    let found = read(&source(&stored.bytes), &stored.form, stored.address.unwrap(), count).unwrap().unwrap();
+    assert!(!found.has_siblings);
+    stored.tree = Some(found);
+    // Without a change, nothing is written.
+    assert_eq!(stored.plan().len(), 0);
+    stored.put(&[0, 0]);
+    assert_eq!(stored.flush(), nodes * stored.form.node_len());
+}

@@ -3,8 +3,8 @@
 //! Copies and live files have the attributes of [`written`]. A copy decides where they go:
 //!
 //! * A dimension is in the group of the arrays that use it. A NetCDF-4 source says where it is.
-//! * An array with the name of its first dimension is the scale of that dimension. Without one, an
-//!   empty dataset is. Such datasets of a NetCDF-4 source stay.
+//! * An array with the name of its first dimension is the scale of that dimension. If there is none,
+//!   an empty dataset is the scale. The copy keeps the empty datasets of a NetCDF-4 source.
 //! * A dimension is unlimited if all arrays can grow along it, or if it has no length, as in netCDF.
 //! * Axes without a name share dimensions with axes of their length, as netCDF-C reads such files.
 //! * User types have names: they are committed.

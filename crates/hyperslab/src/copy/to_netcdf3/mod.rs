@@ -15,7 +15,6 @@ mod text;
 mod variable;
 
 use super::beyond_source;
-use super::file_format::Cdf;
 use super::temporary::Beside;
 use super::to_hdf5::{Place, Target};
 use super::transfer::{Job, Transfer};
@@ -33,7 +32,7 @@ pub(super) fn copy(
     source: &Node,
     origin: Option<&Path>,
     target: &Target<'_>,
-    cdf: Cdf,
+    version: Version,
     options: &CopyOptions<'_>,
 ) -> Result<CopyReport> {
     check_options(options)?;
@@ -45,7 +44,7 @@ pub(super) fn copy(
     // A variable whose elements do not fit is found while it is copied. The file is made again
     // without it.
     loop {
-        match copy_but(source, &place, version(cdf), options, &left_out) {
+        match copy_but(source, &place, version, options, &left_out) {
             Err(Failed::Variable(path, error)) if options.skip_unsupported && error.is_of_one() => {
                 if left_out.insert(path, error.to_string()).is_some() {
                     return Err(*error);
@@ -68,14 +67,6 @@ enum Failed {
 impl<E: Into<Error>> From<E> for Failed {
     fn from(error: E) -> Self {
         Failed::Copy(Box::new(error.into()))
-    }
-}
-
-fn version(cdf: Cdf) -> Version {
-    match cdf {
-        Cdf::Classic => Version::Classic,
-        Cdf::Offset64 => Version::Offset64,
-        Cdf::Data64 => Version::Data64,
     }
 }
 
@@ -156,14 +147,14 @@ fn copy_but(
 pub(super) fn plan(
     source: &Node,
     target: &Target<'_>,
-    cdf: Cdf,
+    version: Version,
     options: &CopyOptions<'_>,
 ) -> Result<Vec<(String, CopyPlan)>> {
     check_options(options)?;
     let temporary = std::env::temp_dir();
     let target = if let Target::Local(path) = target { path } else { &*temporary };
     let planned = || -> Result<_, Failed> {
-        let described = Described::of(source, version(cdf), options, &BTreeMap::new())?;
+        let described = Described::of(source, version, options, &BTreeMap::new())?;
         // Only the header exists: the elements would need memory.
         let file = described.create(EditedFile::spooled(crate::stores::spool()?, None, true))?;
         let jobs = described.jobs(&file, options, &mut 0)?;
