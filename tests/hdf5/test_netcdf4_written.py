@@ -429,6 +429,15 @@ def test_assignments_behind_the_end_grow_a_variable(written: Path) -> None:
         assert file.dimensions["time"].size == 6 and file["time"].shape == (6,)
         with pytest.raises(Exception, match="out of"):
             file["v"][2] = 1
+        # What is refused changes no length, and leaves no group.
+        with pytest.raises((TypeError, ValueError)):
+            file["t"][9] = np.zeros((5, 7))
+        with pytest.raises(ValueError, match="no dimension 'nowhere'"):
+            file.create_variable("new/group/w", ("nowhere",), "f4")
+        with pytest.raises((TypeError, ValueError)):
+            file.create_variable("new/w", ("time",), "f4", fillvalue="text")
+        assert file["t"].shape == (6, 2, 3) and file.dimensions["time"].size == 6
+        assert "new" not in file
     with netCDF4.Dataset(written) as file:
         assert file["t"][:, 0, 0].tolist() == [0, 6, 7, 8, 8, 9]
         assert file["time"][:].tolist() == [0, 1, None, None, None, None]

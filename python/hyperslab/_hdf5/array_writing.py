@@ -17,7 +17,7 @@ from hyperslab._hdf5.dtypes import check_string_dtype
 from hyperslab._hdf5.encode import encoded
 from hyperslab._hdf5.external import write_external
 from hyperslab._hdf5.names import text_of
-from hyperslab._hdf5.netcdf import filled, grow
+from hyperslab._hdf5.netcdf import filled, grown
 from hyperslab._hdf5.new_arrays import array_of, item_type
 from hyperslab._hdf5.node import FileNode
 from hyperslab._hdf5.selections import MultiBlockSlice, has_blocks, without_blocks
@@ -61,8 +61,12 @@ class ArrayWriting(FileNode):
                 f"array '{self.name}' has no elements and no shape: nothing can be written"
             )
         if getattr(self._store, "_writes_netcdf", False):
-            value = filled(self, value)
-            grow(self, parts, value)
+            with grown(self, parts, value):
+                self._assign(selection, parts, filled(self, value))
+        else:
+            self._assign(selection, parts, value)
+
+    def _assign(self: Any, selection: Any, parts: tuple[Any, ...], value: Any) -> None:
         names = [part for part in parts if part is None or isinstance(part, str)]
         if names:
             if None in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ __all__ = [
     "NetcdfGroup",
     "begin_netcdf",
     "filled",
-    "grow",
+    "grown",
     "is_netcdf",
 ]
 
@@ -271,48 +272,90 @@ class NetcdfGroup(FileNode):
         >>> t.shape, file.dimensions["time"].size, t.chunks
         ((3, 2), 3, (1, 2))
         """
-        state = self._netcdf()
+        self._netcdf()
         names = [part for part in str(name).split("/") if part]
         if not names:
             raise InvalidArgumentError("name: a variable has a name of at least one character")
-        group: Any = self._enter(self._start(str(name)), names[:-1], True)
-        last = names[-1]
-        along = [dimensions] if isinstance(dimensions, str) else [str(one) for one in dimensions]
-        kind = variable_type(group, last, dtype, data)
-        if np.ma.isMaskedArray(data):
-            data = data.filled(default_fill(kind) if fillvalue in (None, False) else fillvalue)
-        values = None if data is None or is_empty(data) else array_of(data, numpy_type(kind))
-        axes = [_found(state, group, last, one) for one in along]
-        shape = _shape(last, axes, along, None if values is None else values.shape)
-        limits = [None if axis[4] else axis[3] for axis in axes]
-        is_filtered = any(keywords.get(key) not in (None, False) for key in _FILTERS)
-        if axes and (chunks is True or (chunks is None and (None in limits or is_filtered))):
-            chunks = tuple(_native.netcdf_chunks(limits, element_bytes(kind)))
-        fill, filled = _fill(state, kind, fillvalue, keywords)
-        made = new_dataset(
-            group,
-            group._path_to(last),
-            shape,
-            kind,
-            values,
-            chunks=chunks or None,
-            maxshape=tuple(limits) if None in limits else None,
-            fillvalue=fill,
-            track_order=True,
-            **keywords,
-        )
-        linked = state.definitions.define(group._handle, last, made._address, along)
-        if linked != last:
-            made = group[linked]
-        if filled:
-            set_fill_attribute(made.attrs, fill, kind)
-        for axis, dimension in enumerate(axes):
-            if dimension[4] and shape[axis] > dimension[3]:
-                _lengthen(state, group, along[axis], shape[axis], made)
-        return made
+        start = self._start(str(name))
+        # Groups above are removed again if the variable cannot be made.
+        missing = _first_missing(start, names[:-1])
+        try:
+            return _new_variable(
+                self._enter(start, names[:-1], True),
+                names[-1],
+                dimensions,
+                dtype,
+                data,
+                fillvalue,
+                chunks,
+                keywords,
+            )
+        except BaseException:
+            if missing is not None:
+                del start[missing]
+            raise
 
 
 _Dimension = tuple[str, str, int, int, bool, bool]
+
+
+def _first_missing(group: Any, names: list[str]) -> str | None:
+    """Return the path of the first group on the way that does not exist."""
+    at = group
+    for number, name in enumerate(names):
+        if not hasattr(at, "_file_link"):
+            # Something else has the name of a group.
+            return None
+        if at._file_link(name) is None:
+            return "/".join(names[: number + 1])
+        at = at[name]
+    return None
+
+
+def _new_variable(
+    group: Any,
+    last: str,
+    dimensions: str | Iterable[str],
+    dtype: Any,
+    data: Any,
+    fillvalue: Any,
+    chunks: Any,
+    keywords: dict[str, Any],
+) -> FileArray:
+    state = group._netcdf()
+    along = [dimensions] if isinstance(dimensions, str) else [str(one) for one in dimensions]
+    kind = variable_type(group, last, dtype, data)
+    if np.ma.isMaskedArray(data):
+        data = data.filled(default_fill(kind) if fillvalue in (None, False) else fillvalue)
+    values = None if data is None or is_empty(data) else array_of(data, numpy_type(kind))
+    axes = [_found(state, group, last, one) for one in along]
+    shape = _shape(last, axes, along, None if values is None else values.shape)
+    limits = [None if axis[4] else axis[3] for axis in axes]
+    is_filtered = any(keywords.get(key) not in (None, False) for key in _FILTERS)
+    if axes and (chunks is True or (chunks is None and (None in limits or is_filtered))):
+        chunks = tuple(_native.netcdf_chunks(limits, element_bytes(kind)))
+    fill, filled = _fill(state, kind, fillvalue, keywords)
+    made = new_dataset(
+        group,
+        group._path_to(last),
+        shape,
+        kind,
+        values,
+        chunks=chunks or None,
+        maxshape=tuple(limits) if None in limits else None,
+        fillvalue=fill,
+        track_order=True,
+        **keywords,
+    )
+    linked = state.definitions.define(group._handle, last, made._address, along)
+    if linked != last:
+        made = group[linked]
+    if filled:
+        set_fill_attribute(made.attrs, fill, kind)
+    for axis, dimension in enumerate(axes):
+        if dimension[4] and shape[axis] > dimension[3]:
+            _lengthen(state, group, along[axis], shape[axis], made)
+    return made
 
 
 def _found(state: _State, group: FileGroup, variable: str, name: str) -> _Dimension:
@@ -363,18 +406,41 @@ def filled(array: FileArray, value: Any) -> Any:
     return value.filled(default_fill(array.dtype) if given is None else np.asarray(given).reshape(-1)[0])
 
 
-def grow(array: FileArray, parts: tuple[Any, ...], value: Any) -> None:
-    """Make a variable long enough for an assignment behind its end, along unlimited dimensions."""
-    limits = array.maxshape
+@contextmanager
+def grown(array: FileArray, parts: tuple[Any, ...], value: Any) -> Iterator[None]:
+    """Make a variable long enough for an assignment behind its end, along unlimited dimensions.
+
+    If the assignment fails, the variable is as short as before.
+    """
+    before = array.shape
+    longer = _longer(array, parts, value)
+    try:
+        for axis, length in longer.items():
+            array.resize(length, axis)
+        yield
+    except BaseException:
+        if array.shape != before:
+            array.resize(before)
+        raise
+    names = (array.dimension_names if longer else None) or ()
+    for axis, length in longer.items():
+        name = names[axis] if names else None
+        if name is not None:
+            group: Any = array.parent
+            _lengthen(group._netcdf(), group, name, length, array)
+
+
+def _longer(array: FileArray, parts: tuple[Any, ...], value: Any) -> dict[int, int]:
+    """Return the lengths that an assignment needs, along axes that are too short."""
+    limits, longer = array.maxshape, dict[int, int]()
     if limits is None or None not in limits:
-        return
+        return longer
     if any(part is Ellipsis for part in parts):
         at = next(number for number, part in enumerate(parts) if part is Ellipsis)
         between = len(limits) - len(parts) + 1
         parts = (*parts[:at], *[slice(None)] * between, *parts[at + 1 :])
     given = np.shape(value)
     along = [number for number, part in enumerate(parts) if not isinstance(part, (int, np.integer))]
-    names: Any = None
     for axis, part in enumerate(parts[: len(limits)]):
         if limits[axis] is not None:
             continue
@@ -386,13 +452,9 @@ def grow(array: FileArray, parts: tuple[Any, ...], value: Any) -> None:
                 length = int(part.stop)
             elif axis in along and len(given) == len(along) + len(limits) - len(parts):
                 length = (part.start or 0) + given[along.index(axis)]
-        if length <= array.shape[axis]:
-            continue
-        names = names or array.dimension_names
-        array.resize(length, axis)
-        if names is not None and names[axis] is not None:
-            group: Any = array.parent
-            _lengthen(group._netcdf(), group, names[axis], length, array)
+        if length > array.shape[axis]:
+            longer[axis] = length
+    return longer
 
 
 def _lengthen(state: _State, group: FileGroup, name: str, length: int, variable: FileArray) -> None:
