@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netcdf_structure import differences, structure
 from servers import tool
+from support import examples
 
 # Allowed differences from netCDF-C.
 ALLOWED = {
@@ -193,7 +194,7 @@ def write_ours(path: Path, groups: dict[str, Any]) -> None:
                 made.attrs.update(one["attributes"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(files())
 def test_any_file_is_as_netcdf_c_writes_it(tmp_path_factory: Any, groups: dict[str, Any]) -> None:
     folder = tmp_path_factory.mktemp("files")
@@ -441,6 +442,34 @@ def test_assignments_behind_the_end_grow_a_variable(written: Path) -> None:
     with netCDF4.Dataset(written) as file:
         assert file["t"][:, 0, 0].tolist() == [0, 6, 7, 8, 8, 9]
         assert file["time"][:].tolist() == [0, 1, None, None, None, None]
+
+
+def test_several_unlimited_dimensions(tmp_path: Path) -> None:
+    """netCDF-C reads other bytes where a variable is shorter than one of two unlimited dimensions."""
+    path = tmp_path / "a.nc"
+    empty, part = np.full((3, 3), -127, "i1"), np.full((3, 3), -127, "i1")
+    part[:2, 1] = 5
+    with hs.File(path, "w", netcdf=True) as file:
+        file.create_dimension("u")
+        file.create_dimension("y")
+        file.create_variable("u", ("u",), "i1", [1, 2, 3])
+        file.create_variable("early", ("u", "y"), "i1")
+        file.create_variable("first", ("u", "y"), "i1")[:2, 1] = 5
+        assert file["early"].shape == (0, 0) and file["first"].shape == (3, 2)
+        file.resize_dimension("y", 3)
+        file.create_variable("late", ("u", "y"), "i1")
+        file.create_variable("given", ("y", "u"), "i1", part[:2, :2].T)
+        expected = {"early": empty, "first": part, "late": empty, "given": part.T}
+        assert {file[name].shape for name in expected} == {(3, 3)}
+        for name, values in expected.items():
+            np.testing.assert_array_equal(file[name][...], values)
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_mask(False)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(file[name][...], values)
+    with xr.open_dataset(path, engine="h5netcdf", mask_and_scale=False) as found:
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name].values, values)
 
 
 WRITER = """

@@ -216,7 +216,7 @@ class NetcdfGroup(FileNode):
         for address, axis in users:
             array = self._node(self._editor.open(address, ""))
             if array.shape[axis] != length:
-                array.resize(length, axis)
+                _resize(definitions, array, {axis: length}, may_shorten=True)
         definitions.note_length(self._handle, name, length)
 
     def set_fill(self: Any, fills: bool = True) -> bool:
@@ -355,6 +355,8 @@ def _new_variable(
     for axis, dimension in enumerate(axes):
         if dimension[4] and shape[axis] > dimension[3]:
             _lengthen(state, group, along[axis], shape[axis], made)
+    if limits.count(None) > 1:
+        _resize(state.definitions, made, {})
     return made
 
 
@@ -373,7 +375,8 @@ def _shape(
 ) -> tuple[int, ...]:
     """Return the shape of a new variable."""
     if given is None:
-        return tuple(axis[3] for axis in axes)
+        unlimited = [number for number, axis in enumerate(axes) if axis[4]]
+        return tuple(_whole_or_empty([axis[3] for axis in axes], unlimited))
     if len(given) != len(axes):
         raise ArrayShapeError(
             f"variable {variable!r}: it has {len(axes)} dimensions {tuple(names)}, and its data "
@@ -415,8 +418,9 @@ def grown(array: FileArray, parts: tuple[Any, ...], value: Any) -> Iterator[None
     before = array.shape
     longer = _longer(array, parts, value)
     try:
-        for axis, length in longer.items():
-            array.resize(length, axis)
+        if longer:
+            group: Any = array.parent
+            _resize(group._netcdf().definitions, array, longer)
         yield
     except BaseException:
         if array.shape != before:
@@ -426,8 +430,38 @@ def grown(array: FileArray, parts: tuple[Any, ...], value: Any) -> Iterator[None
     for axis, length in longer.items():
         name = names[axis] if names else None
         if name is not None:
-            group: Any = array.parent
             _lengthen(group._netcdf(), group, name, length, array)
+
+
+def _resize(
+    definitions: _native.NetcdfDefinitions,
+    array: FileArray,
+    lengths: dict[int, int],
+    *,
+    may_shorten: bool = False,
+) -> None:
+    """Change the lengths of a variable along some of its unlimited dimensions.
+
+    A variable along several unlimited dimensions is as long as all of them, or has no elements.
+    netCDF-C reads wrong values behind the end of a variable that is shorter than two dimensions.
+    """
+    limits = array.maxshape or ()
+    unlimited = [axis for axis, limit in enumerate(limits) if limit is None]
+    shape = [lengths.get(axis, length) for axis, length in enumerate(array.shape)]
+    if len(unlimited) > 1:
+        known = definitions.lengths(array._address)
+        for axis in unlimited[: len(known)]:
+            if axis not in lengths or not may_shorten:
+                shape[axis] = max(shape[axis], known[axis] or 0)
+        shape = _whole_or_empty(shape, unlimited)
+    if tuple(shape) != array.shape:
+        array.resize(tuple(shape))
+
+
+def _whole_or_empty(shape: list[int], unlimited: list[int]) -> list[int]:
+    """Return the shape, with length 0 along all unlimited dimensions if one of them has length 0."""
+    is_empty = any(shape[axis] == 0 for axis in unlimited)
+    return [0 if is_empty and axis in unlimited else length for axis, length in enumerate(shape)]
 
 
 def _longer(array: FileArray, parts: tuple[Any, ...], value: Any) -> dict[int, int]:

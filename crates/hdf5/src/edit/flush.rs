@@ -109,6 +109,8 @@ impl Editing {
     fn write_new(&self, switched: &mut [Switched], is_last: bool) -> Result<()> {
         self.write_structures(switched)?;
         self.write_lines(switched)?;
+        // A thread without room waits until the file is not blank any more: then it takes a part.
+        let _turn = turns::take(self.edits.extending, None).ok();
         let used = self.edits.space.lock().end_part();
         if is_last {
             self.write_superblock(used)?;

@@ -140,12 +140,13 @@ impl Editing {
     /// Writes the collection that has room, and ends it.
     pub(super) fn end_collection(&self) -> Result<()> {
         let _turn = turns::take(self.edits.collecting, None).ok();
-        let unused = self.edits.heap.lock().0.as_mut().map(OpenCollection::cut);
+        // Another thread may begin a collection as soon as there is none. It has to stay.
+        let Some((address, len)) = self.edits.heap.lock().0.as_mut().map(OpenCollection::cut) else {
+            return Ok(());
+        };
         self.settle_collection()?;
         self.edits.heap.lock().0 = None;
-        if let Some((address, len)) = unused {
-            self.free(address, len);
-        }
+        self.free(address, len);
         Ok(())
     }
 }
@@ -157,7 +158,6 @@ mod tests {
     use crate::{File, FileOptions};
     use hyperslab_store::EditedFile;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn values_that_are_added_during_flushes_are_written() {
@@ -165,28 +165,21 @@ mod tests {
         let bytes = Arc::new(EditedFile::memory(Vec::new()));
         let file = File::create(bytes, NewFile::default(), FileOptions::default()).unwrap();
         let editing = file.editing().unwrap();
-        let adding = AtomicUsize::new(THREADS);
-        let elements: Vec<(String, Vec<u8>)> = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while adding.load(Ordering::Acquire) > 0 {
-                    editing.flush().unwrap();
-                }
-            });
-            let add = |thread: usize| {
-                let (editing, adding) = (&editing, &adding);
-                move || {
-                    let put = |number: usize| {
-                        let value = format!("value {number} of thread {thread}");
-                        let one = [(value.len() as u64, value.as_bytes())];
-                        let element = editing.put_values(one.into_iter(), true).unwrap();
-                        (value, element)
-                    };
-                    let found: Vec<_> = (0..500).map(put).collect();
-                    adding.fetch_sub(1, Ordering::Release);
-                    found
-                }
+        let add = |thread: usize| {
+            let put = |number: usize| {
+                let value = format!("value {number} of thread {thread}");
+                let one = [(value.len() as u64, value.as_bytes())];
+                let element = editing.put_values(one.into_iter(), true).unwrap();
+                (value, element)
             };
-            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(add(thread))).collect();
+            (0..500).map(put).collect::<Vec<(String, Vec<u8>)>>()
+        };
+        let elements: Vec<(String, Vec<u8>)> = std::thread::scope(|scope| {
+            let add = &add;
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || add(thread))).collect();
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                editing.flush().unwrap();
+            }
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         editing.flush().unwrap();

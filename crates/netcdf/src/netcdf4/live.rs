@@ -225,6 +225,30 @@ impl Definitions {
         }
     }
 
+    /// The length of the dimension of each axis of a variable. `None`: the axis has no scale.
+    pub fn lengths(&self, variable: u64) -> Result<Vec<Option<u64>>> {
+        let Node::Dataset(dataset) = self.file().object_at(variable, "")? else { return Ok(Vec::new()) };
+        let Some(list) = dataset.attribute("DIMENSION_LIST")? else { return Ok(Vec::new()) };
+        references(&list)?.into_iter().map(|scale| scale.map_or(Ok(None), |scale| self.len(scale))).collect()
+    }
+
+    /// The length of the dimension with a scale.
+    fn len(&self, scale: u64) -> Result<Option<u64>> {
+        if let Some(known) = self.known.lock().scales.get(&scale) {
+            return Ok(Some(known.len));
+        }
+        let Some(path) = self.file().path_of(scale)? else { return Ok(None) };
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let group = match above {
+            "" => self.file().root()?,
+            _ => match self.file().node(above)? {
+                Node::Group(group) => group,
+                _ => return Ok(None),
+            },
+        };
+        Ok(self.scale(&group, name)?.map(|found| found.len))
+    }
+
     fn longest(&self, scale: &Dataset) -> Result<u64> {
         let mut longest = 0;
         for (user, axis) in users(scale)? {

@@ -84,6 +84,11 @@ impl NetcdfDefinitions {
         py.detach(work).or_raise(py)
     }
 
+    /// The length of the dimension of each axis of a variable. ``None``: the axis has no scale.
+    fn lengths(&self, py: Python<'_>, variable: u64) -> PyResult<Vec<Option<u64>>> {
+        py.detach(|| self.definitions.lengths(variable)).or_raise(py)
+    }
+
     /// Notes the length of an unlimited dimension whose variables have changed theirs.
     fn note_length(&self, py: Python<'_>, group: &GroupHandle, name: &str, len: u64) -> PyResult<()> {
         let group = hdf5_group(py, group)?;
