@@ -101,6 +101,7 @@ LANES: dict[str, list[str]] = {
         "hdf5/test_hdf5_netcdf.py::test_files_of_other_projects",
         "hdf5/test_hdf5_netcdf.py::test_phony_dimensions",
         "hdf5/test_hdf5_netcdf.py::test_what_netcdf_writes",
+        "hdf5/test_hdf5_threads.py",
         "hdf5/test_vlen_hdf5.py::test_damaged_heaps",
         "hdf5/test_vlen_hdf5.py::test_reads_of_a_heap",
         "hdf5/test_vlen_hdf5.py::test_very_many",
