@@ -117,6 +117,17 @@ def _append_datasets(steps: int) -> Program:
     return write
 
 
+def _append_reopened_ours(steps: int) -> Program:
+    def write(path: Path) -> None:
+        _append_ours(1)(path)
+        for number in range(1, steps):
+            with hs.File(path, "a") as file:
+                for n in range(_VARIABLES):
+                    file[f"v{n}"].append(_step(number)[None])
+
+    return write
+
+
 def _append_reopened(steps: int) -> Program:
     def write(path: Path) -> None:
         _append_theirs(1)(path)
@@ -166,6 +177,7 @@ def _rows(megabytes: int, steps: int) -> dict[str, Callable[[], dict[str, Progra
             "netCDF4-python": _append_theirs(steps),
         },
         f"append {steps} steps to {_VARIABLES} variables, opened for each step": lambda: {
+            "hyperslab": _append_reopened_ours(steps),
             "hyperslab to_netcdf": _append_datasets(steps),
             "netCDF4-python": _append_reopened(steps),
         },

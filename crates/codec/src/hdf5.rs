@@ -9,6 +9,7 @@
 //! All filters decode. Filters of new files also encode ([`encodes`]).
 
 mod aec;
+mod aec_encode;
 mod bits;
 mod bitshuffle;
 pub(crate) mod blosc2;
@@ -114,7 +115,7 @@ pub fn filter(
 }
 
 /// The filters that encode.
-const ENCODED: [u16; 10] = [1, 2, 3, 6, 307, 32000, 32001, 32004, 32008, 32015];
+const ENCODED: [u16; 11] = [1, 2, 3, 4, 6, 307, 32000, 32001, 32004, 32008, 32015];
 
 /// Returns `true` if the codec of a filter encodes.
 pub fn encodes(id: u16) -> bool {

@@ -254,8 +254,8 @@ def _check_available(filters: Iterable[Filter], allow_unknown: bool) -> None:
         if name is None:
             raise InvalidArgumentError(f"Unknown compression filter number: {number}")
         raise UnknownCodecError(
-            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, scaleoffset, or "
-            "blosc, zstd, lz4, bitshuffle or bzip2 of hdf5plugin"
+            f"filter {name!r} ({number}) can be read, but not written: choose gzip, lzf, szip, "
+            "scaleoffset, or blosc, zstd, lz4, bitshuffle or bzip2 of hdf5plugin"
         )
 
 
@@ -300,6 +300,10 @@ def _szip_parameters(
     given: tuple[int, ...], dtype: np.dtype[Any], size: int, chunk: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return options, pixels per block, bits per pixel and pixels per scan line."""
+    if dtype.kind not in "biuf" or size not in (1, 2, 4, 8):
+        raise InvalidArgumentError(
+            f"szip: expected numbers of 1, 2, 4 or 8 bytes, found elements of type {dtype}"
+        )
     mask, pixels = given
     line = chunk[-1]
     total = math.prod(chunk)
@@ -309,5 +313,5 @@ def _szip_parameters(
         )
     line = min(total, 128 * pixels) if line < pixels else min(line, 128 * pixels)
     order = 16 if dtype.byteorder == ">" else 8
-    # 128: raw mode, without a header.
-    return (mask | order | 128, pixels, size * 8, line)
+    # 128: raw mode, without a header. 1: the HDF5 library sets it, and decoders ignore it.
+    return (mask | order | 128 | 1, pixels, size * 8, line)

@@ -21,12 +21,13 @@ use crate::numbers::low_bits::{low8, low16, low32};
 /// The most samples in a block.
 pub(super) const MAX_BLOCK: usize = 64;
 
-/// The largest unary number of a second extension: the sum of two samples is at most 12.
+/// The largest sum of two samples in a second extension, and the largest unary number.
+pub(super) const MAX_PAIR_SUM: u32 = 12;
 const MAX_PAIR: u32 = 90;
 /// This number of zero blocks means: up to the end of the interval, or of the current segment of 64
 /// blocks.
-const REMAINDER_OF_SEGMENT: u32 = 5;
-const SEGMENT: usize = 64;
+pub(super) const REMAINDER_OF_SEGMENT: u32 = 5;
+pub(super) const SEGMENT: usize = 64;
 
 /// How samples are coded, and how they are arranged in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,20 @@ impl Samples {
         }
     }
 
+    /// Bits of the number of a coding option.
+    pub(super) fn option_bits(&self) -> u32 {
+        match self.bits {
+            ..=8 => 3,
+            9..=16 => 4,
+            _ => 5,
+        }
+    }
+
+    /// The largest sample.
+    pub(super) fn max(&self) -> u32 {
+        low32((1u64 << self.bits) - 1)
+    }
+
     /// Decodes into all of `dst`, a whole number of samples. Bytes after the last block are
     /// ignored.
     pub(super) fn decode(&self, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
@@ -79,11 +94,7 @@ const TRUNCATED: &str = "truncated";
 impl Interval<'_, '_> {
     fn decode(&mut self, bits: &mut Bits<'_>) -> Result<(), &'static str> {
         let Samples { bits: width, block, .. } = *self.samples;
-        let option_bits = match width {
-            ..=8 => 3,
-            9..=16 => 4,
-            _ => 5,
-        };
+        let option_bits = self.samples.option_bits();
         let blocks = self.samples.scanline.div_ceil(block);
         let wanted = self.out.len() / self.samples.bytes();
         let mut values = [0u32; MAX_BLOCK];
@@ -127,7 +138,7 @@ impl Interval<'_, '_> {
     /// Undoes the prediction of a block's samples and writes the interval's samples.
     fn put(&mut self, values: &mut [u32]) {
         if self.samples.predicted {
-            let max = low32((1u64 << self.samples.bits) - 1);
+            let max = self.samples.max();
             let (mut last, mut rest) = (self.last, values.iter_mut());
             if last.is_none() {
                 last = rest.next().map(|value| *value);
@@ -229,18 +240,8 @@ fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::aec_encode::fold;
     use super::*;
-
-    /// Folds a sample, given the one before it (4.2 of the standard).
-    fn fold(sample: u32, last: u32, max: u32) -> u32 {
-        let (difference, near) = (i64::from(sample) - i64::from(last), i64::from(last.min(max - last)));
-        let folded = match difference {
-            0.. if difference <= near => 2 * difference,
-            ..0 if -difference <= near => -2 * difference - 1,
-            _ => near + difference.abs(),
-        };
-        folded as u32
-    }
 
     #[test]
     fn folded_differences() {

@@ -1,6 +1,8 @@
-//! Reads bits in the order in which HDF5's packing filters write them.
+//! Reads and writes bits in the order of HDF5's packing filters.
 //!
 //! The highest bit of each byte comes first, and so does the highest bit of each value.
+
+use crate::numbers::low_bits::low8;
 
 /// Reads values of any number of bits, one after another.
 pub(super) struct Bits<'a> {
@@ -94,6 +96,50 @@ impl<'a> Bits<'a> {
     }
 }
 
+/// Writes values of any number of bits, one after another.
+pub(super) struct BitWriter {
+    out: Vec<u8>,
+    /// The last bits, at the low end. Only `count` bits count, fewer than 8 between calls.
+    word: u64,
+    count: u32,
+}
+
+impl BitWriter {
+    /// Writes behind the bytes of `out`.
+    pub(super) fn new(out: Vec<u8>) -> Self {
+        BitWriter { out, word: 0, count: 0 }
+    }
+
+    /// Writes a value of `count` bits, at most 32.
+    #[inline]
+    pub(super) fn put(&mut self, value: u32, count: u32) {
+        self.word = self.word << count | u64::from(value);
+        self.count += count;
+        while self.count >= 8 {
+            self.count -= 8;
+            self.out.push(low8(self.word >> self.count));
+        }
+    }
+
+    /// Writes zeros, and a one.
+    #[inline]
+    pub(super) fn unary(&mut self, mut zeros: u32) {
+        while zeros >= 31 {
+            self.put(0, 31);
+            zeros -= 31;
+        }
+        self.put(1, zeros + 1);
+    }
+
+    /// Fills the last byte with zeros, and returns all bytes.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.put(0, 8 - self.count);
+        }
+        self.out
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +187,20 @@ mod tests {
         assert_eq!(Bits::new(&[]).zeros(1000), None);
         assert_eq!(Bits::new(&[0, 0, 1]).zeros(22), None, "more than the most");
         assert_eq!(Bits::new(&[0, 0, 1]).zeros(23), Some(23));
+    }
+
+    #[test]
+    fn written_bits_are_read() {
+        let mut writer = BitWriter::new(vec![7]);
+        for count in 1..=32 {
+            writer.put(u32::MAX >> (32 - count) ^ 1, count);
+            writer.unary(count * 5);
+        }
+        let written = writer.finish();
+        let mut bits = Bits::new(&written[1..]);
+        for count in 1..=32 {
+            assert_eq!(bits.read(count), Some(u64::from(u32::MAX >> (32 - count) ^ 1)));
+            assert_eq!(bits.zeros(1000), Some(count * 5));
+        }
     }
 }

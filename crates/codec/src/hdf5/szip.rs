@@ -13,8 +13,9 @@
 //! unchanged. Its end is padded to whole blocks.
 
 use super::aec::{self, Samples};
+use super::bits::BitWriter;
 use super::exact_client_data;
-use crate::blosc::shuffle::unshuffle;
+use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::scratch::resize_buffer;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
 
@@ -97,6 +98,31 @@ impl Codec for Szip {
         Ok(size)
     }
 
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
+        let unstorable = |why| CodecError::config(NAME, why);
+        let size = u32::try_from(src.len())
+            .map_err(|_| unstorable(format!("expected chunks below 4 GiB, found {} bytes", src.len())))?;
+        if !src.len().is_multiple_of(self.samples.bytes() * self.shuffled) {
+            return Err(unstorable(format!(
+                "expected a whole number of pixels of {} bytes, found {} bytes",
+                self.samples.bytes() * self.shuffled,
+                src.len()
+            )));
+        }
+        dst.clear();
+        dst.extend(size.to_le_bytes());
+        let mut bits = BitWriter::new(std::mem::take(dst));
+        if self.shuffled == 1 {
+            self.samples.encode(src, &mut bits).map_err(unstorable)?;
+        } else {
+            let bytes = resize_buffer(&mut scratch.blosc.block, src.len(), NAME)?;
+            shuffle(self.shuffled, src, bytes);
+            self.samples.encode(bytes, &mut bits).map_err(unstorable)?;
+        }
+        *dst = bits.finish();
+        Ok(())
+    }
+
     fn max_encoded(&self, decoded: usize) -> usize {
         // Each scanline is padded to whole blocks.
         let padded = self.samples.scanline.next_multiple_of(self.samples.block);
@@ -109,7 +135,7 @@ impl Codec for Szip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::decode;
+    use crate::testing::{self, decode, encode};
 
     #[test]
     fn parameters() {
@@ -138,5 +164,27 @@ mod tests {
         // Scanlines of one pixel in blocks of 8: each is stored with 7 pixels of padding.
         let narrow = Szip::new(&[169, 8, 16, 1]).unwrap();
         assert!(narrow.max_encoded(1000) > 8 * 1000);
+    }
+
+    #[test]
+    fn round_trips() {
+        for options in [4 | 8, 32 | 8, 32 | 16, 4 | 16] {
+            for (bits, scanline) in [(8, 10), (16, 100), (32, 7), (64, 4096), (64, 33)] {
+                let szip = Szip::new(&[options | 128, 8, bits, scanline]).unwrap();
+                for mut data in testing::samples() {
+                    data.truncate(data.len() / 8 * 8);
+                    let stored = encode(&szip, &data);
+                    assert!(stored.len() <= szip.max_encoded(data.len()), "{bits} {scanline}");
+                    assert_eq!(
+                        decode(&szip, &stored, data.len()).unwrap(),
+                        data,
+                        "{options} {bits} {scanline}"
+                    );
+                }
+            }
+        }
+        let szip = Szip::new(&[32 | 8, 32, 16, 4096]).unwrap();
+        let ramp: Vec<u8> = (0..10_000_u16).flat_map(u16::to_le_bytes).collect();
+        assert!(encode(&szip, &ramp).len() < 5000);
     }
 }

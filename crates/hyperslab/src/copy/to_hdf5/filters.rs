@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
-const SCALE_OFFSET: u16 = 6;
 const FLETCHER32: u16 = 3;
+const SZIP: u16 = 4;
+const SCALE_OFFSET: u16 = 6;
 const BZIP2: u16 = 307;
 const BLOSC: u16 = 32001;
 const LZ4: u16 = 32004;
@@ -109,6 +110,16 @@ pub(super) fn of_source(filters: &[Filter], element: usize, chunk: u64) -> Resul
                     *number = elements;
                 }
             }
+            (SZIP, &[options, block, bits, scanline]) => {
+                if bits.next_multiple_of(8) != bytes.saturating_mul(8) {
+                    return Err(format!(
+                        "szip: expected elements of {bits} bits, found {bytes} bytes; {ADVICE}"
+                    ));
+                }
+                // A scanline is not longer than a chunk.
+                let elements = u32::try_from(chunk / u64::from(bytes.max(1))).unwrap_or(u32::MAX);
+                filter.client_data = vec![options, block, bits, scanline.min(elements).max(1)];
+            }
             (BLOSC, &[_, _, _, _, level, shuffle, compressor, ..]) => {
                 filter.client_data = blosc(element, chunk, [level, shuffle, compressor]);
             }
@@ -169,7 +180,12 @@ mod tests {
         assert_eq!(found[0].client_data, [4]);
         assert_eq!(found[1].client_data, [4]);
         assert_eq!(found[2].client_data, [2, 2, 4, 800, 7, 2, 1]);
-        let why = of_source(&[filter(4, &[1, 2])], 4, 800).unwrap_err();
-        assert!(why.starts_with("filter \"szip\" can be read, but not written; choose"), "{why}");
+        let szip = |element, chunk| of_source(&[filter(4, &[141, 8, 32, 256])], element, chunk);
+        assert_eq!(szip(4, 2000).unwrap()[0].client_data, [141, 8, 32, 256]);
+        assert_eq!(szip(4, 800).unwrap()[0].client_data, [141, 8, 32, 200]);
+        let why = szip(2, 800).unwrap_err();
+        assert!(why.starts_with("szip: expected elements of 32 bits, found 2 bytes; choose"), "{why}");
+        let why = of_source(&[filter(5, &[1, 2])], 4, 800).unwrap_err();
+        assert!(why.starts_with("filter \"nbit\" can be read, but not written; choose"), "{why}");
     }
 }
