@@ -32,11 +32,13 @@ mod _native {
     use crate::gil::stop::Stopper;
     #[pymodule_export]
     use crate::hdf5::editor::{
-        Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image,
+        Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image, part_beside,
+        remove_parts,
     };
     #[pymodule_export]
     use crate::hdf5::netcdf3::{
-        create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_with_records,
+        abandon_netcdf3, create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_type,
+        netcdf3_with_records,
     };
     #[pymodule_export]
     use crate::hdf5::netcdf4::{
@@ -94,7 +96,7 @@ mod _native {
     #[pymodule_export]
     use crate::nodes::handles::{ArrayHandle, GroupHandle, array_of_document};
     #[pymodule_export]
-    use crate::nodes::meaning::{FileMeaning, carried_attributes, user_attributes};
+    use crate::nodes::meaning::{FileMeaning, carried_attributes, number_attributes, user_attributes};
     #[pymodule_export]
     use crate::nodes::open::{find_place, open_node, open_place};
     #[pymodule_export]
