@@ -372,13 +372,14 @@ def _attribute(name: str, value: Any, format: str) -> _Attribute:
     stored = _native.netcdf3_type(found.dtype.str, format)
     if stored is None:
         raise InvalidArgumentError(
-            f"attribute {name!r}: NetCDF classic files have no values of type {found.dtype}; use text or numbers"
+            f"attribute {name!r}: NetCDF classic files have no values of type {found.dtype}; use text or "
+            "numbers"
         )
     with np.errstate(invalid="ignore"):
         cast_to = found.astype(stored)
     if found.dtype.kind in "iu" and not (cast_to == found).all():
         raise InvalidArgumentError(
-            f"attribute {name!r}: {value!r} has no equal of type {cast_to.dtype.name}, which integers have in "
-            f"{format}; use NETCDF3_64BIT_DATA or NETCDF4"
+            f"attribute {name!r}: {value!r} has no equal of type {cast_to.dtype.name}, which integers have "
+            f"in {format}; use NETCDF3_64BIT_DATA or NETCDF4"
         )
     return name, stored, cast_to.tobytes()

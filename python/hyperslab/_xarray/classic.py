@@ -42,12 +42,12 @@ class ClassicTarget(Target):
     """A variable that becomes an array when the header is complete."""
 
     def __init__(self, writer: Netcdf3Writer, name: str) -> None:
-        self._writer, self.name, self.region = writer, name, None
+        self._writer, self._name, self.region = writer, name, None
 
     @property
     def array(self) -> Any:  # type: ignore[override]
         """The array of the variable."""
-        return self._writer[self.name]
+        return self._writer[self._name]
 
 
 class ClassicOutput:
@@ -72,8 +72,8 @@ class ClassicOutput:
         if mode in ("a", "a-", "r+"):
             if path is None and (keeps or self._has_bytes()):
                 raise InvalidArgumentError(
-                    f"format={format!r}, mode={mode!r}: expected a path, found {place!r}: NetCDF classic files "
-                    "are changed on the disk only"
+                    f"format={format!r}, mode={mode!r}: expected a path, found {place!r}: NetCDF classic "
+                    "files are changed on the disk only"
                 )
             if is_local and Path(path).exists():
                 self.mode = mode
@@ -117,19 +117,16 @@ class ClassicOutput:
     def blocks(self, compute: bool) -> Any:
         """Return the object that writes the blocks of dask; ``None`` if there are none."""
         lazy = self.writer.lazy
-        targets: list[Any]
         if not compute:
-            names: list[Any] = [target for _, target in lazy]
+            place, names = os.path.realpath(self._place), [target.array.path for _, target in lazy]
+            tasks = writing(lazy, [ClassicBlocks(place, name) for name in names])
             self.complete()
-            place = os.path.realpath(self._place)
-            targets = [ClassicBlocks(place, target.name) for target in names]
-        elif self._shared:
+            return tasks
+        if self._shared:
             for source, target in lazy:
                 gather(source, target)
             return None
-        else:
-            targets = [LocalBlocks(target.array, self._gate) for _, target in lazy]
-        return writing(lazy, targets)
+        return writing(lazy, [LocalBlocks(target.array, self._gate) for _, target in lazy])
 
     def complete(self) -> Any:
         """Make the file visible, and return its bytes if there is no place."""

@@ -112,19 +112,18 @@ def _classic(path: str) -> Iterator[Netcdf3Writer]:
 
 
 def writing(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> list[Any] | None:
-    """Return tasks that write blocks of dask, one for each block; ``None`` if there are none."""
+    """Return tasks that write blocks of dask, one for each block; ``None`` if there are none.
+
+    ``targets``: what writes the blocks of each target.
+    """
     if not lazy:
         return None
-    return [
-        task
-        for (source, target), blocks in zip(lazy, targets, strict=True)
-        for task in _tasks(source, target.region, blocks)
-    ]
+    pairs = zip(lazy, targets, strict=True)
+    return [task for (source, target), blocks in pairs for task in _tasks(source, target.box, blocks)]
 
 
-def _tasks(source: Any, region: tuple[slice, ...] | None, target: Any) -> list[Any]:
-    first = [0] * source.ndim if region is None else [each.start or 0 for each in region]
-    starts = [[at + end for end in (0, *itertools.accumulate(n))] for at, n in zip(first, source.chunks, strict=True)]
+def _tasks(source: Any, box: Sequence[tuple[int, int]], target: Any) -> list[Any]:
+    starts = _edges(source, box)
     made = source.map_blocks(
         partial(_written, target=target, starts=starts),
         dtype=object,
@@ -150,14 +149,18 @@ def gather(source: Any, target: Target) -> None:
     """Compute blocks elsewhere, some at a time, and write them here."""
     from dask.base import compute as compute_all
 
-    first = [start for start, _ in target.box]
-    starts = [[0, *itertools.accumulate(lengths)] for lengths in source.chunks]
+    starts = _edges(source, target.box)
     numbers = list(np.ndindex(*source.numblocks))
     for begin in range(0, len(numbers), _AT_ONCE):
         part = numbers[begin : begin + _AT_ONCE]
         for number, block in zip(part, compute_all(*(source.blocks[n] for n in part)), strict=True):
-            place = zip(first, starts, number, strict=True)
-            target.array[tuple(slice(at + ends[n], at + ends[n + 1]) for at, ends, n in place)] = block
+            target.array[tuple(slice(at[n], at[n + 1]) for at, n in zip(starts, number, strict=True))] = block
+
+
+def _edges(source: Any, box: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return where blocks begin and end in the variable, along each axis."""
+    axes = zip(box, source.chunks, strict=True)
+    return [[first + at for at in (0, *itertools.accumulate(lengths))] for (first, _), lengths in axes]
 
 
 def computed(files: Sequence[Any], compute: bool) -> Delayed | None:

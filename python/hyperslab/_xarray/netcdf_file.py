@@ -119,6 +119,8 @@ class NetcdfFile:
         if not compute or (self._shared and lazy):
             paths = [target.array.path for _, target in lazy]
             place = os.path.realpath(self._place if self._temporary is None else self._temporary)
+            targets = [SharedBlocks(place, path, self.token) for path in paths]
+            tasks = writing(lazy, targets)
             if compute:
                 # While the file is open here, too, no worker takes space that another one has replaced.
                 # And nobody takes it for a file that a killed program has left.
@@ -126,13 +128,12 @@ class NetcdfFile:
                 self._is_handed_out = True
             else:
                 self._file.close()
-            targets = [SharedBlocks(place, path, self.token) for path in paths]
-        elif self._gathers:
+            return tasks
+        if self._gathers:
             for source, target in lazy:
                 gather(source, target)
             return None
-        else:
-            targets = [LocalBlocks(target.array, self._gate) for _, target in lazy]
+        targets = [LocalBlocks(target.array, self._gate) for _, target in lazy]
         return writing(lazy, targets)
 
     def complete(self) -> Any:
