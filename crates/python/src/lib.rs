@@ -53,7 +53,9 @@ mod _native {
     #[pymodule_export]
     use crate::hdf5::stored_types::StoredType;
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
+    use crate::hdf5::attributes::AttributeHandle;
+    #[pymodule_export]
+    use crate::hdf5::{DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
     use crate::index::fields::{explain_field, read_field, write_field};
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! The meaning of the datasets of a file, for Python.
 
 use crate::errors::OrRaise;
-use crate::hdf5::{AttributeHandle, attributes_of_array, attributes_of_group};
+use crate::hdf5::attributes::{AttributeHandle, attributes_of_array, attributes_of_group};
 use crate::nodes::array::ArrayBase;
 use crate::nodes::group::GroupBase;
 use crate::nodes::handles::ArrayHandle;
