@@ -65,8 +65,8 @@ def joined(*parts: Any) -> Any:
 
 
 @pytest.mark.parametrize("number", range(examples(6)))
-@pytest.mark.parametrize("format_", FORMATS)
-def test_rows_are_appended(format_: str, number: int, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_", [*FORMATS, "NETCDF4_CLASSIC"])
+def test_rows_are_appended(format_: Any, number: int, seed: int, tmp_path: Path) -> None:
     """Files that netCDF-C or hyperslab made get rows in place, and netCDF-C reads them."""
     path, random = tmp_path / "a.nc", np.random.default_rng(seed + number)
     expected = dataset(0, int(random.integers(1, 4)))
@@ -78,7 +78,7 @@ def test_rows_are_appended(format_: str, number: int, seed: int, tmp_path: Path)
     for _ in range(3):
         rows = dataset(expected.sizes["t"], int(random.integers(1, 5)))
         given = rows.chunk(t=2, x=3) if random.random() < 0.5 else rows
-        to_netcdf(given, path, append_dim="t")
+        to_netcdf(given, path, append_dim="t", format=format_)
         expected = joined(expected, rows)
     assert path.stat().st_ino == inode
     for engine in (BackendEntrypoint, "netcdf4"):

@@ -114,8 +114,8 @@ class ClassicOutput:
             settle_reads(self.writer, store, not in_place, compute, self.source)
         self.writer.write(load_first=self.mode != "w")
 
-    def blocks(self, compute: bool) -> Any:
-        """Return the object that writes the blocks of dask; ``None`` if there are none."""
+    def blocks(self, compute: bool) -> list[Any]:
+        """Return the dask arrays that write the blocks of others."""
         lazy = self.writer.lazy
         if not compute:
             place, names = os.path.realpath(self._place), [target.array.path for _, target in lazy]
@@ -125,7 +125,7 @@ class ClassicOutput:
         if self._shared:
             for source, target in lazy:
                 gather(source, target)
-            return None
+            return []
         return writing(lazy, [LocalBlocks(target.array, self._gate) for _, target in lazy])
 
     def complete(self) -> Any:

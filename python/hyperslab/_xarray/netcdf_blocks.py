@@ -111,28 +111,21 @@ def _classic(path: str) -> Iterator[Netcdf3Writer]:
 # ---- tasks
 
 
-def writing(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> list[Any] | None:
-    """Return tasks that write blocks of dask, one for each block; ``None`` if there are none.
+def writing(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> list[Any]:
+    """Return dask arrays whose blocks write those of others: an array for each target.
 
     ``targets``: what writes the blocks of each target.
     """
-    if not lazy:
-        return None
-    pairs = zip(lazy, targets, strict=True)
-    return [task for (source, target), blocks in pairs for task in _tasks(source, target.box, blocks)]
-
-
-def _tasks(source: Any, box: Sequence[tuple[int, int]], target: Any) -> list[Any]:
-    starts = _edges(source, box)
-    made = source.map_blocks(
-        partial(_written, target=target, starts=starts),
-        dtype=object,
-        chunks=tuple((1,) * n for n in source.numblocks),
-        meta=np.empty((0,) * source.ndim, object),
-        name=f"hyperslab-write-{uuid.uuid4().hex}",
-    )
-    tasks: list[Any] = made.to_delayed().ravel().tolist()
-    return tasks
+    return [
+        source.map_blocks(
+            partial(_written, target=blocks, starts=_edges(source, target.box)),
+            dtype=object,
+            chunks=tuple((1,) * n for n in source.numblocks),
+            meta=np.empty((0,) * source.ndim, object),
+            name=f"hyperslab-write-{uuid.uuid4().hex}",
+        )
+        for (source, target), blocks in zip(lazy, targets, strict=True)
+    ]
 
 
 def _written(block: Any, *, target: Any, starts: Sequence[Sequence[int]], block_id: Any) -> Any:
@@ -165,12 +158,16 @@ def _edges(source: Any, box: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 def computed(files: Sequence[Any], compute: bool) -> Delayed | None:
     """Write the blocks of several files at the same time, and make them permanent."""
-    tasks = [task for file in files for task in file.blocks(compute) or ()]
+    arrays = [array for file in files for array in file.blocks(compute)]
     tokens = [file.token for file in files if getattr(file, "token", None) is not None]
-    if compute and not tasks:
+    if compute and not arrays:
         return None
+    from dask.base import optimize
     from dask.delayed import delayed
 
+    # All at once, so that variables share the tasks from which they are made.
+    arrays = [array.to_delayed(optimize_graph=False) for array in optimize(*arrays)]
+    tasks = [task for array in arrays for task in array.ravel().tolist()]
     later: Delayed = delayed(finish, pure=False)(tasks, tokens)
     if compute:
         later.compute()

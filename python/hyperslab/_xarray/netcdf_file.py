@@ -109,8 +109,8 @@ class NetcdfFile:
             settle_reads(self.writer, self._file._store, self.mode == "w", compute, self.source)
         self.writer.write(load_first=self.mode != "w")
 
-    def blocks(self, compute: bool) -> list[Any] | None:
-        """Return the tasks that write the blocks of dask; ``None`` if there are none.
+    def blocks(self, compute: bool) -> list[Any]:
+        """Return the dask arrays that write the blocks of others.
 
         With ``compute=False``, or if other processes write, the file is complete but for the blocks.
         """
@@ -132,7 +132,7 @@ class NetcdfFile:
         if self._gathers:
             for source, target in lazy:
                 gather(source, target)
-            return None
+            return []
         targets = [LocalBlocks(target.array, self._gate) for _, target in lazy]
         return writing(lazy, targets)
 
