@@ -146,12 +146,12 @@ def test_integers_that_only_the_last_version_has(tmp_path: Path) -> None:
     path = tmp_path / "a.nc"
     with netCDF4.Dataset(path, "w", format="NETCDF3_64BIT_DATA") as file:
         file.createDimension("t", None)
-        file.createVariable("u1", "u1", "t")[:] = [1, 255]
+        file.createVariable("u1", "u1", "t")[:] = [1, 254]
         file.createVariable("i8", "i8", "t")[:] = [1, 2**60]
     rows = xr.Dataset({"u1": ("t", np.array([200], "u1")), "i8": ("t", np.array([-(2**50)]))})
     to_netcdf(rows, path, append_dim="t")
     with netCDF4.Dataset(path) as file:
-        assert file["u1"][:].tolist() == [1, 255, 200]
+        assert file["u1"][:].tolist() == [1, 254, 200]
         assert file["i8"][:].tolist() == [1, 2**60, -(2**50)]
     with pytest.raises(DataTypeError, match="256"):
         to_netcdf(xr.Dataset({"u1": ("t", [256]), "i8": ("t", [1])}), path, append_dim="t")

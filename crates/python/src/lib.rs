@@ -31,6 +31,8 @@ mod _native {
     #[pymodule_export]
     use crate::gil::stop::Stopper;
     #[pymodule_export]
+    use crate::hdf5::attributes::AttributeHandle;
+    #[pymodule_export]
     use crate::hdf5::editor::{
         Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image, part_beside,
         remove_parts,
@@ -52,8 +54,6 @@ mod _native {
     use crate::hdf5::references::{Reference, RegionReference};
     #[pymodule_export]
     use crate::hdf5::stored_types::StoredType;
-    #[pymodule_export]
-    use crate::hdf5::attributes::AttributeHandle;
     #[pymodule_export]
     use crate::hdf5::{DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]

@@ -29,7 +29,7 @@ from hyperslab._xarray.netcdf_blocks import (
     writing,
 )
 from hyperslab._xarray.netcdf_encoding import storage_of
-from hyperslab._xarray.netcdf_rows import RowsStore, encoded_as_stored, stored_name
+from hyperslab._xarray.netcdf_rows import RowsStore
 from hyperslab._xarray.netcdf_store import MEANINGS
 from hyperslab._xarray.netcdf_writer import NetcdfWriter, Target
 from hyperslab._xarray.stored_variable import StoredVariable
@@ -175,6 +175,9 @@ class ClassicStore(RowsStore):
             found[unlimited] = self._output.records
         return found
 
+    def _keeps_type(self, name: str) -> bool:
+        return name in self._stored
+
     def _existing(self, name: str) -> StoredVariable:
         return self._output.existing(name)
 
@@ -214,10 +217,7 @@ class ClassicStore(RowsStore):
 
     def encode_variable(self, v: Any, name: Any = None) -> Any:
         """Encode one variable."""
-        v = _force_native_endianness(v)  # type: ignore[no-untyped-call]
-        if stored_name(name) in self._stored:
-            return encoded_as_stored(v, name)
-        return encode_nc3_variable(v, name=name)  # type: ignore[no-untyped-call]
+        return encode_nc3_variable(_force_native_endianness(v), name=name)  # type: ignore[no-untyped-call]
 
     def prepare_variable(
         self, name: str, variable: Variable, check_encoding: bool = False, unlimited_dims: Any = None

@@ -10,15 +10,17 @@ from typing import Any, cast
 
 import numpy as np
 from xarray import Dataset, Variable, conventions
-from xarray.backends.common import WritableCFDataStore
+from xarray.backends.common import AbstractWritableDataStore, WritableCFDataStore, ensure_dtype_not_object
 from xarray.backends.common import _encode_variable_name as _untyped_name
 from xarray.backends.netcdf3 import _maybe_prepare_times
+from xarray.backends.netCDF4_ import _force_native_endianness
 from xarray.backends.zarr import (
     ZarrStore,
     _validate_and_transpose_existing_dims,
     _validate_datatypes_for_zarr_append,
 )
 from xarray.coding.strings import CharacterArrayCoder, EncodedStringCoder, check_vlen_dtype
+from xarray.conventions import cf_encoder
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab._xarray import checks
@@ -73,6 +75,10 @@ class RowsStore(WritableCFDataStore):
     def get_parent_dimensions(self) -> dict[str, int]:
         """Return the dimensions of the groups above."""
         return {}
+
+    def _keeps_type(self, name: str) -> bool:
+        """Return True for an existing variable whose values are not encoded as those of new ones."""
+        return False
 
     def _existing(self, name: str) -> StoredVariable:
         """Return an existing variable."""
@@ -151,6 +157,21 @@ class RowsStore(WritableCFDataStore):
                 target, source = self._target(stored_name(name)), variable.data
             target.region = tuple(region[name] for name in variable.dims)
             writer.add(source, target)
+
+    def encode(self, variables: Any, attributes: Any) -> Any:
+        """Encode variables and attributes. Existing variables keep their types."""
+        variables, attributes = cf_encoder(variables, attributes)  # type: ignore[no-untyped-call]
+        encoded = {}
+        for name, variable in variables.items():
+            try:
+                plain = ensure_dtype_not_object(variable, name=name)
+                keeps = self._keeps_type(stored_name(name))
+                encoded[name] = encoded_as_stored(plain, name) if keeps else self.encode_variable(plain)
+            except Exception as error:
+                error.add_note(f"Raised while encoding variable {name!r} with value {variable!r}")
+                raise
+        _, attributes = AbstractWritableDataStore.encode(self, {}, attributes)  # type: ignore[no-untyped-call]
+        return encoded, attributes
 
     def _encode_stored(self, variables: Mapping[Any, Variable]) -> dict[Any, Variable]:
         """Return variables in the encoding of the stored ones."""
@@ -235,6 +256,7 @@ def encoded_as_stored(variable: Variable, name: Any) -> Variable:
 
     xarray would also replace types that most classic files lack, and the types of attributes.
     """
+    variable = _force_native_endianness(variable)  # type: ignore[no-untyped-call]
     for coder in (EncodedStringCoder(allows_unicode=False), CharacterArrayCoder()):  # type: ignore[no-untyped-call]
         variable = coder.encode(variable, name=name)  # type: ignore[no-untyped-call]
     data = _maybe_prepare_times(variable)  # type: ignore[no-untyped-call]

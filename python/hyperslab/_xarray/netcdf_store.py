@@ -25,7 +25,7 @@ from hyperslab._hdf5.group import Datatype, FileGroup
 from hyperslab._xarray.files import FileReader, FileTree
 from hyperslab._xarray.fits import numbers_that_fit, text_that_fits
 from hyperslab._xarray.netcdf_encoding import storage_of
-from hyperslab._xarray.netcdf_rows import RowsStore, encoded_as_stored, stored_name
+from hyperslab._xarray.netcdf_rows import RowsStore
 from hyperslab._xarray.netcdf_writer import Target
 from hyperslab._xarray.stored_variable import StoredVariable
 from hyperslab.errors import InvalidArgumentError
@@ -105,6 +105,9 @@ class NetcdfStore(RowsStore):
                 found.setdefault(name, size)
         return found
 
+    def _keeps_type(self, name: str) -> bool:
+        return self.format == "NETCDF4_CLASSIC" and self._keeps and name in self._stored
+
     def _existing(self, name: str) -> StoredVariable:
         return StoredVariable(self._group[name], self._stored[name])
 
@@ -156,8 +159,6 @@ class NetcdfStore(RowsStore):
         """Encode one variable."""
         v = _force_native_endianness(v)  # type: ignore[no-untyped-call]
         if self.format == "NETCDF4_CLASSIC":
-            if self._keeps and stored_name(name) in self._stored:
-                return encoded_as_stored(v, name)
             return encode_nc3_variable(v, name=name)  # type: ignore[no-untyped-call]
         return _encode_nc4_variable(v, name=name)  # type: ignore[no-untyped-call]
 
@@ -168,6 +169,9 @@ class NetcdfStore(RowsStore):
         _ensure_no_forward_slash_in_name(name)  # type: ignore[no-untyped-call]
         attributes = dict(variable.attrs)
         fill = attributes.pop("_FillValue", None)
+        if isinstance(fill, np.ndarray) and fill.size == 1:
+            # The values of attributes of the classic model have an axis.
+            fill = fill.ravel()[0]
         dtype: Any = _get_datatype(variable, self.format, raise_on_invalid_encoding=check_encoding)
         storage = storage_of(variable, check_encoding, unlimited_dims, fill)
         data = variable.data

@@ -13,7 +13,7 @@ pub(crate) mod strips;
 use crate::{File, NetcdfError, NewFile, NewFileError, Variable, Version};
 use hyperslab_array::LocateError;
 use hyperslab_store::fork::Mutex;
-use hyperslab_store::{EditedFile, Store, StoreError, turns};
+use hyperslab_store::{EditedFile, StoreError, turns};
 use ranges::Ranges;
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use crate::errors::{Failed, OrRaise};
 use crate::gil::engine;
 use crate::gil::once::interned;
+use crate::hdf5::attributes::{self, AttributeHandle};
 use crate::hdf5::references;
 use crate::hdf5::stored_types::StoredType;
-use crate::hdf5::attributes::{self, AttributeHandle};
 use crate::hdf5::{self as file, ElementHandle};
 use crate::index::kind::{Kind, kind, pop_fields, split_names};
 use crate::nodes::attributes::StoredAttributes;

@@ -2,8 +2,8 @@
 
 use crate::errors::OrRaise;
 use crate::gil::engine;
-use crate::hdf5::references;
 use crate::hdf5::attributes::{self, AttributeHandle};
+use crate::hdf5::references;
 use crate::hdf5::{self as file, Link};
 use crate::nodes::attributes::StoredAttributes;
 use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};

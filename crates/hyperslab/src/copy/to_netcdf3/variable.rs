@@ -67,8 +67,7 @@ impl Elements {
         if let Some(external) = own {
             return Ok(plain(external));
         }
-        let external =
-            External::for_elements(dtype, version).ok_or_else(|| refuse(dtype.to_string()))?;
+        let external = External::for_elements(dtype, version).ok_or_else(|| refuse(dtype.to_string()))?;
         let cast: Arc<dyn Codec> = Arc::new(Cast { from: dtype, to: external });
         Ok(Elements { cast: Some(cast), ..plain(external) })
     }
