@@ -208,7 +208,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     before = path.read_bytes()
     rows = dataset(4, 2)
     refused: list[tuple[Any, dict[str, Any], str]] = [
-        (rows, {"append_dim": "x"}, "the dimension is fixed to 5 elements .* unlimited_dims"),
+        (ds, {"append_dim": "x"}, "the dimension is fixed to 5 elements .* unlimited_dims"),
         (rows, {"append_dim": "none"}, "does not match any existing"),
         (rows.drop_vars("plain"), {"append_dim": "t"}, "'plain' is stored, has dimension 't'"),
         (rows.assign(fixed=rows.fixed + 1), {"append_dim": "t"}, "differs from what is stored"),
