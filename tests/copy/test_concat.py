@@ -356,28 +356,6 @@ def test_plans_of_joined_sources(tmp_path: Path) -> None:
         plan.run()
 
 
-@pytest.mark.parametrize("size", ["300 B", "2 kB", "7 kB"])
-def test_tasks_are_cut_along_sources(size: str, tmp_path: Path) -> None:
-    paths = parts(tmp_path, [24] * 9 + [10])
-    plan = hs.plan_copy(paths, tmp_path / "out.zarr", concat="time", chunks={"time": 4}, task_size=size)
-    (number,) = [n for n, array in enumerate(plan.arrays) if array.path == "v"]
-    array = plan.arrays[number]
-    (one,) = array.passes
-    rows, across = one.block[0] * one.parts[0], one.units // -(-array.shape[0] // one.block[0])
-    assert rows == 4
-    read = []
-    for task in plan.stages[-1]:
-        for index, _, start, end in task.parts:
-            if index == number:
-                first, last = start // across * rows, ((end - 1) // across + 1) * rows
-                read.append((first // 24, (last - 1) // 24, first % 24 == 0 and end % (6 * across) == 0))
-    assert len(read) > 1
-    # A task reads a part of one source, or whole sources.
-    assert all(first == last or is_whole for first, last, is_whole in read[:-1])
-    plan.run(verify=True)
-    xr.testing.assert_identical(opened(tmp_path / "out.zarr"), joined_by_xarray(paths))
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_plan_of_joined_sources_on_a_cluster(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")

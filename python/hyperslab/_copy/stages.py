@@ -151,28 +151,6 @@ class TaskParts:
             yield index, of, min(stop * run.each, units) - start * run.each
 
 
-def _along_sources(lengths: Sequence[int], array: CopyArray, one: CopyPass, each: int) -> int:
-    """Return the units of a task, so that a task reads whole sources, or a source has whole tasks.
-
-    ``lengths``: of the joined sources along the dimension. Sources of unlike lengths, and sources that
-    end inside of a unit, are cut as other arrays are. Units are numbered in C order, so only the first
-    axis can be cut in this way.
-    """
-    if len(lengths) < 2 or not array.shape or array.from_start[0] + array.shape[0] > sum(lengths):
-        return each
-    source, rows = lengths[0], one.block[0] * one.parts[0]
-    if any(length != source for length in lengths[:-1]) or lengths[-1] > source:
-        return each
-    if not rows or source % rows or array.from_start[0] % source:
-        return each
-    whole = source // rows * (one.units // -(-array.shape[0] // rows))
-    if each >= whole:
-        return each - each % whole
-    # At most twice as many tasks.
-    parts = range(-(-whole // each), 2 * -(-whole // each) + 1)
-    return next((whole // count for count in parts if whole % count == 0), each)
-
-
 class CopyStage(Sequence[CopyTask]):
     """Tasks that may run concurrently and in any order. Each is computed on access."""
 
@@ -207,7 +185,6 @@ class CopyStage(Sequence[CopyTask]):
             if not one.independent:
                 each = units
             if each < units:
-                each = _along_sources(plan.lengths, array, one, each)
                 runs.append(_Run(count, ((index, number, units),), each))
                 count = runs[-1].end
                 continue
