@@ -109,7 +109,7 @@ def test_regions_are_written_in_place(chunked: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_other_values_and_new_variables(format_: str, tmp_path: Path) -> None:
+def test_other_values_and_new_variables(format_: Any, tmp_path: Path) -> None:
     path, expected = tmp_path / "a.nc", dataset(0, 4)
     to_netcdf(expected, path, format=format_, unlimited_dims="t")
     changed = xr.Dataset({"packed": expected["packed"] * 0 + 3, "new": ("t", np.arange(4.0))})

@@ -72,6 +72,24 @@ class RowsStore(WritableCFDataStore):
 
     # ---- what formats know
 
+    def get_dimensions(self) -> dict[str, int]:
+        """Return the dimensions, with their lengths."""
+        raise NotImplementedError
+
+    def set_dimension(self, dim: Any, length: int, is_unlimited: bool = False) -> None:
+        """Make a dimension."""
+        raise NotImplementedError
+
+    def prepare_variable(
+        self, name: str, variable: Variable, check_encoding: bool = False, unlimited_dims: Any = None
+    ) -> Any:
+        """Make a variable, or find it, and return the target and the values to write."""
+        raise NotImplementedError
+
+    def encode_variable(self, v: Any, name: Any = None) -> Any:
+        """Encode one variable."""
+        raise NotImplementedError
+
     def get_parent_dimensions(self) -> dict[str, int]:
         """Return the dimensions of the groups above."""
         return {}
@@ -132,7 +150,7 @@ class RowsStore(WritableCFDataStore):
             raise InvalidArgumentError(
                 f"append_dim={self._append_dim!r} does not match any existing dataset dimensions {dimensions}"
             )
-        made, attributes = self.encode({name: variables[name] for name in new}, attributes)  # type: ignore[no-untyped-call]
+        made, attributes = self.encode({name: variables[name] for name in new}, attributes)
         kept = self._encode_stored({name: variables[name] for name in stored})
         encoded = {name: {**made, **kept}[name] for name in variables}
         if self._append_dim is not None or new:
@@ -160,7 +178,7 @@ class RowsStore(WritableCFDataStore):
 
     def encode(self, variables: Any, attributes: Any) -> Any:
         """Encode variables and attributes. Existing variables keep their types."""
-        variables, attributes = cf_encoder(variables, attributes)  # type: ignore[no-untyped-call]
+        variables, attributes = cf_encoder(variables, attributes)
         encoded = {}
         for name, variable in variables.items():
             try:
@@ -196,7 +214,7 @@ class RowsStore(WritableCFDataStore):
                 array.dtype = np.dtype(f"S{max(array.shape[-1], 1)}")
             prepared[name] = text_that_fits(name, numbers_that_fit(name, given, array), array)
         encoded: dict[Any, Variable]
-        encoded, _ = self.encode(prepared, {})  # type: ignore[no-untyped-call]
+        encoded, _ = self.encode(prepared, {})
         for name, variable in encoded.items():
             raw = self._stored[stored_name(name)]
             variable = _padded(variable, raw) if raw.ndim > decoded[name].ndim else variable
@@ -258,7 +276,7 @@ def encoded_as_stored(variable: Variable, name: Any) -> Variable:
     """
     variable = _force_native_endianness(variable)  # type: ignore[no-untyped-call]
     for coder in (EncodedStringCoder(allows_unicode=False), CharacterArrayCoder()):  # type: ignore[no-untyped-call]
-        variable = coder.encode(variable, name=name)  # type: ignore[no-untyped-call]
+        variable = coder.encode(variable, name=name)
     data = _maybe_prepare_times(variable)  # type: ignore[no-untyped-call]
     return Variable(variable.dims, data, variable.attrs, variable.encoding, fastpath=True)
 
