@@ -2,9 +2,9 @@
 
 use crate::errors::OrRaise;
 use crate::gil::engine;
+use crate::hdf5::Link;
 use crate::hdf5::attributes::{self, AttributeHandle};
 use crate::hdf5::references;
-use crate::hdf5::{self as file, Link};
 use crate::nodes::attributes::StoredAttributes;
 use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};
 use crate::nodes::slot::Slot;
