@@ -432,6 +432,13 @@ def test_complex_numbers(tmp_path: Path) -> None:
     assert not (tmp_path / "b.nc").exists()
 
 
+def test_two_unlimited_dimensions_one_of_them_empty(tmp_path: Path) -> None:
+    ds = xr.Dataset({"a": (("t", "none"), np.empty((3, 0), "i1")), "b": ("t", [1, 2, 3])})
+    to_netcdf(ds, tmp_path / "a.nc", unlimited_dims=["t", "none"])
+    assert dict(load(tmp_path / "a.nc").sizes) == {"t": 3, "none": 0}
+    np.testing.assert_array_equal(load(tmp_path / "a.nc", "netcdf4")["b"], [1, 2, 3])
+
+
 def test_classic_model(tmp_path: Path) -> None:
     ds = xr.Dataset({"a": ("x", [1, 2]), "s": ("x", ["ab", "c"])}, attrs={"n": 5, "t": "text"})
     to_netcdf(ds, tmp_path / "a.nc", format="NETCDF4_CLASSIC")

@@ -54,4 +54,7 @@ class NetcdfWriter(ArrayWriter):
         if load_first:
             self.in_memory = [(np.asarray(source), target) for source, target in self.in_memory]
         for source, target in self.in_memory:
-            target.array[target.region or ...] = np.asarray(source)
+            values = np.asarray(source)
+            # A variable along several unlimited dimensions has no length at all if one of them has none.
+            if values.size:
+                target.array[target.region or ...] = values
