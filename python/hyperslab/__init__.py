@@ -52,7 +52,8 @@ if _TYPE_CHECKING:
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
     from hyperslab._copy.copy import CopyReport, copy
-    from hyperslab._copy.plan import CopyPlan, CopyPrices, plan_copy
+    from hyperslab._copy.plan import CopyPlan, CopyPrices
+    from hyperslab._copy.planning import plan_copy
     from hyperslab._copy.run import CopyRun
     from hyperslab._copy.together import copy_all, copy_store
     from hyperslab._create.advise import AccessCost, Advice, AdvisedLayout, advise
@@ -89,7 +90,8 @@ _LAZY = {
     "_compute.pyramid": ("pyramid",),
     "_compute.statistics": ("Statistics", "statistics"),
     "_copy.copy": ("CopyReport", "copy"),
-    "_copy.plan": ("CopyPlan", "CopyPrices", "plan_copy"),
+    "_copy.plan": ("CopyPlan", "CopyPrices"),
+    "_copy.planning": ("plan_copy",),
     "_copy.run": ("CopyRun",),
     "_copy.together": ("copy_all", "copy_store"),
     "_create.advise": ("AccessCost", "Advice", "AdvisedLayout", "advise"),

@@ -38,6 +38,7 @@ __all__ = [
     "Stream",
     "Writer",
     "__version__",
+    "abandon_netcdf3",
     "advise_array",
     "advise_shape",
     "array_of_document",
@@ -78,10 +79,12 @@ __all__ = [
     "joined_sources",
     "largest_element",
     "netcdf3_header",
+    "netcdf3_type",
     "netcdf3_with_records",
     "netcdf_chunks",
     "netcdf_dimensions",
     "netcdf_fill",
+    "number_attributes",
     "object_bytes",
     "objects_array",
     "open_node",
@@ -95,6 +98,7 @@ __all__ = [
     "packing",
     "paginate_file",
     "paginated_image",
+    "part_beside",
     "part_keys",
     "planned_copy",
     "pop_fields",
@@ -108,6 +112,7 @@ __all__ = [
     "read_field",
     "recycled_bytes",
     "remove_below",
+    "remove_parts",
     "replace_directory",
     "run_cli",
     "set_codec_finder",
@@ -766,6 +771,7 @@ def edit_file(
     paged: bool = False,
     space: tuple[int, int] | None = None,
 ) -> StoreHandle | None: ...
+def abandon_netcdf3(file: StoreHandle) -> None: ...
 def create_netcdf3(
     path: os.PathLike[str] | str | None,
     far: tuple[str, list[tuple[str, str]]] | None,
@@ -786,7 +792,10 @@ def netcdf3_header(
     list[tuple[str, str, bytes]],
     list[tuple[str, str, list[int], list[tuple[str, str, bytes]]]],
 ]: ...
+def netcdf3_type(dtype: str, version: str) -> str | None: ...
 def netcdf3_with_records(file: StoreHandle, records: int) -> StoreHandle: ...
+def part_beside(path: str) -> os.PathLike[str]: ...
+def remove_parts(path: str) -> int: ...
 def paginate_file(path: str, pages: int) -> None: ...
 def paginated_image(image: bytes, pages: int) -> bytes: ...
 def compact_file(
@@ -1028,6 +1037,7 @@ class PresentedFile:
     ): ...
 
 def pop_fields(selection: Any) -> tuple[str | list[str] | None, Any]: ...
+def number_attributes(packing: bool) -> list[str]: ...
 def user_attributes(array: ArrayBase) -> dict[str, Any]: ...
 def carried_attributes(array: ArrayHandle, zarr_format: int) -> dict[str, Any]: ...
 

@@ -19,6 +19,7 @@ import xarray as xr
 from hyperslab.errors import DestinationError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import dask_cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -353,6 +354,17 @@ def test_plans_of_joined_sources(tmp_path: Path) -> None:
     xr.testing.assert_identical(opened(tmp_path / "out.zarr"), expected)
     with pytest.raises(DestinationError, match="exists already"):
         plan.run()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_plan_of_joined_sources_on_a_cluster(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    paths = parts(tmp_path, [24] * 6 + [10])
+    plan = hs.plan_copy(paths, tmp_path / "out.zarr", concat="time", chunks={"time": 4}, task_size="1 kB")
+    with dask_cluster(workers=2, threads=2) as cluster, distributed.Client(cluster) as client:
+        run = plan.run(client, verify=True)
+    assert run.tasks > 3
+    xr.testing.assert_identical(opened(tmp_path / "out.zarr"), joined_by_xarray(paths))
 
 
 def test_a_plan_is_resumed_after_a_kill(tmp_path: Path) -> None:

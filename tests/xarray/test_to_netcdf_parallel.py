@@ -108,6 +108,112 @@ def test_cluster(tmp_path: Path) -> None:
             file["a"] = 1
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_workers_flush_once(tmp_path: Path) -> None:
+    """Each flush leaves structures in the file that only the next writer uses again."""
+    distributed = pytest.importorskip("distributed")
+    random = np.random.default_rng(5)
+    ds = xr.Dataset({f"v{n}": (("t", "x"), random.integers(0, 9, (60, 50))) for n in range(5)})
+    for name in ds.variables:
+        # Blocks of all workers share chunks.
+        ds[name].encoding.update(zlib=True, chunksizes=(7, 50))
+    to_netcdf(ds.chunk(t=1), tmp_path / "here.nc")
+    with dask_cluster(workers=2, threads=2) as cluster, distributed.Client(cluster) as client:
+        to_netcdf(ds.chunk(t=1), tmp_path / "a.nc")
+        assert not any(client.run(_open_files).values())
+    xr.testing.assert_identical(load(tmp_path / "a.nc"), ds)
+    assert (tmp_path / "a.nc").stat().st_size < 2 * (tmp_path / "here.nc").stat().st_size
+
+
+def _open_files() -> list[str]:
+    from hyperslab._xarray.netcdf_workers import _here
+
+    return [*_here().kept]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("arguments", [{}, {"append_dim": "t"}, {"compute": False}])
+def test_blocks_of_a_killed_worker_are_written_again(arguments: dict[str, Any], tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    path, killed = tmp_path / "a.nc", tmp_path / "killed"
+    old = xr.Dataset({"a": (("t", "x"), np.full((3, 40), -1.0))})
+    to_netcdf(old, path, unlimited_dims="t")
+
+    def kill(block: Any) -> Any:
+        if block.size and block[0, 0] == 12 * 40 and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    new = xr.Dataset({"a": (("t", "x"), np.arange(800.0).reshape(20, 40))})
+    with dask_cluster(workers=2, threads=1) as cluster, distributed.Client(cluster):
+        lazy = new.chunk(t=1)
+        deadly = lazy.a.data.map_blocks(kill, dtype="f8", meta=np.empty((0, 0)))
+        later: Any = to_netcdf(lazy.assign(a=lazy.a.copy(data=deadly)), path, **arguments)
+        if later is not None:
+            later.compute()
+    assert killed.exists()
+    expected = xr.concat([old, new], "t") if "append_dim" in arguments else new
+    xr.testing.assert_equal(load(path), expected)
+
+
+def test_a_lost_worker_is_noticed() -> None:
+    from hyperslab._xarray.netcdf_workers import finish
+
+    finish([None, None], ["token"])
+    with pytest.raises(hs.HyperslabError, match="a worker ended before its blocks were on the disk"):
+        finish([None, "the file of a process that is gone"], ["token"])
+
+
+_CLIENT = """
+import sys, dask.array as da, distributed, numpy as np, xarray as xr
+from hyperslab.xarray import to_netcdf
+
+def slow(block):
+    __import__("time").sleep(0.2)
+    return block
+
+if __name__ == "__main__":
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+    with distributed.Client(cluster):
+        print("begun", flush=True)
+        x = da.zeros((1000, 10), chunks=(1, 10)).map_blocks(slow, dtype="f8", meta=np.empty((0, 0)))
+        to_netcdf(xr.Dataset({"a": (("t", "x"), x)}), sys.argv[1])
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_killed_client_leaves_is_removed(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    path = folder / "a.nc"
+    (tmp_path / "client.py").write_text(_CLIENT)
+    child = subprocess.Popen(
+        [sys.executable, tmp_path / "client.py", path], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    while not (parts := [*folder.iterdir()]):
+        time.sleep(0.05)
+    (part,) = parts
+    assert part.name.startswith(".part.") and part.name.endswith(".hyperslab-tmp")
+    ds = dataset()
+    with dask_cluster(workers=1, threads=1) as cluster, distributed.Client(cluster):
+        time.sleep(2.5)
+        to_netcdf(blocks(ds), path)
+        # The client and its workers have it open.
+        assert sorted(folder.iterdir()) == sorted([part, path])
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        # Its workers end by themselves.
+        end = time.monotonic() + 60
+        while part.exists() and time.monotonic() < end:
+            time.sleep(0.5)
+            to_netcdf(blocks(ds), path)
+    assert [*folder.iterdir()] == [path]
+    xr.testing.assert_identical(load(path), ds)
+
+
 def test_small_blocks_of_many_threads_are_all_kept(tmp_path: Path) -> None:
     """Each thread opens the variables by itself."""
     ds = xr.Dataset({f"v{n}": ("x", np.arange(5.0) + n) for n in range(30)})

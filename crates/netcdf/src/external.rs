@@ -1,5 +1,6 @@
 //! The external types of the elements of attributes and variables (`nc_type` of the specification).
 
+use crate::Version;
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
 /// A type of elements. Numbers are big-endian.
@@ -83,6 +84,21 @@ impl External {
         };
         #[allow(clippy::unwrap_used)] // All of these are types; the test below makes every one.
         DataType::new(kind, size, ByteOrder::Big).unwrap()
+    }
+
+    /// The type that stores these elements in a file of a version: the same, or the one that xarray
+    /// takes instead. `None`: no type holds them.
+    ///
+    /// A number that a smaller type does not have cannot be written.
+    pub fn for_elements(dtype: DataType, version: Version) -> Option<External> {
+        let own = Self::of_elements(dtype).filter(|external| version.has(*external));
+        own.or(match (dtype.kind(), dtype.size()) {
+            (Kind::Bool, _) | (Kind::UInt, 1) => Some(External::Byte),
+            (Kind::UInt, 2) => Some(External::Short),
+            (Kind::Int | Kind::UInt, 8) | (Kind::UInt, 4) => Some(External::Int),
+            (Kind::Float, 2) => Some(External::Float),
+            _ => None,
+        })
     }
 
     /// The type with these elements, in either byte order.

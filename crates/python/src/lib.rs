@@ -31,12 +31,16 @@ mod _native {
     #[pymodule_export]
     use crate::gil::stop::Stopper;
     #[pymodule_export]
+    use crate::hdf5::attributes::AttributeHandle;
+    #[pymodule_export]
     use crate::hdf5::editor::{
-        Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image,
+        Editor, edit_file, encodes_filter, filter_name, paginate_file, paginated_image, part_beside,
+        remove_parts,
     };
     #[pymodule_export]
     use crate::hdf5::netcdf3::{
-        create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_with_records,
+        abandon_netcdf3, create_netcdf3, edit_netcdf3, flush_netcdf3, netcdf3_header, netcdf3_type,
+        netcdf3_with_records,
     };
     #[pymodule_export]
     use crate::hdf5::netcdf4::{
@@ -51,7 +55,7 @@ mod _native {
     #[pymodule_export]
     use crate::hdf5::stored_types::StoredType;
     #[pymodule_export]
-    use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
+    use crate::hdf5::{DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
     use crate::index::fields::{explain_field, read_field, write_field};
     #[pymodule_export]
@@ -94,7 +98,7 @@ mod _native {
     #[pymodule_export]
     use crate::nodes::handles::{ArrayHandle, GroupHandle, array_of_document};
     #[pymodule_export]
-    use crate::nodes::meaning::{FileMeaning, carried_attributes, user_attributes};
+    use crate::nodes::meaning::{FileMeaning, carried_attributes, number_attributes, user_attributes};
     #[pymodule_export]
     use crate::nodes::open::{find_place, open_node, open_place};
     #[pymodule_export]

@@ -373,6 +373,15 @@ impl EditedFile {
         }
     }
 
+    /// Fails if another writer of this kind has the file open.
+    pub fn refuse_others(&self) -> Result<()> {
+        if !self.has_others() {
+            return Ok(());
+        }
+        let why = "another program is changing it; try again when it has closed the file";
+        Err(self.error(Operation::Lock, io::Error::new(io::ErrorKind::WouldBlock, why)))
+    }
+
     /// Returns `true` if other programs may have the file open.
     pub fn is_published(&self) -> bool {
         match &self.place {

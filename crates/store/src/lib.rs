@@ -59,7 +59,7 @@ pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread}
 pub use facts::Facts;
 pub use holds::{HeldObject, Holds};
 pub use key::{Key, common_folder};
-pub use local::{FileStore, LocalOptions, LocalStore, replace_directory};
+pub use local::{FileStore, LocalOptions, LocalStore, part_beside, remove_parts, replace_directory};
 pub use lock::{Expected, ObjectLock, Version};
 pub use many::{EachListed, Many};
 pub use mark::Mark;

@@ -55,6 +55,7 @@ mod held;
 mod kernel;
 mod list;
 mod lock;
+mod parts;
 mod present;
 mod read;
 pub(crate) mod replace;
@@ -67,6 +68,7 @@ mod write_out;
 pub(crate) use edited::{ChangeLock, EditedDisk};
 pub use exchange::replace_directory;
 pub use file::FileStore;
+pub use parts::{part_beside, remove_parts};
 
 use crate::fork::Lazy;
 use crate::turns::Refused;

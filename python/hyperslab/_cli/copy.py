@@ -12,7 +12,8 @@ from hyperslab import _native
 from hyperslab._base.config import config
 from hyperslab._base.progress import bytes_text, show_progress
 from hyperslab._base.tasks import workers
-from hyperslab._copy.plan import CopyPlan, plan_copy
+from hyperslab._copy.plan import CopyPlan
+from hyperslab._copy.planning import plan_copy
 from hyperslab._copy.text import count_text
 from hyperslab.errors import InvalidArgumentError, VerificationError
 

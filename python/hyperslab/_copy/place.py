@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import fcntl
 import itertools
-import json
 import math
 import os
 import secrets
@@ -37,8 +35,9 @@ from typing import Any, Final
 
 from hyperslab import _native
 from hyperslab._copy.copy import groups_above
+from hyperslab._copy.directories import flush, inode, lock
 from hyperslab._copy.locations import copy_options, is_remote
-from hyperslab._copy.plan import CopyPlan
+from hyperslab._copy.plan import CopyPlan, difference
 from hyperslab._stores.store import LocalStore, resolve_store
 from hyperslab.errors import DestinationError, SupersededError
 
@@ -145,7 +144,7 @@ class Place:
         if id.partition(b" ")[0] != wanted.id.encode():
             raise DestinationError(
                 f"{wanted.destination}: the journal beside it is that of another copy "
-                f"({_difference(wanted, text)}). Make that plan again and go on, or delete {self._named()}"
+                f"({difference(wanted, text)}). Make that plan again and go on, or delete {self._named()}"
             )
         found = CopyPlan.from_json(text.decode(), storage_options=wanted.storage_options)
         return replace(found, source_store=wanted.source_store)
@@ -287,37 +286,7 @@ class Place:
                 os.close(descriptor)
 
     def _lock(self, make: bool, wait: float) -> int | None:
-        """Lock the journal's directory. Returns ``None`` if it is absent or cannot be locked."""
-        if self._local is None:
-            return None
-        journal, until = self._root / "journal", time.monotonic() + wait
-        while True:
-            if make:
-                # If this fails, writing the journal fails too, with an error that says why.
-                with contextlib.suppress(OSError):
-                    journal.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
-            except OSError:
-                return None
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The previous holder of the lock may have deleted the directory.
-                if _inode(journal) == _identity(os.fstat(descriptor)):
-                    return descriptor
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    os.close(descriptor)
-                    raise DestinationError(
-                        f"{self._named()}: another run has been moving the copy to its place for "
-                        f"{wait:.0f} s. Wait until it has finished, or end its process; then run again"
-                    ) from None
-                time.sleep(0.05)
-            except OSError:
-                # A shared file system that cannot lock directories.
-                os.close(descriptor)
-                return None
-            os.close(descriptor)
+        return None if self._local is None else lock(self._root / "journal", make, wait, self._named)
 
     def note_done(self, stage: int, record: str) -> str:
         """Record a finished task. Returns the key of the record."""
@@ -534,7 +503,7 @@ class Place:
         mark = self.store.get(self.journal("finished"))
         if mark is None or self._local is None or self._is_into:
             return mark is not None
-        return mark == _inode(self._local)
+        return mark == inode(self._local)
 
     def holds_documents(self, plan: CopyPlan) -> bool:
         """Return True if the metadata at the destination is the metadata of the copy."""
@@ -609,7 +578,7 @@ class Place:
     def _move(self, target: Path, overwrite: bool) -> None:
         new = self._root / self._base
         # Record the identity of the copy's directory. If it is at the destination, all is done.
-        self.store.set(self.journal("finished"), _inode(new) or b"")
+        self.store.set(self.journal("finished"), inode(new) or b"")
         try:
             if overwrite and target.is_dir():
                 _native.replace_directory(str(new), str(target), str(self._root / "old"))
@@ -618,19 +587,7 @@ class Place:
         except OSError as error:
             raise DestinationError(f"{target}: the finished copy cannot take its place: {error}") from error
         if self._fsync:
-            _flush(target.parent)
-
-
-def _inode(directory: Path) -> bytes | None:
-    """Return an identity of a directory that does not depend on its name."""
-    try:
-        return _identity(directory.stat())
-    except OSError:
-        return None
-
-
-def _identity(found: os.stat_result) -> bytes:
-    return f"{found.st_dev}:{found.st_ino}".encode()
+            flush(target.parent)
 
 
 def _last(key: str) -> bool:
@@ -639,26 +596,3 @@ def _last(key: str) -> bool:
 
 def _is_below(path: str, above: str) -> bool:
     return path == above or path.startswith(above.rstrip("/") + "/")
-
-
-def _flush(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _difference(wanted: CopyPlan, text: bytes) -> str:
-    """Describe the difference between two plans."""
-    try:
-        found = CopyPlan.from_json(text.decode())
-    except ValueError as error:
-        return str(error)
-    if found.source != wanted.source:
-        return f"of {found.source}, not of {wanted.source}"
-    if found.options != wanted.options or found.task_bytes != wanted.task_bytes:
-        ours, theirs = json.loads(wanted.options), json.loads(found.options)
-        names = [f"{name}: {theirs.get(name)!r}" for name in ours if ours[name] != theirs.get(name)]
-        return "with other options: " + (", ".join(names) or f"task_size: {found.task_bytes}")
-    return "its source had other metadata"

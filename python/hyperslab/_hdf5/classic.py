@@ -25,10 +25,6 @@ FORMATS = ("NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF3_64BIT_OFFSET", "NETCDF3_
 
 _Attribute = tuple[str, str, bytes]
 
-# Types of elements that only NETCDF3_64BIT_DATA has, and the types that replace them if all values fit:
-# xarray's table.
-_SMALLER = {"int64": "int32", "uint64": "int32", "uint32": "int32", "uint16": "int16", "uint8": "int8"}
-
 # Bytes that are copied at once from an old file to a new one.
 _PIECE = 64 << 20
 
@@ -163,6 +159,35 @@ class Netcdf3Writer:
             own[name] = made
             self._is_new = True
 
+    def drop_attribute(self, variable: str, name: str) -> None:
+        """Remove an attribute of a variable."""
+        self._check_describing()
+        if self._variables[variable][2].pop(name, None) is not None:
+            self._is_new = True
+
+    def attributes(self, variable: str) -> tuple[str, ...]:
+        """The names of the attributes of a variable."""
+        return (*self._variables[variable][2],)
+
+    def fill(self, variable: str, value: Any) -> None:
+        """Describe the value of missing elements of a variable."""
+        self._check_describing()
+        dtype, _, own = self._variables[variable]
+        made = _fill(dtype, value)
+        if own.get(made[0]) != made:
+            own[made[0]] = made
+            self._is_new = True
+
+    def rewrite(self) -> None:
+        """Write the file again, beside itself: other programs see all changes at once, when it is closed."""
+        self._check_describing()
+        self._is_new = True
+
+    @property
+    def changes_in_place(self) -> bool:
+        """Whether elements are written to the file that other programs see."""
+        return not self._is_new
+
     def variable(
         self,
         name: str,
@@ -182,8 +207,7 @@ class Netcdf3Writer:
         stored = found.newbyteorder(">")
         own = {}
         if fill is not None:
-            # One element, also if it is NUL.
-            own["_FillValue"] = ("_FillValue", stored.str, np.asarray(fill).astype(stored).tobytes())
+            own["_FillValue"] = _fill(stored.str, fill)
         own |= {key: _attribute(key, value, self._format) for key, value in (attributes or {}).items()}
         self._variables[name] = (stored.str, [*dims], own)
         self._is_new = True
@@ -259,6 +283,11 @@ class Netcdf3Writer:
             self._arrays[name] = _array(store, name)
         return self._arrays[name]
 
+    @property
+    def store(self) -> ClassicFile:
+        """The store of the arrays, after `begin`."""
+        return self._check_begun()
+
     def resize(self, records: int) -> None:
         """Add records. Arrays that were taken before keep their shapes."""
         store = self._check_begun()
@@ -319,6 +348,11 @@ def _state(path: str) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def _fill(dtype: str, value: Any) -> _Attribute:
+    """Return the attribute with the value of missing elements: one element, also if it is NUL."""
+    return "_FillValue", dtype, np.asarray(value).astype(dtype).tobytes()
+
+
 def _attribute(name: str, value: Any, format: str) -> _Attribute:
     """Return an attribute as it is stored: its name, the type of its elements, and their bytes."""
     if isinstance(value, str):
@@ -335,16 +369,17 @@ def _attribute(name: str, value: Any, format: str) -> _Attribute:
                 f"attribute {name!r}: NetCDF classic files have no lists of text; join them"
             )
         return name, "|S1", texts[0]
-    if found.dtype.kind == "b":
-        found = found.astype("i1")
-    smaller = _SMALLER.get(found.dtype.name)
-    if smaller is not None and format != "NETCDF3_64BIT_DATA":
-        cast_to = found.astype(smaller)
-        if not (cast_to == found).all():
-            raise InvalidArgumentError(
-                f"attribute {name!r}: {value!r} has no equal of type {smaller}, which integers have in "
-                f"{format}; use NETCDF3_64BIT_DATA or NETCDF4"
-            )
-        found = cast_to
-    found = found.astype(found.dtype.newbyteorder(">"))
-    return name, found.dtype.str, found.tobytes()
+    stored = _native.netcdf3_type(found.dtype.str, format)
+    if stored is None:
+        raise InvalidArgumentError(
+            f"attribute {name!r}: NetCDF classic files have no values of type {found.dtype}; use text or "
+            "numbers"
+        )
+    with np.errstate(invalid="ignore"):
+        cast_to = found.astype(stored)
+    if found.dtype.kind in "iu" and not (cast_to == found).all():
+        raise InvalidArgumentError(
+            f"attribute {name!r}: {value!r} has no equal of type {cast_to.dtype.name}, which integers have "
+            f"in {format}; use NETCDF3_64BIT_DATA or NETCDF4"
+        )
+    return name, stored, cast_to.tobytes()

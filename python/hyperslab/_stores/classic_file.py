@@ -31,7 +31,11 @@ class ClassicFile(FileStore):
 
     def abandon(self) -> None:
         """Close the file. A new file disappears, and an old one keeps its number of records."""
-        self._native.close()
+        if self._native.is_open:
+            try:
+                _native.abandon_netcdf3(self._native)
+            finally:
+                self._native.close()
 
     def with_read_only(self, read_only: bool = True) -> Store:
         """Return the store itself: its file is being changed."""

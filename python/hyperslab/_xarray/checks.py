@@ -16,6 +16,7 @@ from xarray.coding.times import _cleanup_netcdf_time_units
 from xarray.core.common import contains_cftime_datetimes
 from xarray.namedarray.pycompat import is_chunked_array
 
+from hyperslab import _native
 from hyperslab._core.array import Array
 from hyperslab._core.unreadable import UnreadableArray
 from hyperslab._create.new import from_array
@@ -31,8 +32,8 @@ __all__ = [
     "dates_as_stored",
 ]
 
-# Attributes that turn stored numbers into values.
-_SCALES = ("scale_factor", "add_offset", "_Unsigned")
+# Attributes of packed numbers.
+_SCALES = tuple(_native.number_attributes(True))
 
 # Calendars with the same dates since 1582. NumPy's calendar is one of them.
 _MODERN = (None, "standard", "gregorian", "proleptic_gregorian")

@@ -1,4 +1,8 @@
-"""Datasets of xarray written to NetCDF classic files."""
+"""Datasets of xarray written to NetCDF classic files.
+
+Records are added in place, and regions are written in place. Everything else that changes a file writes
+it again, beside itself.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from xarray import Dataset, Variable
-from xarray.backends.common import WritableCFDataStore
+from xarray import Variable
 from xarray.backends.netcdf3 import encode_nc3_attr_value, encode_nc3_variable, is_valid_nc3_name
 from xarray.backends.netCDF4_ import _force_native_endianness, _get_datatype
 
@@ -17,10 +19,21 @@ from hyperslab._hdf5.classic import FORMATS, Netcdf3Writer
 from hyperslab._hdf5.file import file_of
 from hyperslab._stores.store import FileStore
 from hyperslab._xarray.files import FileReader, FileTree
+from hyperslab._xarray.fits import numbers_that_fit, text_that_fits
+from hyperslab._xarray.netcdf_blocks import (
+    ClassicBlocks,
+    Gate,
+    LocalBlocks,
+    gather,
+    settle_reads,
+    writing,
+)
 from hyperslab._xarray.netcdf_encoding import storage_of
-from hyperslab._xarray.netcdf_file import Gate, LocalTarget, blocks_of, gather
-from hyperslab._xarray.netcdf_store import MEANINGS, NetcdfWriter, Target
-from hyperslab.errors import InvalidArgumentError
+from hyperslab._xarray.netcdf_rows import RowsStore
+from hyperslab._xarray.netcdf_store import MEANINGS
+from hyperslab._xarray.netcdf_writer import NetcdfWriter, Target
+from hyperslab._xarray.stored_variable import StoredVariable
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError
 
 __all__ = ["ClassicOutput", "ClassicStore"]
 
@@ -38,52 +51,86 @@ class ClassicTarget(Target):
 
 
 class ClassicOutput:
-    """A classic file that is being written. It has the methods of `NetcdfFile`."""
+    """A classic file that is being written. It has the methods of `NetcdfFile`.
+
+    ``keeps``: whether existing variables keep their encoding, so that there must be a file.
+    """
 
     undo = None
 
-    def __init__(self, place: Any, mode: str, format: str, shared: bool, storage_options: Any) -> None:
-        if mode not in ("w", "w-", "a"):
-            raise InvalidArgumentError(
-                f"format={format!r}, mode={mode!r}: expected mode 'w', 'w-' or 'a'; rows and regions are "
-                "written to NetCDF-4 files (format='NETCDF4')"
-            )
+    def __init__(
+        self, place: Any, mode: str, format: str, keeps: bool, shared: bool, storage_options: Any
+    ) -> None:
         assert format in FORMATS
         self._shared, self._gate = shared, Gate()
         self._object = place if hasattr(place, "write") else None
         path: Any = None if self._object is not None else place
-        if isinstance(path, str) and not is_far(path):
+        is_local = isinstance(path, str) and not is_far(path)
+        if is_local:
             path = os.fspath(Path(path.removeprefix("file://")).expanduser())
-        self.stored: dict[str, Variable] = {}
         self.mode = "w"
-        if mode == "a" and isinstance(path, str) and not is_far(path) and Path(path).exists():
-            self.mode = "a"
-            tree = FileTree(file_of(FileStore(path)), path)
-            self.stored = FileReader(tree, "/", ()).get_variables()
-            tree.close()
-        kind: Any = {"w": "w", "w-": "x", "a": "a"}[mode]
+        if mode in ("a", "a-", "r+"):
+            if path is None and (keeps or self._has_bytes()):
+                raise InvalidArgumentError(
+                    f"format={format!r}, mode={mode!r}: expected a path, found {place!r}: NetCDF classic "
+                    "files are changed on the disk only"
+                )
+            if is_local and Path(path).exists():
+                self.mode = mode
+            elif is_local and mode != "a":
+                raise NodeNotFoundError(f"mode={mode!r}: there is no file {path}: make it with mode='w'")
+        self._tree: FileTree | None = None
+        self.stored: dict[str, Variable] = {}
+        if self.mode != "w":
+            self._tree = FileTree(file_of(FileStore(path)), path)
+            self.stored = FileReader(self._tree, "/", ()).get_variables()
         self._place = path
-        self.header = Netcdf3Writer(path, format, mode=kind, storage_options=storage_options)
+        self.source = str(place)
+        try:
+            kind: Any = {"w": "w", "w-": "x"}.get(mode, "a")
+            self.header = Netcdf3Writer(path, format, mode=kind, storage_options=storage_options)
+        except BaseException:
+            self._release()
+            raise
         self.writer = NetcdfWriter()
         self.records: int | None = None
 
+    def _has_bytes(self) -> bool:
+        place: Any = self._object
+        return hasattr(place, "seek") and hasattr(place, "read") and bool(place.seek(0, os.SEEK_END))
+
+    def existing(self, name: str) -> StoredVariable:
+        """Return a variable that the file had before."""
+        assert self._tree is not None
+        array: Any = self._tree.root[name]
+        return StoredVariable(array, self.stored[name])
+
     def write(self, compute: bool) -> None:
         """Make the file, and write the values that are no blocks of dask."""
+        in_place = self.header.changes_in_place
         self.header.begin(self.records)
+        if self.writer.lazy and (in_place or not compute):
+            store: Any = self.header.store
+            settle_reads(self.writer, store, not in_place, compute, self.source)
         self.writer.write(load_first=self.mode != "w")
 
-    def blocks(self, compute: bool) -> Any:
-        """Return the object that writes the blocks of dask; ``None`` if there are none."""
+    def blocks(self, compute: bool) -> list[Any]:
+        """Return the dask arrays that write the blocks of others."""
+        lazy = self.writer.lazy
+        if not compute:
+            place, names = os.path.realpath(self._place), [target.array.path for _, target in lazy]
+            tasks = writing(lazy, [ClassicBlocks(place, name) for name in names])
+            self.complete()
+            return tasks
         if self._shared:
-            for source, target in self.writer.lazy:
+            for source, target in lazy:
                 gather(source, target)
-            return None
-        return blocks_of(
-            self.writer.lazy, [LocalTarget(target.array, self._gate) for _, target in self.writer.lazy]
-        )
+            return []
+        return writing(lazy, [LocalBlocks(target.array, self._gate) for _, target in lazy])
 
     def complete(self) -> Any:
         """Make the file visible, and return its bytes if there is no place."""
+        self._release()
         image = self.header.close()
         if image is None:
             return None
@@ -93,22 +140,32 @@ class ClassicOutput:
         return None
 
     def fail(self) -> None:
-        """Drop all changes, after an error."""
+        """Drop all changes, after an error. Elements that were written in place stay."""
         self._gate.close()
+        self._release()
         self.header.abandon()
 
+    def _release(self) -> None:
+        if self._tree is not None:
+            self._tree.close()
+            self._tree = None
 
-class ClassicStore(WritableCFDataStore):
+
+class ClassicStore(RowsStore):
     """xarray's store of a classic file that is being written."""
 
-    def __init__(self, output: ClassicOutput, format: str) -> None:
-        self._output, self.format = output, format
-
-    def dump(self, ds: Dataset, writer: NetcdfWriter, encoding: Any, unlimited_dims: Any) -> None:
-        """Describe a dataset's variables, and collect the values to write."""
-        from xarray.backends.writers import dump_to_store
-
-        dump_to_store(ds, self, writer, encoding=encoding, unlimited_dims=unlimited_dims)  # type: ignore[no-untyped-call]
+    def __init__(
+        self,
+        output: ClassicOutput,
+        format: str,
+        *,
+        keeps: bool = False,
+        append_dim: Any = None,
+        region: Any = None,
+    ) -> None:
+        keeps = keeps and output.mode != "w"
+        super().__init__(output.source, output.mode, keeps=keeps, append_dim=append_dim, region=region)
+        self._output, self.format, self._stored = output, format, output.stored
 
     def get_dimensions(self) -> dict[str, int]:
         """Return the dimensions of the file, with their lengths."""
@@ -117,6 +174,25 @@ class ClassicStore(WritableCFDataStore):
         if unlimited is not None and self._output.records is not None:
             found[unlimited] = self._output.records
         return found
+
+    def _keeps_type(self, name: str) -> bool:
+        return name in self._stored
+
+    def _existing(self, name: str) -> StoredVariable:
+        return self._output.existing(name)
+
+    def _target(self, name: str) -> Target:
+        if self._append_dim is None and self._write_region is None:
+            self._output.header.rewrite()
+        return ClassicTarget(self._output.header, name)
+
+    def _is_fixed(self, name: str, axis: int) -> bool:
+        return self._stored[name].dims[axis] != self._output.header.unlimited
+
+    def _resize(self, dimension: Any, old: int, new: int) -> None:
+        if dimension != self._output.header.unlimited:
+            raise self._fixed(old)
+        self._output.records = new
 
     def set_dimension(self, dim: Any, length: int, is_unlimited: bool = False) -> None:
         """Describe a dimension. As in netCDF, one of length 0 is unlimited."""
@@ -151,32 +227,34 @@ class ClassicStore(WritableCFDataStore):
             raise InvalidArgumentError(f"Not a valid variable name: {name!r}")
         attributes = dict(variable.attrs)
         fill = attributes.pop("_FillValue", None)
-        dtype = _get_datatype(variable, self.format, raise_on_invalid_encoding=check_encoding)
         storage = storage_of(variable, check_encoding, unlimited_dims, fill)
-        header = self._output.header
-        stored = self._output.stored.get(name)
-        if stored is None:
+        header, data = self._output.header, variable.data
+        if name in self._stored:
+            data = self._replaced(name, variable, fill)
+        else:
+            dtype = _get_datatype(variable, self.format, raise_on_invalid_encoding=check_encoding)
             header.variable(name, dtype, [str(dim) for dim in variable.dims], fill)
-        elif (stored.dims, stored.shape, stored.dtype) != (variable.dims, variable.shape, dtype):
-            raise InvalidArgumentError(
-                f"variable {name!r} exists with data type {stored.dtype} and dimensions "
-                f"{dict(stored.sizes)}, the dataset has {dtype} and {dict(variable.sizes)}: "
-                "rename the variable, or write all anew"
-            )
-        elif unlike := sorted(
-            key for key in MEANINGS if not _are_equal(variable.attrs.get(key), stored.attrs.get(key))
-        ):
-            raise InvalidArgumentError(
-                f"variable {name!r} exists with another {', '.join(unlike)}: give it the same (encoding), or "
-                "write all anew"
-            )
         for key, value in {**storage.attributes, **attributes}.items():
             self._set(name, key, value)
-        return ClassicTarget(header, name), storage.rounded(variable.data)
+        return ClassicTarget(header, name), storage.rounded(data)
 
-
-def _are_equal(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    # Not-a-number equals itself here.
-    return np.asarray(one).tobytes() == np.asarray(other).astype(np.asarray(one).dtype).tobytes()
+    def _replaced(self, name: str, variable: Variable, fill: Any) -> Any:
+        """Give an existing variable other attributes, and return its new values."""
+        stored, header = self._stored[name], self._output.header
+        if stored.dims != variable.dims or stored.shape != variable.shape:
+            raise InvalidArgumentError(
+                f"variable {name!r} exists with dimensions {dict(stored.sizes)}, the dataset has "
+                f"{dict(variable.sizes)}: rename the variable, or use append_dim or region"
+            )
+        given = variable.copy(deep=False)
+        given.encoding = {}
+        target: Any = self._existing(name)
+        given = text_that_fits(name, numbers_that_fit(name, given, target), target)
+        header.rewrite()
+        # The old attributes would give the new numbers another meaning.
+        for key in ({*header.attributes(name)} & MEANINGS) - variable.attrs.keys():
+            if key != "units" or " since " in str(stored.attrs.get(key)):
+                header.drop_attribute(name, key)
+        if fill is not None:
+            header.fill(name, fill)
+        return given.data

@@ -16,7 +16,8 @@ from xarray.backends.writers import _sanitize_unlimited_dims, _validate_attrs, _
 from xarray.backends.zarr import _choose_default_mode
 
 from hyperslab._xarray.classic import ClassicOutput, ClassicStore
-from hyperslab._xarray.netcdf_file import NetcdfFile, check_delayed, computed
+from hyperslab._xarray.netcdf_blocks import check_delayed, computed
+from hyperslab._xarray.netcdf_file import NetcdfFile
 from hyperslab._xarray.netcdf_store import NetcdfStore
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -126,9 +127,13 @@ def to_netcdf(
     An error leaves the file as it was. A new file replaces the old one when it is complete, also if
     the process is killed. Changes of an existing file become visible together.
 
-    On a cluster, each worker writes its blocks itself, into one file that all of them can reach. A
-    new file is written beside the old one and replaces it in the end. If a task fails while workers
-    append, the file gets its old length back. Blocks of a region that are written by then stay.
+    On a cluster, the threads of all workers write their blocks side by side into one file, which all of
+    them can reach. Each worker flushes once, in the end. A new file is written beside the old one and
+    replaces it. If a task fails, its file stays as it was, and an appended dimension gets its old length
+    back.
+
+    NetCDF classic files get records and regions in place. A program that is killed leaves the old number
+    of records, but elements of a region that are written by then stay, as after an error.
 
     Examples
     --------
@@ -305,20 +310,22 @@ def _begun(
         sanitized.append((at, part, encodings, unlimited))
     chunked = any(v.chunks is not None for _, part, *_ in parts for v in part.variables.values())
     shared = chunked and get_dask_scheduler() in ("distributed", "multiprocessing")
-    if format in _NETCDF3 or (chosen == "a" and _is_classic(place)):
+    if format in _NETCDF3 or (chosen not in ("w", "w-") and _is_classic(place)):
         format = format if format in _NETCDF3 else _NETCDF3[0]
-        if group not in (None, "", "/"):
-            raise InvalidArgumentError(f"group={group!r}: NetCDF classic files have no groups: use 'NETCDF4'")
-        if not compute:
-            raise InvalidArgumentError(f"format={format!r}: compute=False is for NetCDF-4 files")
-        if append_dim is not None or region is not None:
-            raise InvalidArgumentError(
-                f"format={format!r}: rows and regions are written to NetCDF-4 files (format='NETCDF4')"
-            )
-        output = ClassicOutput(place, chosen, format, shared, storage_options)
+        if is_tree or group not in (None, "", "/"):
+            asked = "ds is a tree" if is_tree else f"group={group!r}"
+            raise InvalidArgumentError(f"{asked}: NetCDF classic files have no groups: use 'NETCDF4'")
+        output = ClassicOutput(place, chosen, format, keeps, shared, storage_options)
         try:
             for _, part, encodings, unlimited in sanitized:
-                ClassicStore(output, format).dump(part, output.writer, encodings, unlimited)
+                classic = ClassicStore(
+                    output,
+                    format,
+                    keeps=keeps,
+                    append_dim=append_dim,
+                    region=dict(region) if isinstance(region, Mapping) else region,
+                )
+                classic.dump(part, output.writer, encodings, unlimited)
         except BaseException:
             output.fail()
             raise

@@ -1,26 +1,17 @@
 //! Which variables of two sources can be joined: their stored elements must mean the same.
 
-use super::Variable;
+use super::attributes::{OF_TIMES, of_numbers};
+use super::{FILL_VALUE, Variable};
 use crate::{Array, Json};
 
-/// Attributes without which a stored element has another value. Joined elements stay as they are
-/// stored, so these must be equal.
-const OF_VALUES: [&str; 11] = [
-    "scale_factor",
-    "add_offset",
-    "_Unsigned",
-    "missing_value",
-    "units",
-    "calendar",
-    "flag_values",
-    "flag_masks",
-    "flag_meanings",
-    "dtype",
-    "positive",
-];
+/// Attributes that say what a value means, and do not change it.
+const OF_CODES: [&str; 4] = ["flag_values", "flag_masks", "flag_meanings", "positive"];
 
-/// Attributes that say which time a number means.
-pub(crate) const OF_TIMES: [&str; 2] = ["units", "calendar"];
+/// Attributes without which a stored element has another value, or another meaning. Joined elements stay
+/// as they are stored, so these must be equal. The fill value is compared by itself.
+fn of_values() -> impl Iterator<Item = &'static str> {
+    of_numbers().filter(|name| *name != FILL_VALUE).chain(OF_CODES)
+}
 
 impl Variable {
     /// Says why elements of another variable cannot be joined to this one's. `arrays`: the arrays of
@@ -38,14 +29,14 @@ impl Variable {
                 "has the fill value {found}, and {own} in the first source: stored values are joined"
             ));
         }
-        let differs = |name: &&&str| self.attributes.get(name) != other.attributes.get(name);
-        let name = OF_VALUES.iter().filter(|name| !retimed || !OF_TIMES.contains(*name)).find(differs)?;
+        let differs = |name: &&str| self.attributes.get(name) != other.attributes.get(name);
+        let name = of_values().filter(|name| !retimed || !OF_TIMES.contains(name)).find(differs)?;
         let text = |variable: &Variable| match variable.attributes.get(name) {
             None => "none".to_owned(),
             Some(value) => value.brief(),
         };
         let (own, found) = (text(self), text(other));
-        let advice = match OF_TIMES.contains(name) && is_time(self) && is_time(other) {
+        let advice = match OF_TIMES.contains(&name) && is_time(self) && is_time(other) {
             true => {
                 "the times of one have no exact numbers in the units of the other; write all sources with one calendar and the same units"
             }

@@ -17,6 +17,7 @@
 //! An HDF5 file without dimension scales and a Zarr array without axis names are *plain*: their
 //! attributes and fill values are only passed on.
 
+mod attributes;
 mod beyond_end;
 mod calendar;
 mod decoding;
@@ -34,11 +35,11 @@ mod times;
 mod unpack;
 mod words;
 
+pub use attributes::{OF_PACKING, OF_TIMES, of_numbers};
 pub(crate) use beyond_end::{Side, value_beyond_end};
 pub use calendar::Calendar;
 pub use decoding::{Decoding, Numbers, ValueType};
 pub use file::FileMeaning;
-pub(crate) use joining::OF_TIMES;
 pub use limits::Limits;
 pub use missing::MissingValue;
 pub use packed::{FactorType, Marks, Packing, number_element};

@@ -13,7 +13,7 @@ pub(crate) mod strips;
 use crate::{File, NetcdfError, NewFile, NewFileError, Variable, Version};
 use hyperslab_array::LocateError;
 use hyperslab_store::fork::Mutex;
-use hyperslab_store::{EditedFile, Store, StoreError, turns};
+use hyperslab_store::{EditedFile, StoreError, turns};
 use ranges::Ranges;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) struct Editing {
     records: Mutex<(u64, u64)>,
     /// Gated. Records whose padding is written, if this file was made here.
     padded: Option<Mutex<u64>>,
+    /// Gated. Bytes of the file at its last flush.
+    len: Mutex<u64>,
     changed: Vec<Changed>,
     /// Turn of the thread that flushes.
     turn: u64,
@@ -59,7 +61,7 @@ impl Changed {
 
 impl Editing {
     /// `is_new`: no element is written yet.
-    fn new(bytes: Arc<EditedFile>, file: &File, is_new: bool) -> Editing {
+    fn new(bytes: Arc<EditedFile>, file: &File, is_new: bool) -> Result<Editing, StoreError> {
         let records = file.records();
         let changed = |variable: Variable| {
             let (place, size) = (Place::of(&variable), variable.external_type().dtype().size() as u64);
@@ -71,14 +73,15 @@ impl Editing {
             let (fill, written, turn) = (variable.stored_fill(), Mutex::new(written), turns::number());
             Changed { place, fixed: all, fill, written, turn }
         };
-        Editing {
+        Ok(Editing {
+            len: Mutex::new(bytes.len()?),
             bytes,
             version: file.version(),
             records: Mutex::new((records, records)),
             padded: is_new.then(|| Mutex::new(0)),
             changed: file.variables().map(changed).collect(),
             turn: turns::number(),
-        }
+        })
     }
 
     pub(crate) fn changed(&self, number: usize) -> Result<&Changed, &'static str> {
@@ -186,10 +189,7 @@ impl File {
     /// another program is changing it.
     pub fn edit(bytes: EditedFile) -> Result<File, NetcdfError> {
         let bytes = Arc::new(bytes);
-        if bytes.has_others() {
-            let why = "another program is changing it; try again when it has closed the file".into();
-            return Err(NetcdfError::New(NewFileError { what: bytes.url(), variable: None, why }));
-        }
+        bytes.refuse_others()?;
         let file = Self::edited(bytes.clone(), false)?;
         bytes.end_opening();
         // Bytes behind the end would read as zero.
@@ -202,7 +202,7 @@ impl File {
     fn edited(bytes: Arc<EditedFile>, is_new: bool) -> Result<File, NetcdfError> {
         let key = bytes.key().to_owned();
         let file = File::open(bytes.clone(), &key)?;
-        let editing = Arc::new(Editing::new(bytes, &file, is_new));
+        let editing = Arc::new(Editing::new(bytes, &file, is_new)?);
         Ok(file.with_editing(editing))
     }
 
@@ -260,7 +260,20 @@ impl File {
             editing.records.lock().0 = records;
         }
         editing.bytes.sync()?;
+        *editing.len.lock() = editing.bytes.len()?;
         Ok(editing.bytes.publish()?)
+    }
+
+    /// Removes the records that were added since the last flush. The file must not be written any more.
+    ///
+    /// Elements of older records stay as they were written.
+    pub fn abandon(&self) -> Result<(), NetcdfError> {
+        let editing = self.editing()?;
+        let len = *editing.len.lock();
+        match editing.bytes.len()? > len {
+            true => Ok(editing.bytes.set_len(len)?),
+            false => Ok(()),
+        }
     }
 
     /// Flushes, and makes the object of a file that goes to a server.

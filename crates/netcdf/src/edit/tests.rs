@@ -97,6 +97,12 @@ fn records_are_added_and_counted_last() {
     more.flush().unwrap();
     assert_eq!(get(&more, "bytes"), [&[129; 12][..], &[1, 2, 3]].concat());
     assert_eq!(get(&more, "ints"), [&[1; 4], &fill[..], &fill, &[4; 4], &fill].concat());
+    let len = |file: &File| file.inner.editing.as_ref().unwrap().bytes.len().unwrap();
+    let before = len(&more);
+    put(&more.with_records(7).unwrap(), "ints", &[Index::At(6)], &[4; 4]);
+    assert!(len(&more) > before);
+    more.abandon().unwrap();
+    assert_eq!(len(&more), before);
     let short = EditedFile::memory(stored[..stored.len() - 3].to_vec());
     assert!(File::edit(short).unwrap_err().to_string().contains("end after the end of the file"));
 }

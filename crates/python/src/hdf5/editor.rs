@@ -97,6 +97,19 @@ pub(crate) fn paginate_file(py: Python<'_>, path: PathBuf, pages: u64) -> PyResu
     py.detach(|| compact::paginate(&path, Pages::AtLeast(pages))).or_raise(py)
 }
 
+/// The path of a new file beside another one, which it replaces when it is complete.
+#[pyfunction]
+pub(crate) fn part_beside(path: PathBuf) -> PathBuf {
+    hyperslab::store::part_beside(&path)
+}
+
+/// Removes new files beside another one that killed programs left there. Returns how many.
+#[pyfunction]
+pub(crate) fn remove_parts(py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+    let work = || -> hyperslab::Result<u64> { Ok(hyperslab::store::remove_parts(&path)?) };
+    py.detach(work).or_raise(py)
+}
+
 /// The image of a file with all metadata in front, in pages of at least this size.
 #[pyfunction]
 pub(crate) fn paginated_image<'py>(

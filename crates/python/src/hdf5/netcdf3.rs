@@ -118,6 +118,26 @@ pub(crate) fn flush_netcdf3(py: Python<'_>, file: &StoreHandle, ends: bool) -> P
     py.detach(|| if ends { file.finish() } else { file.flush() }).or_raise(py)
 }
 
+/// The NumPy type of the elements that a version of the format stores instead of others: the same, or a
+/// smaller one. ``None``: it stores none.
+#[pyfunction]
+pub(crate) fn netcdf3_type(py: Python<'_>, dtype: &str, version: &str) -> PyResult<Option<String>> {
+    let invalid = |why: String| errors::invalid(py, why);
+    let FileFormat::Netcdf3(version) = version.parse().map_err(invalid)? else {
+        return Err(invalid(format!("expected a NetCDF classic format, found {version:?}")));
+    };
+    let Ok(dtype) = dtype.parse::<DataType>() else { return Ok(None) };
+    Ok(External::for_elements(dtype, version).map(|external| external.dtype().to_string()))
+}
+
+/// Removes the records of a classic file that were added since the last flush.
+#[pyfunction]
+pub(crate) fn abandon_netcdf3(py: Python<'_>, file: &StoreHandle) -> PyResult<()> {
+    let file = data_file(py, file)?.clone();
+    let work = || -> hyperslab::Result<()> { Ok(classic(&file)?.abandon()?) };
+    py.detach(work).or_raise(py)
+}
+
 /// The content of a classic file, as `create_netcdf3` takes it: format, dimensions, attributes, variables.
 #[pyfunction]
 pub(crate) fn netcdf3_header(py: Python<'_>, file: &StoreHandle) -> PyResult<Header> {

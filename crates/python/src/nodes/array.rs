@@ -3,9 +3,10 @@
 use crate::errors::{Failed, OrRaise};
 use crate::gil::engine;
 use crate::gil::once::interned;
+use crate::hdf5::attributes::{self, AttributeHandle};
 use crate::hdf5::references;
 use crate::hdf5::stored_types::StoredType;
-use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
+use crate::hdf5::{self as file, ElementHandle};
 use crate::index::kind::{Kind, kind, pop_fields, split_names};
 use crate::nodes::attributes::StoredAttributes;
 use crate::nodes::cache::CacheBase;
@@ -295,17 +296,17 @@ impl ArrayBase {
 
     /// The attributes if they are in a file.
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
-        file::attributes_of_array(py, &*self.array(py)?)
+        attributes::attributes_of_array(py, &*self.array(py)?)
     }
 
     /// One attribute if it is in a file.
     fn _file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<Option<AttributeHandle>> {
-        file::attribute_of_array(py, &*self.array(py)?, name)
+        attributes::attribute_of_array(py, &*self.array(py)?, name)
     }
 
     /// Returns `true` if the attribute is in a file.
     fn _has_file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        file::array_has_attribute(py, &*self.array(py)?, name)
+        attributes::array_has_attribute(py, &*self.array(py)?, name)
     }
 
     /// The chunks of a dataset: number, offset, bytes, skipped filters.

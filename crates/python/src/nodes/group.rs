@@ -2,8 +2,9 @@
 
 use crate::errors::OrRaise;
 use crate::gil::engine;
+use crate::hdf5::Link;
+use crate::hdf5::attributes::{self, AttributeHandle};
 use crate::hdf5::references;
-use crate::hdf5::{self as file, AttributeHandle, Link};
 use crate::nodes::attributes::StoredAttributes;
 use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};
 use crate::nodes::slot::Slot;
@@ -163,17 +164,17 @@ impl GroupBase {
 
     /// The attributes if they are in a file.
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
-        file::attributes_of_group(py, &*self.slot.get(py)?)
+        attributes::attributes_of_group(py, &*self.slot.get(py)?)
     }
 
     /// One attribute if it is in a file.
     fn _file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<Option<AttributeHandle>> {
-        file::attribute_of_group(py, &*self.slot.get(py)?, name)
+        attributes::attribute_of_group(py, &*self.slot.get(py)?, name)
     }
 
     /// Returns `true` if the attribute is in a file.
     fn _has_file_attribute(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        file::group_has_attribute(py, &*self.slot.get(py)?, name)
+        attributes::group_has_attribute(py, &*self.slot.get(py)?, name)
     }
 
     /// The links of a group in a file: names and targets.

@@ -1,13 +1,13 @@
 //! The meaning of the datasets of a file, for Python.
 
 use crate::errors::OrRaise;
-use crate::hdf5::{AttributeHandle, attributes_of_array, attributes_of_group};
+use crate::hdf5::attributes::{AttributeHandle, attributes_of_array, attributes_of_group};
 use crate::nodes::array::ArrayBase;
 use crate::nodes::group::GroupBase;
 use crate::nodes::handles::ArrayHandle;
 use crate::values::json;
 use hyperslab::zarr::Format;
-use hyperslab::{DataFile, Json};
+use hyperslab::{DataFile, Json, meaning};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
@@ -38,6 +38,15 @@ pub(crate) fn carried_attributes<'py>(
     let array = array.slot.get(py)?;
     let found = py.detach(|| hyperslab::carried_attributes(&array, format)).or_raise(py)?;
     json::dict(py, &found)
+}
+
+/// The names of attributes that turn stored numbers into values. ``packing``: only those of packed numbers.
+#[pyfunction]
+pub(crate) fn number_attributes(packing: bool) -> Vec<&'static str> {
+    match packing {
+        true => meaning::OF_PACKING.to_vec(),
+        false => meaning::of_numbers().collect(),
+    }
 }
 
 /// A variable: names of its axes, shape, attributes, and attributes that tell how it was stored.

@@ -81,7 +81,27 @@ enum Name {
 
 /// A locked file.
 #[derive(Debug)]
-struct Locked(Lockable);
+pub(super) struct Locked(Lockable);
+
+/// Whether a writer has a file open, as far as locks tell.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// No writer has it, and none opens it until the lock is dropped.
+    ByNobody(Locked),
+    ByWriter,
+    /// Files cannot be locked here.
+    Unknown,
+}
+
+/// Locks a file that no writer has open.
+pub(super) fn hold(path: &Path) -> io::Result<Held> {
+    match Locked::new(path, Kind::Exclusive) {
+        Ok((Some(locked), _)) => Ok(Held::ByNobody(locked)),
+        Ok((None, _)) => Ok(Held::Unknown),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Held::ByWriter),
+        Err(error) => Err(error),
+    }
+}
 
 /// Excludes other programs that change the file, until it is dropped.
 #[derive(Debug)]

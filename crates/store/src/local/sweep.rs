@@ -5,6 +5,7 @@
 
 use super::delete::{is_missing, list};
 use super::exchange::sweep_stages;
+use super::parts::{PART, remove_part};
 use super::stamp::age;
 use super::write::{COMPLETE, DEAD_AFTER};
 use super::{LocalStore, base};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 ///
 /// File systems without unnamed files have such files, and a living writer keeps writing to its
 /// file. If the writer is alive after all, it gets an error, and the object stays as it was.
-const NAMED_DEAD_AFTER: Duration = Duration::from_secs(600);
+pub(super) const NAMED_DEAD_AFTER: Duration = Duration::from_secs(600);
 
 /// Directory entries between calls of `ask`.
 const ENTRIES: u32 = 256;
@@ -84,6 +85,9 @@ impl Sweep<'_> {
                     Ok(kind) if kind.is_dir() => left.push(entry.path()),
                     Ok(kind) if kind.is_file() && name.starts_with(COMPLETE.as_bytes()) && temporary => {
                         self.remove_complete(entry.path())?;
+                    }
+                    Ok(kind) if kind.is_file() && name.starts_with(PART.as_bytes()) && temporary => {
+                        self.removed += u64::from(remove_part(&entry.path()));
                     }
                     Ok(kind) if kind.is_file() && temporary => {
                         self.remove_if(&entry.path(), NAMED_DEAD_AFTER)?

@@ -67,14 +67,7 @@ impl Elements {
         if let Some(external) = own {
             return Ok(plain(external));
         }
-        // The types that xarray stores in these files.
-        let external = match (dtype.kind(), dtype.size()) {
-            (Kind::Int | Kind::UInt, 8) | (Kind::UInt, 4) => External::Int,
-            (Kind::UInt, 2) => External::Short,
-            (Kind::UInt, 1) => External::Byte,
-            (Kind::Float, 2) => External::Float,
-            _ => return Err(refuse(dtype.to_string())),
-        };
+        let external = External::for_elements(dtype, version).ok_or_else(|| refuse(dtype.to_string()))?;
         let cast: Arc<dyn Codec> = Arc::new(Cast { from: dtype, to: external });
         Ok(Elements { cast: Some(cast), ..plain(external) })
     }
