@@ -251,7 +251,7 @@ impl<'t> Comparing<'t, '_> {
         Ok(is_comparable.then_some([a, b]))
     }
 
-    fn values(&mut self, pair: &Pair<'t>, a: &mut Side<'_>, b: &mut Side<'_>) -> Result<()> {
+    fn values(&mut self, pair: &Pair<'t>, a: &mut Side<'t>, b: &mut Side<'t>) -> Result<()> {
         let options = self.options;
         let rules = Rules {
             rtol: options.rtol,

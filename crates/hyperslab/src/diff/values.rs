@@ -65,7 +65,7 @@ impl<'a> How<'a> {
 
 /// Compares the elements of two arrays of equally many axes in their common part.
 /// `None`: elements of the two types are never equal.
-pub(super) fn compare(a: &mut Side<'_>, b: &mut Side<'_>, means: &Means<'_>) -> Result<Option<Tally>> {
+pub(super) fn compare<'s>(a: &mut Side<'s>, b: &mut Side<'s>, means: &Means<'_>) -> Result<Option<Tally>> {
     let progress = means.progress;
     let cancelled = || progress.is_some_and(Progress::cancelled);
     if let (Elements::Numbers(own), Elements::Numbers(its)) = (&a.elements, &mut b.elements) {
