@@ -11,7 +11,7 @@ use hyperslab::{Error, Node};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What git gives for a file that does not exist.
+/// git's path of a file that does not exist.
 const NO_FILE: &str = "/dev/null";
 
 /// Compare two arrays, groups or files, of any formats.
@@ -38,13 +38,13 @@ pub(crate) struct DiffArgs {
     /// Relative tolerance: numbers are equal if |a - b| <= ATOL + RTOL * |b|.
     #[arg(long, value_name = "RTOL", allow_hyphen_values = true, default_value_t = 0.0)]
     rtol: f64,
-    /// Absolute tolerance. Of times, in their unit.
+    /// Absolute tolerance. For times: in their unit.
     #[arg(long, value_name = "ATOL", allow_hyphen_values = true, default_value_t = 0.0)]
     atol: f64,
     /// Numbers are also equal if they are at most N units in the last place apart.
     #[arg(long, value_name = "N", default_value_t = 0)]
     ulp: u64,
-    /// Whether not-a-number equals itself, and a missing element: yes or no.
+    /// Not-a-number equals itself, and a missing element: yes or no.
     #[arg(long, value_name = "yes|no", default_value = "yes", default_missing_value = "yes",
         num_args = 0..=1, require_equals = true, value_parser = yes_or_no)]
     equal_nan: bool,

@@ -80,7 +80,7 @@ class ArrayDifference:
     path: str
     """The path below the compared nodes; ``""``: the nodes themselves."""
     compared: int
-    """Number of compared elements: those of the common part, if shapes differ."""
+    """Number of compared elements: the common part, if shapes differ."""
     different: int
     """Number of elements that differ."""
     missing: tuple[int, int]
@@ -105,7 +105,7 @@ class ArrayDifference:
 class Difference:
     """The differences between two arrays or groups; made by `hyperslab.diff`.
 
-    It is true if something differs, and its text is that of ``hyperslab diff``.
+    A difference is true if something differs. Its text is the output of ``hyperslab diff``.
     """
 
     metadata: tuple[MetadataDifference, ...]
@@ -170,8 +170,8 @@ def diff(
     a, b : Array, Group, store, or NumPy array
         What to compare: also paths, URLs and stores.
     rtol, atol : float, default 0
-        Numbers are equal if ``|a - b| <= atol + rtol * |b|``, as in NumPy. Of times, ``atol`` is in
-        the unit of `a`.
+        Numbers are equal if ``|a - b| <= atol + rtol * |b|``, as in NumPy. For times, ``atol`` is
+        in the unit of `a`.
     ulp : int, default 0
         Numbers are also equal if they are at most so many units in the last place apart.
     equal_nan : bool, default True

@@ -1,4 +1,4 @@
-//! Compares what is not elements: attributes, types, shapes, names of axes, fill values, layouts.
+//! Compares metadata: attributes, types, shapes, names of axes, fill values, layouts.
 
 use super::report::{Aspect, Finding};
 use super::side::{Elements, Side, is_close};

@@ -1,4 +1,4 @@
-//! What differs between two arrays, groups or files, of any formats.
+//! Compares two arrays, groups or files, of any formats.
 //!
 //! 1. All nodes of both are opened (`tree`), and paired by their paths.
 //! 2. Metadata are compared as programs see them (`metadata`): by the description in
@@ -87,7 +87,7 @@ impl Default for DiffOptions<'_> {
 
 /// Compares two arrays, or two groups with everything below them.
 ///
-/// What cannot be read is in [`Difference::failures`]; the rest is compared. If shapes differ, the
+/// [`Difference::failures`] lists nodes that cannot be read; the rest is compared. If shapes differ, the
 /// common part is compared. Fails with [`Error::Options`] if a tolerance is negative or not a
 /// number, and with [`Error::Interrupted`] if [`Progress::cancelled`] returns `true`.
 ///

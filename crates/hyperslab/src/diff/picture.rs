@@ -9,7 +9,7 @@ use super::report::{ArrayDifference, Difference};
 use crate::nodes::element::swap_bytes;
 use crate::{Array, ByteOrder, Error, Index, Node, ReadOptions, Result};
 
-/// Most pixels of a map per axis. Of larger slices every n-th element is shown.
+/// Most pixels of a map per axis. Larger slices show every n-th element.
 const LARGEST: u64 = 800;
 /// Small maps are enlarged to about this many pixels.
 const SMALL: usize = 300;

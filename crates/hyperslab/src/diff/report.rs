@@ -1,4 +1,4 @@
-//! What a comparison has found.
+//! The result of a comparison.
 
 use crate::Json;
 
@@ -70,9 +70,9 @@ pub struct Finding {
     pub aspect: Aspect,
     /// The name of the attribute, or of the part of the layout.
     pub name: Option<String>,
-    /// What the first has; `None`: nothing.
+    /// The value of the first; `None`: it has none.
     pub a: Option<Json>,
-    /// What the second has.
+    /// The value of the second.
     pub b: Option<Json>,
 }
 
@@ -82,11 +82,11 @@ pub struct Finding {
 pub struct ArrayDifference {
     /// The path below the compared nodes; `""`: the nodes themselves.
     pub path: String,
-    /// Number of compared elements: those of the common part, if shapes differ.
+    /// Number of compared elements: the common part, if shapes differ.
     pub compared: u64,
     /// Number of elements that differ.
     pub different: u64,
-    /// Of these, elements that are missing in the first array only, and in the second only.
+    /// Number of elements missing in the first array only, and in the second only.
     pub missing: [u64; 2],
     /// The largest absolute difference, and where it is. `None`: elements are no numbers.
     pub largest_absolute: Option<Largest>,
@@ -108,7 +108,7 @@ pub struct ArrayDifference {
 pub struct Largest {
     /// The difference.
     pub value: f64,
-    /// Where it is.
+    /// Its place.
     pub at: Element,
 }
 

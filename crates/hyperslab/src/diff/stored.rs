@@ -13,7 +13,7 @@ const WINDOW: u64 = 1 << 20;
 const LEAST: u64 = 16;
 const SHARE: u64 = 8;
 
-/// Whether comparing stored bytes has been worth it so far.
+/// Counts how often stored bytes were equal so far.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     tried: AtomicU64,
