@@ -93,7 +93,7 @@ install moto "$moto of $(cksum <requirements/servers.txt)" install_moto
 install azurite "$azurite" install_azurite
 install fake-gcs-server "$fake_gcs_server" install_fake_gcs_server
 install nginx debian install_nginx
-install hdf5-tools debian install_tools hdf5-tools h5dump h5stat h5repack
+install hdf5-tools "debian (4 programs)" install_tools hdf5-tools h5dump h5stat h5repack h5diff
 install netcdf-bin debian install_tools netcdf-bin ncdump nccopy
 install nco "debian (3 programs)" install_tools nco ncks ncrcat ncatted
 install cdo debian install_tools cdo cdo

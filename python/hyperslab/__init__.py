@@ -45,9 +45,16 @@ from hyperslab._stores.store import FileStore, LocalStore, MemoryStore, Store, S
 from hyperslab.errors import HyperslabError
 
 if _TYPE_CHECKING:
-    from hyperslab import h5, storage
+    from hyperslab import h5, storage, testing
     from hyperslab._aio.nodes import AsyncArray, AsyncGroup, open_async
     from hyperslab._base.debug import print_debug_info
+    from hyperslab._compute.diff import (
+        ArrayDifference,
+        Difference,
+        ElementDifference,
+        MetadataDifference,
+        diff,
+    )
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
@@ -84,8 +91,16 @@ if _TYPE_CHECKING:
 _LAZY = {
     "h5": ("h5",),
     "storage": ("storage",),
+    "testing": ("testing",),
     "_aio.nodes": ("AsyncArray", "AsyncGroup", "open_async"),
     "_base.debug": ("print_debug_info",),
+    "_compute.diff": (
+        "ArrayDifference",
+        "Difference",
+        "ElementDifference",
+        "MetadataDifference",
+        "diff",
+    ),
     "_compute.map": ("BlockInfo", "map_chunks"),
     "_compute.pyramid": ("pyramid",),
     "_compute.statistics": ("Statistics", "statistics"),
@@ -145,6 +160,7 @@ __all__ = [
     "Advice",
     "AdvisedLayout",
     "Array",
+    "ArrayDifference",
     "AsyncArray",
     "AsyncGroup",
     "Attributes",
@@ -158,6 +174,8 @@ __all__ = [
     "CopyReport",
     "CopyRun",
     "Datatype",
+    "Difference",
+    "ElementDifference",
     "Empty",
     "Explain",
     "ExplainTask",
@@ -172,6 +190,7 @@ __all__ = [
     "HyperslabError",
     "LocalStore",
     "MemoryStore",
+    "MetadataDifference",
     "Ragged",
     "Reference",
     "RegionReference",
@@ -198,6 +217,7 @@ __all__ = [
     "create_array",
     "create_group",
     "create_hierarchy",
+    "diff",
     "empty",
     "empty_like",
     "errors",
@@ -225,6 +245,7 @@ __all__ = [
     "save_group",
     "statistics",
     "storage",
+    "testing",
     "tree",
     "vlen_dtype",
     "zeros",

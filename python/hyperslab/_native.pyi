@@ -59,6 +59,7 @@ __all__ = [
     "create_group",
     "create_netcdf3",
     "create_plain",
+    "diff",
     "edit_file",
     "edit_netcdf3",
     "encodes_filter",
@@ -303,6 +304,12 @@ def copy_into(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def diff(
+    a: ArrayHandle | GroupHandle,
+    b: ArrayHandle | GroupHandle,
+    wanted: dict[str, Any],
+    progress: Callable[[Literal["compare"], int, int], object] | None = None,
+) -> tuple[str, list[str], bytes | None]: ...
 def advise_array(array: ArrayHandle, access: Sequence[str], far: bool | None) -> dict[str, Any]: ...
 def advise_shape(
     shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
-130 interrupted (143 by SIGTERM).";
+130 interrupted (143 by SIGTERM). Of diff: 0 equal, 1 different, 2 error.";
 
 const AFTER: &str = "\
 Examples:
@@ -31,11 +31,12 @@ Examples:
   hyperslab stats ocean.zarr                    smallest, largest, mean of its arrays
   hyperslab advise ocean.zarr/sst --access map  which chunks would suit
   hyperslab copy ocean.nc new.zarr              Zarr v3 of it
+  hyperslab diff run1.nc run2.nc                what differs, and where
   hyperslab index ocean.nc                      where its chunks are, for other readers
   hyperslab compact ocean.h5                    give back what deleted data left in it
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
-130 interrupted (143 by SIGTERM).
+130 interrupted (143 by SIGTERM). Of diff: 0 equal, 1 different, 2 error.
 Colours are used on terminals only, and not if NO_COLOR is set.";
 
 /// Chunks. `None` means all of an axis.

@@ -19,6 +19,10 @@ pub(crate) enum Failure {
     NotFound(String, Vec<String>),
     /// Standard output is closed or full.
     Output(io::Error),
+    /// `diff` found differences, and has shown them.
+    Differs,
+    /// `diff` could not compare everything. `None`: it has said why.
+    Trouble(Option<Box<Failure>>),
 }
 
 impl From<Error> for Failure {
@@ -74,7 +78,7 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
-            Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
+            Failure::Usage(_) | Failure::Library(Error::Options(_)) | Failure::Trouble(_) => 2,
             Failure::Library(Error::Mismatch { .. }) => 3,
             Failure::Stopped(_) => 130,
             Failure::Library(error) if is_stop(error) => 130,
@@ -110,6 +114,8 @@ impl Failure {
                 }
             }
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
+            Failure::Differs => return None,
+            Failure::Trouble(failure) => return failure.as_ref()?.message(),
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         };
         // Untrusted names may contain anything; a message stays on one line.

@@ -1,4 +1,5 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `diff`, `index`,
+//! `compact`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -9,6 +10,7 @@ mod args;
 mod command;
 mod compact;
 mod copy;
+mod diff;
 mod explain;
 mod failure;
 mod index;
@@ -58,8 +60,8 @@ fn warn(text: &str) {
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, reported in one line on standard error |
-/// | 2 | wrong usage |
+/// | 1 | an error, reported in one line on standard error; of `diff`: something differs |
+/// | 2 | wrong usage; of `diff`: an error |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |

@@ -63,6 +63,7 @@
 pub mod advise;
 pub mod compact;
 pub mod copy;
+pub mod diff;
 mod error;
 mod formats;
 mod joined;

@@ -72,6 +72,8 @@ mod _native {
         outline_copy, outline_copy_into, part_keys, planned_copy, replace_directory, stamp_part,
     };
     #[pymodule_export]
+    use crate::jobs::diff::diff_nodes;
+    #[pymodule_export]
     use crate::jobs::join::{joined, joined_sources, split_parts};
     #[pymodule_export]
     use crate::jobs::statistics::{

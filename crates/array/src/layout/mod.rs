@@ -309,6 +309,26 @@ impl ArrayLayout {
         self.decoding.get_or_make(|| format!("{:?}", self.encoding.chain()).into())
     }
 
+    /// Returns `true` if equal stored bytes mean equal elements in both arrays: they have the same
+    /// element type, grid, shards and codecs.
+    ///
+    /// The fill values of absent chunks may differ, and so may the shapes.
+    pub fn decodes_like(&self, other: &Self) -> bool {
+        let (own, its) = (&self.encoding, &other.encoding);
+        let shards = match (&self.sharding, &other.sharding) {
+            (None, None) => true,
+            (Some(own), Some(its)) => own.decodes_like(its),
+            _ => false,
+        };
+        shards
+            && self.dtype == other.dtype
+            && self.grid == other.grid
+            && (own.order(), own.swap(), own.ends_early()) == (its.order(), its.swap(), its.ends_early())
+            && self.mosaic.is_none()
+            && other.mosaic.is_none()
+            && self.decoding() == other.decoding()
+    }
+
     /// Returns the layout for a chunk that was written without some codecs ([`Location::Range`]).
     ///
     /// `None` if no codec was left out.

@@ -128,6 +128,18 @@ impl Sharding {
         &self.grid
     }
 
+    /// Returns `true` if equal stored bytes mean equal shards.
+    pub(crate) fn decodes_like(&self, other: &Sharding) -> bool {
+        let is_same = |(own, its): (&ShardLevel, &ShardLevel)| {
+            (&own.shape, &own.inner, &own.order) == (&its.shape, &its.inner, &its.order)
+                && own.decoding() == its.decoding()
+                && format!("{:?}", own.codecs) == format!("{:?}", its.codecs)
+        };
+        self.grid == other.grid
+            && self.levels.len() == other.levels.len()
+            && self.levels.iter().zip(&other.levels).all(is_same)
+    }
+
     /// Elements per axis of the chunks in the innermost shards.
     pub fn chunk_shape(&self) -> &[u64] {
         self.levels.last().map_or(&[], |level| &level.inner)

@@ -72,6 +72,7 @@ pub use region::{Bounds, Region};
 pub use report::CopyReport;
 pub use split::{SplitPart, check_split, split, split_parts};
 pub(crate) use stored_blocks::fill_in;
+pub(crate) use structures::of_hdf5 as structure_of_hdf5;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};

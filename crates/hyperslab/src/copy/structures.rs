@@ -19,7 +19,7 @@ const MOST_MOVES: usize = 1 << 16;
 
 /// The Zarr structure with the members of an HDF5 structure.
 /// Fails (with text) if Zarr has no such members.
-pub(super) fn of_hdf5(element: &Element) -> Result<Structure, String> {
+pub(crate) fn of_hdf5(element: &Element) -> Result<Structure, String> {
     let ElementKind::Struct(members) = &element.kind else {
         return Err("elements are no structures".into());
     };

@@ -407,6 +407,12 @@ impl Times {
         Ok(TimeNumbers::Floats((0..count).map(one).collect::<Result<_, _>>()?))
     }
 
+    /// Nanoseconds from day 0 of the calendar to the date that a number stands for.
+    /// `None`: a missing element, or a time difference.
+    pub(crate) fn nanoseconds(&self, number: Number) -> Option<i128> {
+        self.date(number, true)
+    }
+
     /// The time that a number stands for, as text, in any calendar. `None`: the number is not a date.
     pub fn text(&self, number: Number) -> Option<String> {
         let calendar = self.calendar()?;

@@ -1,9 +1,10 @@
-//! Work on whole arrays: copies, statistics, streams, writers.
+//! Work on whole arrays: copies, comparisons, statistics, streams, writers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
 pub(crate) mod copy;
 pub(crate) mod copy_parts;
+pub(crate) mod diff;
 pub(crate) mod join;
 pub(crate) mod statistics;
 pub(crate) mod stream;
