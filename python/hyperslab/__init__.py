@@ -51,6 +51,14 @@ if _TYPE_CHECKING:
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
+    from hyperslab._compute.validate import (
+        Finding,
+        MissingChunks,
+        ValidationCost,
+        ValidationReport,
+        validate,
+        validation_cost,
+    )
     from hyperslab._copy.copy import CopyReport, copy
     from hyperslab._copy.plan import CopyPlan, CopyPrices, plan_copy
     from hyperslab._copy.run import CopyRun
@@ -88,6 +96,14 @@ _LAZY = {
     "_compute.map": ("BlockInfo", "map_chunks"),
     "_compute.pyramid": ("pyramid",),
     "_compute.statistics": ("Statistics", "statistics"),
+    "_compute.validate": (
+        "Finding",
+        "MissingChunks",
+        "ValidationCost",
+        "ValidationReport",
+        "validate",
+        "validation_cost",
+    ),
     "_copy.copy": ("CopyReport", "copy"),
     "_copy.plan": ("CopyPlan", "CopyPrices", "plan_copy"),
     "_copy.run": ("CopyRun",),
@@ -165,11 +181,13 @@ __all__ = [
     "FileAttributes",
     "FileGroup",
     "FileStore",
+    "Finding",
     "Group",
     "HardLink",
     "HyperslabError",
     "LocalStore",
     "MemoryStore",
+    "MissingChunks",
     "Ragged",
     "Reference",
     "RegionReference",
@@ -180,6 +198,8 @@ __all__ = [
     "Stream",
     "UnreadableArray",
     "UnreadableNodeWarning",
+    "ValidationCost",
+    "ValidationReport",
     "View",
     "Writer",
     "__version__",
@@ -224,6 +244,8 @@ __all__ = [
     "statistics",
     "storage",
     "tree",
+    "validate",
+    "validation_cost",
     "vlen_dtype",
     "zeros",
     "zeros_like",

@@ -1,4 +1,5 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`,
+//! `validate`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -23,6 +24,7 @@ mod stats;
 mod style;
 mod text;
 mod tree;
+mod validate;
 mod words;
 
 use command::{COMMANDS, Request};
@@ -58,8 +60,8 @@ fn warn(text: &str) {
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, reported in one line on standard error |
-/// | 2 | wrong usage |
+/// | 1 | an error, reported in one line on standard error; `validate` found errors |
+/// | 2 | wrong usage; `validate` could not look |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |

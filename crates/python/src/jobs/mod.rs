@@ -1,4 +1,4 @@
-//! Work on whole arrays: copies, statistics, streams, writers.
+//! Work on whole arrays: copies, statistics, validation, streams, writers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
@@ -7,4 +7,5 @@ pub(crate) mod copy_parts;
 pub(crate) mod join;
 pub(crate) mod statistics;
 pub(crate) mod stream;
+pub(crate) mod validate;
 pub(crate) mod writer;
