@@ -86,8 +86,9 @@ impl StoredChunks {
 
 impl ChunkMap {
     fn of(grid: &[u64], stored: impl Iterator<Item = Vec<u64>>) -> ChunkMap {
-        // The two axes with the most chunks, in their order.
-        let mut longest: Vec<usize> = (0..grid.len()).collect();
+        // The two axes with the most chunks, in their order. Axes of one chunk show nothing.
+        let is_cut = |axis: &usize| grid.get(*axis).is_some_and(|count| *count != 1);
+        let mut longest: Vec<usize> = (0..grid.len()).filter(is_cut).collect();
         longest.sort_by_key(|axis| std::cmp::Reverse(grid.get(*axis).copied()));
         longest.truncate(2);
         longest.sort_unstable();
@@ -183,6 +184,7 @@ mod tests {
         assert_eq!((found.total, found.absent, found.path.as_str()), (6, 4, "/a"));
         assert_eq!(found.first, [[0, 0], [0, 2], [1, 0], [1, 1]]);
         assert_eq!(found.map.lines(), ["·█·", "··█"]);
+        assert_eq!(missing(&[1, 3, 1], &[&[0, 1, 0]]).map.lines(), ["·█·"]);
         let whole = missing(&[], &[&[]]);
         assert_eq!((whole.total, whole.absent, whole.map.lines()), (1, 0, vec!["█".to_owned()]));
         let none = missing(&[0, 3], &[]);
