@@ -172,7 +172,8 @@ fn summary(looked: &Looked) -> String {
 
 fn print_finding(finding: &Finding, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let severity = format!("{:<7}", finding.severity.name());
-    let severity = if finding.severity == Severity::Note { style.dim(&severity) } else { style.bold(&severity) };
+    let severity =
+        if finding.severity == Severity::Note { style.dim(&severity) } else { style.bold(&severity) };
     writeln!(out, "  {severity}  {:<20}  {}", finding.kind.name(), text::sanitize(&finding.place()))?;
     let mut what = finding.found.clone();
     if let Some(expected) = &finding.expected {

@@ -15,7 +15,8 @@ use crate::shard::open_shard::Shard;
 /// An inner chunk in a shard's index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerChunk {
-    /// Index of the inner chunk in the array, per axis.
+    /// Index of the inner chunk in the array, per axis. With nested shards, inner chunks of the outermost
+    /// level are counted.
     pub chunk: Dims,
     /// First byte in the shard.
     pub offset: u64,

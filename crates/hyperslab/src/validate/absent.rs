@@ -56,8 +56,10 @@ impl StoredChunks {
     /// Adds a stored chunk. Chunks outside the grid do not count.
     pub fn add(&mut self, chunk: &[u64]) {
         if chunk.len() == self.grid.len() && chunk.iter().zip(&self.grid).all(|(at, count)| at < count) {
-            let number =
-                chunk.iter().zip(&self.grid).fold(0, |n: u64, (at, count)| n.wrapping_mul(*count).wrapping_add(*at));
+            let number = chunk
+                .iter()
+                .zip(&self.grid)
+                .fold(0, |n: u64, (at, count)| n.wrapping_mul(*count).wrapping_add(*at));
             self.numbers.insert(number);
         }
     }
@@ -106,12 +108,15 @@ impl ChunkMap {
             .filter(|(axis, _)| Some(*axis) != axes.0 && Some(*axis) != axes.1)
             .fold(1, |n: u64, (_, count)| n.saturating_mul(*count));
         // The first chunk of a cell, along an axis of `of` chunks in `cells` cells.
-        let start = |cell: u64, of: u64, cells: u64| (u128::from(cell) * u128::from(of) / u128::from(cells.max(1))) as u64;
+        let start = |cell: u64, of: u64, cells: u64| {
+            (u128::from(cell) * u128::from(of) / u128::from(cells.max(1))) as u64
+        };
         let len = |cell: u64, of: u64, cells: u64| start(cell + 1, of, cells) - start(cell, of, cells);
         let mut all: Vec<Vec<(u64, u64)>> = (0..rows)
             .map(|row| {
                 let height = len(row, down, rows);
-                let cell = |column| (0, height.saturating_mul(len(column, across, columns)).saturating_mul(others));
+                let cell =
+                    |column| (0, height.saturating_mul(len(column, across, columns)).saturating_mul(others));
                 (0..columns).map(cell).collect()
             })
             .collect();

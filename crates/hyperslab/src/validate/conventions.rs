@@ -129,8 +129,7 @@ fn dimensions(
             let (known, first) = lengths.entry((group, name)).or_insert((*len, path));
             if known != len {
                 let what = format!("dimension '{name}' has {len} elements");
-                let made =
-                    findings.make(Severity::Warning, Level::Conventions, Kind::Dimension, path, what);
+                let made = findings.make(Severity::Warning, Level::Conventions, Kind::Dimension, path, what);
                 findings.put(Finding { expected: Some(format!("{known}, as in '/{first}'")), ..made });
             }
         }
@@ -160,14 +159,19 @@ fn coordinate(visited: &Visited, findings: &Findings, ask: Ask<'_>) -> Result<()
     };
     let warn = |kind, what: String| findings.add(Severity::Warning, Level::Conventions, kind, path, what);
     let all: Vec<Number> = (0..numbers.len()).map(|at| numbers.get(at)).collect();
-    let text = |number: &Number| match &decoding.times {
-        Some(times) => times.text(*number),
-        None => None,
-    }
-    .unwrap_or_else(|| show(number));
+    let text = |number: &Number| {
+        match &decoding.times {
+            Some(times) => times.text(*number),
+            None => None,
+        }
+        .unwrap_or_else(|| show(number))
+    };
     if let Some(at) = all.iter().position(|number| *number == Number::Missing) {
         let count = all.iter().filter(|number| **number == Number::Missing).count();
-        warn(Kind::MissingCoordinate, format!("{count} of {} elements are missing; the first is {at}", all.len()));
+        warn(
+            Kind::MissingCoordinate,
+            format!("{count} of {} elements are missing; the first is {at}", all.len()),
+        );
         return Ok(());
     }
     let pairs = || all.iter().zip(all.iter().skip(1));

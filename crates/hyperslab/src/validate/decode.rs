@@ -9,7 +9,9 @@ use super::workers;
 use crate::copy::Progress;
 use crate::statistics::blocks::Blocks;
 use crate::{Array, Dims, Error, Index, ReadOptions, Result, Selection};
-use hyperslab_array::{self as engine, ArrayError, ArrayLayout, Location, Target, element_count, inspect_shard};
+use hyperslab_array::{
+    self as engine, ArrayError, ArrayLayout, Location, Target, element_count, inspect_shard,
+};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -44,7 +46,8 @@ pub(super) fn decode(
         numbers
     });
     let count = numbers.as_ref().map_or_else(|| blocks.count(), |numbers| numbers.len() as u64);
-    let present = stored.filter(|_| array.as_zarr().is_some()).map(|places| keys(array, places)).transpose()?;
+    let present =
+        stored.filter(|_| array.as_zarr().is_some()).map(|places| keys(array, places)).transpose()?;
     let threads = threads as u64;
     let job = Job {
         array,

@@ -108,8 +108,7 @@ fn blame(findings: &Findings, path: &str, error: &Error) -> Result<()> {
 }
 
 fn is_within(path: &str, above: &str) -> bool {
-    above.is_empty()
-        || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn of_fault(findings: &Findings, file: &DataFile, fault: &Fault) -> Finding {
@@ -143,7 +142,10 @@ pub(super) fn of_opening(findings: &Findings, error: &Error) -> Result<Option<Fi
     );
     let is_other = matches!(
         error,
-        Error::NotData { .. } | Error::Hdf5(hyperslab_hdf5::Hdf5Error::NotHdf5 { .. } | hyperslab_hdf5::Hdf5Error::NotFound { .. })
+        Error::NotData { .. }
+            | Error::Hdf5(
+                hyperslab_hdf5::Hdf5Error::NotHdf5 { .. } | hyperslab_hdf5::Hdf5Error::NotFound { .. }
+            )
     );
     if !is_damage || is_other {
         return Ok(None);

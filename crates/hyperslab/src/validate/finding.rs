@@ -310,7 +310,13 @@ impl Findings {
             self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         findings.sort_by(|a, b| {
             let place = |finding: &Finding| {
-                (finding.path.clone(), finding.level, finding.kind, finding.chunk.clone(), finding.key.clone())
+                (
+                    finding.path.clone(),
+                    finding.level,
+                    finding.kind,
+                    finding.chunk.clone(),
+                    finding.key.clone(),
+                )
             };
             b.severity.cmp(&a.severity).then_with(|| place(a).cmp(&place(b)))
         });

@@ -108,12 +108,14 @@ impl Report {
                 true => format!("<failure type=\"{kind}\" message=\"{text}\"/>"),
                 false => format!("<system-out>{text}</system-out>"),
             };
-            let _ = writeln!(xml, "<testcase classname=\"{class}\" name=\"{kind} {name}\">{inside}</testcase>");
+            let _ =
+                writeln!(xml, "<testcase classname=\"{class}\" name=\"{kind} {name}\">{inside}</testcase>");
         }
         for (location, why) in &self.unreached {
             let (class, why) = (escape(location), escape(why));
             let inside = format!("<error message=\"{why}\"/>");
-            let _ = writeln!(xml, "<testcase classname=\"{class}\" name=\"could not look\">{inside}</testcase>");
+            let _ =
+                writeln!(xml, "<testcase classname=\"{class}\" name=\"could not look\">{inside}</testcase>");
         }
         xml.push_str("</testsuite></testsuites>\n");
         xml

@@ -82,7 +82,8 @@ pub(super) fn inspect(
         Ok(())
     })?;
     if let (count, bytes, Some((_, key))) = dead.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        let what = format!("{bytes} bytes in {count} shards are referred to by nothing; the most are in this one");
+        let what =
+            format!("{bytes} bytes in {count} shards are referred to by nothing; the most are in this one");
         let made = findings.make(Severity::Note, Level::Structure, Kind::DeadSpace, path, what);
         findings.put(Finding { key: Some(key), ..made });
     }

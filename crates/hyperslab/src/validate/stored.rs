@@ -100,7 +100,11 @@ pub(super) fn look(
     for (path, opened) in look.nodes {
         match opened {
             Opened::Array(array) => {
-                found.formats.insert(if array.format() == crate::Format::ZarrV2 { "Zarr v2" } else { "Zarr v3" });
+                found.formats.insert(if array.format() == crate::Format::ZarrV2 {
+                    "Zarr v2"
+                } else {
+                    "Zarr v3"
+                });
                 let stored = places.remove(&path).unwrap_or_default();
                 found.arrays.push(Visited { path, array: *array, stored: Some(stored) });
             }
@@ -130,12 +134,7 @@ impl Look<'_> {
     }
 
     /// Opens all nodes.
-    fn documents(
-        &mut self,
-        paths: &BTreeMap<String, Documents>,
-        threads: usize,
-        ask: Ask<'_>,
-    ) -> Result<()> {
+    fn documents(&mut self, paths: &BTreeMap<String, Documents>, threads: usize, ask: Ask<'_>) -> Result<()> {
         let mut wanted = Vec::new();
         for (path, found) in paths {
             if found.v3 && (found.array || found.group) {
@@ -164,7 +163,9 @@ impl Look<'_> {
         let store = self.store;
         let count = wanted.len() as u64;
         workers::share(count, at_once, ask, &|| {}, &|n, _| {
-            let Some((path, format)) = usize::try_from(n).ok().and_then(|n| wanted.get(n)) else { return Ok(()) };
+            let Some((path, format)) = usize::try_from(n).ok().and_then(|n| wanted.get(n)) else {
+                return Ok(());
+            };
             let node = self.open(store, path, *format)?;
             opened.lock().unwrap_or_else(PoisonError::into_inner).insert((*path).clone(), node);
             Ok(())
@@ -220,7 +221,9 @@ impl Look<'_> {
                     let both = paths.get(path).is_some_and(|found| found.v3 && (found.array || found.group));
                     if is_v3(owner) != is_v3(path) && !both {
                         let (one, other) = if is_v3(path) { ("v3", "v2") } else { ("v2", "v3") };
-                        let what = format!("a node of Zarr {one} in a group of Zarr {other}, which does not show it");
+                        let what = format!(
+                            "a node of Zarr {one} in a group of Zarr {other}, which does not show it"
+                        );
                         self.add(Severity::Warning, Kind::Mixed, path, None, what);
                     }
                 }
@@ -261,7 +264,8 @@ impl Look<'_> {
             }
         }
         for ((owner, _), Unowned { first, count, of_array, chunks }) in unowned {
-            let others = if count == 1 { String::new() } else { format!(", like {} others beside it", count - 1) };
+            let others =
+                if count == 1 { String::new() } else { format!(", like {} others beside it", count - 1) };
             let mut what = format!("the key belongs to no array{others}");
             if chunks && !of_array {
                 what.push_str("; it looks like a chunk: the document of its array may be lost");
@@ -273,13 +277,7 @@ impl Look<'_> {
     }
 
     /// Notes a key that belongs to no array, with others of the same folder.
-    fn unowned(
-        &self,
-        all: &mut BTreeMap<(String, String), Unowned>,
-        owner: &str,
-        of_array: bool,
-        key: &str,
-    ) {
+    fn unowned(&self, all: &mut BTreeMap<(String, String), Unowned>, owner: &str, of_array: bool, key: &str) {
         if UNFINISHED.iter().any(|end| key.ends_with(end)) {
             let what = "a writer did not finish this object, or is writing it now";
             self.add(Severity::Warning, Kind::Leftover, owner, Some(key.to_owned()), what);
@@ -307,7 +305,8 @@ impl Look<'_> {
         let place = layout.locator().chunks_of(&mut std::iter::once(key))?.into_iter().next()?;
         let counts = layout.object_grid().counts(layout.shape());
         if !place.iter().zip(&counts).all(|(at, count)| at < count) {
-            let what = format!("a chunk at {:?}, in a grid of {:?} chunks", place.as_slice(), counts.as_slice());
+            let what =
+                format!("a chunk at {:?}, in a grid of {:?} chunks", place.as_slice(), counts.as_slice());
             self.add(Severity::Warning, Kind::OutsideGrid, owner, Some(key.to_owned()), what);
             return Some(None);
         }
@@ -405,7 +404,8 @@ impl Look<'_> {
                 (Severity::Error, format!("consolidated in '/{group}', but not stored"), None)
             }
             OutdatedWhat::NotConsolidated => {
-                let what = format!("stored, but not consolidated in '/{group}': readers from there do not find it");
+                let what =
+                    format!("stored, but not consolidated in '/{group}': readers from there do not find it");
                 (Severity::Warning, what, None)
             }
             OutdatedWhat::Field { name, stored, consolidated } => {
@@ -414,7 +414,8 @@ impl Look<'_> {
                     // Readers take the consolidated shape, codecs, …
                     false => Severity::Error,
                 };
-                let what = format!("{name} is {} in the consolidated metadata of '/{group}'", value(consolidated));
+                let what =
+                    format!("{name} is {} in the consolidated metadata of '/{group}'", value(consolidated));
                 (severity, what, Some(format!("{}, as in its own document", value(stored))))
             }
         };

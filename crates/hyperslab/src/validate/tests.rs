@@ -74,7 +74,10 @@ fn whole_hierarchies_have_no_findings() {
         let report = run(&path, &all());
         assert_eq!(report.findings, [], "{format} {shards}");
         let [looked] = report.looked.as_slice() else { panic!("{report:?}") };
-        assert_eq!((looked.arrays, looked.groups, looked.format.as_str()), (2, 2, format.to_string().as_str()));
+        assert_eq!(
+            (looked.arrays, looked.groups, looked.format.as_str()),
+            (2, 2, format.to_string().as_str())
+        );
         assert!(looked.decoded >= 80 * 4, "{}", looked.decoded);
         let missing: Vec<_> =
             looked.missing.iter().map(|found| (found.path.as_str(), found.total, found.absent)).collect();
@@ -163,7 +166,10 @@ fn documents_that_cannot_be_read() {
         // A document that is gone: its chunks belong to nobody.
         fs::remove_file(path.join("a").join(document(format))).unwrap();
         let found = short(&run(&path, &all()));
-        assert!(found.iter().any(|found| found.1 == "unowned-key" && found.0 == Severity::Warning), "{found:?}");
+        assert!(
+            found.iter().any(|found| found.1 == "unowned-key" && found.0 == Severity::Warning),
+            "{found:?}"
+        );
         assert!(found.iter().all(|found| found.0 != Severity::Error), "{found:?}");
     }
 }

@@ -38,8 +38,7 @@ pub(crate) fn validate_all(
     let report = watched(py, progress, move |progress| {
         let no_conventions = !conventions;
         let progress = Some(progress);
-        let options =
-            ValidateOptions { decode, missing, expect_complete, no_conventions, threads, progress };
+        let options = ValidateOptions { decode, missing, expect_complete, no_conventions, threads, progress };
         validate(&subjects, &options)
     })?;
     Ok(report.to_json().to_text(None))
@@ -50,8 +49,7 @@ pub(crate) fn validate_all(
 pub(crate) fn validate_cost(py: Python<'_>, sources: Vec<Named<'_>>, decode: bool) -> PyResult<String> {
     let subjects = subjects(py, sources)?;
     let found = watched(py, None, move |progress| {
-        let options =
-            ValidateOptions { decode, progress: Some(progress), ..ValidateOptions::default() };
+        let options = ValidateOptions { decode, progress: Some(progress), ..ValidateOptions::default() };
         explain(&subjects, &options)
     })?;
     Ok(Json::Array(found.iter().map(Estimate::to_json).collect()).to_text(None))

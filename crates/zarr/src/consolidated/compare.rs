@@ -144,7 +144,8 @@ fn same_value(one: &Json, other: &Json) -> bool {
             items.len() == others.len() && items.iter().zip(others).all(|(one, other)| same_value(one, other))
         }
         (Json::Number(a), Json::Number(b)) => {
-            a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a.to_bits() == b.to_bits())
+            a == b
+                || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a.to_bits() == b.to_bits())
         }
         _ => one == other,
     }
