@@ -73,7 +73,10 @@ def test_damage(command: str, ocean: Path, tmp_path: Path) -> None:
     code, out, _ = run(command, "--decode", "--json", ocean)
     assert code == 1
     found = json.loads(out)["findings"]
-    assert [(one["kind"], one["chunk"]) for one in found] == [("damaged-chunk", [1, 1]), ("unowned-key", None)]
+    assert [(one["kind"], one["chunk"]) for one in found] == [
+        ("damaged-chunk", [1, 1]),
+        ("unowned-key", None),
+    ]
 
 
 def test_strict(command: str, ocean: Path) -> None:

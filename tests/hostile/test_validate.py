@@ -127,9 +127,7 @@ def test_damaged_shards(seed: int, at_start: bool, kind: str) -> None:
             assert found.chunk is not None
             assert found.key == "t/c/1/0"
             with pytest.raises((hs.HyperslabError, ValueError, OSError)):
-                hs.open_array(root, path="t")[
-                    tuple(slice(5 * at, 5 * at + 5) for at in found.chunk)
-                ]
+                hs.open_array(root, path="t")[tuple(slice(5 * at, 5 * at + 5) for at in found.chunk)]
         # The other shard is whole.
         assert all(found.chunk is None or found.chunk[0] >= 2 for found in report.errors)
 
@@ -173,7 +171,9 @@ def test_whole_files(tmp_path: Path) -> None:
     for libver in ("earliest", "latest"):
         with h5py.File(tmp_path / f"{libver}.h5", "w", libver=libver) as file:
             file.create_dataset("g/c", data=np.arange(100).reshape(10, 10), chunks=(3, 4), compression="gzip")
-            file.create_dataset("r", shape=(5, 7), maxshape=(None, 7), chunks=(2, 7), fletcher32=True, dtype="f4")
+            file.create_dataset(
+                "r", shape=(5, 7), maxshape=(None, 7), chunks=(2, 7), fletcher32=True, dtype="f4"
+            )
             file["text"] = ["a", "bb"]
             file["g"].attrs["ref"] = file["g/c"].ref
             file["soft"] = h5py.SoftLink("/g/c")

@@ -17,14 +17,14 @@ use std::path::PathBuf;
 const SHOWN: usize = 100;
 const SHOWN_CHUNKS: usize = 8;
 
-/// Find what is damaged, lost, left behind or contradictory.
+/// Find damage, losses, leftovers and contradictions.
 ///
 /// Looks at whole hierarchies: Zarr v2 and v3, shards, HDF5, NetCDF, references, archives, here and on
 /// servers. A fault is named with its array, chunk, key and offset, and the others go on.
 ///
 /// Without options, checks the structure: metadata documents, consolidated metadata, keys, sizes,
-/// indexes of shards, and all structures of files; and the conventions that decide whether xarray reads
-/// a file right. --decode reads and decodes every chunk, and verifies all checksums.
+/// indexes of shards, and all structures of files. Also checks the conventions that decide whether
+/// xarray reads a file right. --decode reads and decodes every chunk, and verifies all checksums.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -155,7 +155,7 @@ def _named(sources: tuple[Source, ...]) -> list[tuple[str, Any]]:
             named.append((source.name, source._handle))
         else:
             raise ArgumentTypeError(
-                f"expected paths, arrays and groups, found {type(source).__name__}: pass the path of the store"
+                f"expected paths, arrays and groups, found {type(source).__name__}: pass a path"
             )
     if not named:
         raise ArgumentTypeError("expected at least one path, array or group, found none")
@@ -171,7 +171,7 @@ def validate(
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> ValidationReport:
-    """Find what is damaged, lost, left behind or contradictory in stores and files.
+    """Find damage, losses, leftovers and contradictions in stores and files.
 
     Looks at everything at each location: Zarr v2 and v3, shards, HDF5, NetCDF, references, archives,
     local and remote. A fault is named with its array, chunk, key and offset, and the others go on.

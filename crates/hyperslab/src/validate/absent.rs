@@ -25,7 +25,7 @@ pub struct MissingChunks {
     pub absent: u64,
     /// The first 1000 absent ones, in C order.
     pub first: Vec<Vec<u64>>,
-    /// Where chunks are stored.
+    /// A picture of the grid.
     pub map: ChunkMap,
 }
 

@@ -8,7 +8,7 @@ use hyperslab_store::StoreError;
 use hyperslab_zarr::ZarrError;
 use std::error;
 
-/// What an error says about stored data.
+/// The fault of stored data that an error reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blame {
     pub kind: Kind,

@@ -1,7 +1,7 @@
 //! Conventions of CF and NetCDF that decide what programs like xarray read.
 //!
-//! What attributes, dimensions and times mean is known by [`crate::meaning`] alone. This module asks,
-//! and reports what does not fit.
+//! [`crate::meaning`] alone knows the meaning of attributes, dimensions and times. This module asks it,
+//! and reports its objections.
 
 use super::Visited;
 use super::blame::Blame;

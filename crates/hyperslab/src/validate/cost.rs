@@ -1,4 +1,4 @@
-//! What a validation will cost: requests and bytes.
+//! The cost of a validation: requests and bytes.
 
 use super::{Subject, ValidateOptions, shards};
 use crate::open::{Mode, Opening, open_in};

@@ -7,12 +7,13 @@ use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level};
 use super::workers;
 use crate::copy::Progress;
+use crate::nodes::info::array_bytes;
 use crate::statistics::blocks::Blocks;
 use crate::{Array, Dims, Error, Index, ReadOptions, Result, Selection};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, Location, Target, element_count, inspect_shard,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -63,9 +64,13 @@ pub(super) fn decode(
         given_up: AtomicBool::new(false),
     };
     let ask = || progress.is_some_and(Progress::cancelled);
+    // Chunks reach beyond the end of the array, and absent ones are left out.
+    let left = Cell::new(array_bytes(array));
     let tell = || {
         if let Some(progress) = progress {
-            progress.advance(job.done.swap(0, Relaxed));
+            let bytes = job.done.swap(0, Relaxed).min(left.get());
+            left.set(left.get() - bytes);
+            progress.advance(bytes);
         }
     };
     let number_of = |n: u64| match &numbers {
@@ -77,6 +82,9 @@ pub(super) fn decode(
     MEMORY.take();
     outcome?;
     tell();
+    if let Some(progress) = progress {
+        progress.advance(left.get());
+    }
     Ok(job.decoded.into_inner())
 }
 

@@ -8,7 +8,7 @@ use hyperslab_array::Location;
 use hyperslab_hdf5::check::{CheckedKind, Fault, FaultKind, check};
 use hyperslab_store::{Ask, Key};
 
-/// What was found in a file.
+/// The contents of a file.
 pub(super) struct InFile {
     pub arrays: Vec<Visited>,
     pub groups: Vec<(String, Group)>,

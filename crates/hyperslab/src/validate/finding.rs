@@ -1,4 +1,4 @@
-//! Findings: what is wrong, where, and what to do.
+//! Findings: a fault, its place, and advice.
 
 use crate::Json;
 use std::collections::HashSet;
@@ -71,7 +71,7 @@ macro_rules! kinds {
                 match self { $(Kind::$kind => $name,)* }
             }
 
-            /// What to do.
+            /// Advice to the user.
             pub fn advice(self) -> &'static str {
                 match self { $(Kind::$kind => $advice,)* }
             }
@@ -98,7 +98,7 @@ kinds! {
     Unowned: "unowned-key", "delete it if nothing else uses it";
     /// A chunk is outside the grid of its array.
     OutsideGrid: "outside-grid", "delete it: it would come back if the array grows";
-    /// What a killed writer left.
+    /// A leftover of a killed writer.
     Leftover: "leftover", "delete it if no writer is at work, or run `hyperslab compact`";
     /// An object without bytes.
     Empty: "empty-object", "write the chunk again, or delete it to make it absent";
@@ -159,7 +159,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The check that found it.
     pub level: Level,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// Path of the node, with a leading `/`.
     pub path: String,
@@ -169,14 +169,14 @@ pub struct Finding {
     pub key: Option<String>,
     /// First byte in the object.
     pub offset: Option<u64>,
-    /// What was found, in words.
+    /// The fault, in words.
     pub found: String,
-    /// What was expected, in words.
+    /// The right state, in words.
     pub expected: Option<String>,
 }
 
 impl Finding {
-    /// What to do.
+    /// Advice to the user.
     pub fn advice(&self) -> &'static str {
         self.kind.advice()
     }

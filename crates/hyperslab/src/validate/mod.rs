@@ -1,4 +1,4 @@
-//! Is a store whole? Finds what is damaged, lost, left behind or contradictory, and names it.
+//! Is a store whole? Finds damage, losses, leftovers and contradictions, and names them.
 //!
 //! 1. Structure: documents and keys of Zarr hierarchies (`stored`), indexes of shards (`shards`),
 //!    structures of HDF5 and NetCDF files (`files`).
@@ -180,16 +180,13 @@ fn look(
     }
     if options.decode {
         let bytes = contents.arrays.iter().map(|visited| array_bytes(&visited.array));
-        let total = bytes.clone().fold(0, u64::saturating_add);
+        let total = bytes.fold(0, u64::saturating_add);
         if let Some(progress) = options.progress {
             progress.begin(Phase::Verify, total);
         }
-        for (visited, bytes) in contents.arrays.iter().zip(bytes) {
+        for visited in &contents.arrays {
             let done = decode_one(visited, threads, findings, options.progress)?;
             looked.decoded = looked.decoded.saturating_add(done);
-            if let Some(progress) = options.progress {
-                progress.advance(bytes.saturating_sub(done));
-            }
         }
     }
     Ok(looked)
@@ -231,7 +228,7 @@ fn contents(
         false => stored::look_unlisted(place, findings, ask)?,
     };
     let Some(found) = found else {
-        // A path may lead into a file of the store. The error names what is missing.
+        // A path may lead into a file of the store. The error names the missing node.
         let opening = crate::open::Opening { mode: Some(Mode::Read), ..Default::default() };
         let opened = crate::open::open_in(place.clone(), &opening)?.place;
         return match opened.file {

@@ -1,11 +1,11 @@
-//! The report: what was looked at, and all findings, for people and for programs.
+//! The report: the contents of each location, and all findings, for people and for programs.
 
 use super::absent::MissingChunks;
 use super::finding::{Finding, Severity};
 use crate::Json;
 use std::fmt::Write;
 
-/// What was looked at, at one location.
+/// The contents of one location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// The location, as it was given.
@@ -29,9 +29,9 @@ pub struct Looked {
 /// The result of a validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was looked at.
+    /// The contents of each location.
     pub looked: Vec<Looked>,
-    /// What was found: the worst first, location by location.
+    /// All findings: the worst first, location by location.
     pub findings: Vec<Finding>,
     /// Number of findings beyond the first 10 000 of a location.
     pub omitted: u64,

@@ -4,7 +4,7 @@
 //! of the nearest array above.
 
 use super::Visited;
-use super::blame::Blame;
+use super::blame::{Blame, is_stop};
 use super::finding::{Finding, Findings, Kind, Level, Severity};
 use super::workers;
 use crate::open::Place;
@@ -48,7 +48,7 @@ struct Unowned {
     chunks: bool,
 }
 
-/// What was found in a store.
+/// The contents of a store.
 pub(super) struct Stored {
     pub arrays: Vec<Visited>,
     pub groups: Vec<(String, Group)>,
@@ -67,7 +67,7 @@ pub(super) fn look(
 ) -> Result<Option<Stored>> {
     let (store, base) = (&place.store, place.path.as_str());
     let prefix = if base.is_empty() { None } else { Some(Key::new(base)?) };
-    let keys = store.list_sizes(prefix, Some(ask))?;
+    let (keys, unsized_keys) = list(store, prefix, ask)?;
     let mut paths: BTreeMap<String, Documents> = BTreeMap::new();
     for (key, _) in &keys {
         let (path, name) = key.rsplit_once('/').unwrap_or(("", key));
@@ -90,10 +90,18 @@ pub(super) fn look(
         arrays: Vec::new(),
         groups: Vec::new(),
         objects: keys.len() as u64,
-        bytes: keys.iter().fold(0, |bytes: u64, (_, size)| bytes.saturating_add(*size)),
+        bytes: keys
+            .iter()
+            .filter(|(_, size)| *size != UNKNOWN)
+            .fold(0, |bytes: u64, (_, size)| bytes.saturating_add(*size)),
         formats: BTreeSet::new(),
     };
     look.hierarchy(&paths);
+    for (key, blame) in unsized_keys {
+        let folder = key.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let owner = look.owner(folder).map_or(base, |(owner, _)| owner);
+        look.add(blame.severity, blame.kind, owner, Some(key.clone()), blame.why);
+    }
     let mut places = look.keys(&keys, ask)?;
     look.leftovers(prefix, ask)?;
     look.consolidated(&paths, ask)?;
@@ -118,6 +126,38 @@ pub(super) fn look(
         }
     }
     Ok(Some(found))
+}
+
+/// The size of an object that the store cannot tell.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Keys with their sizes, and the faults of those without one.
+type Listed = (Vec<(String, u64)>, Vec<(String, Blame)>);
+
+/// Lists all keys with their sizes. The size of one object may be an error: a reference that leads
+/// nowhere.
+fn list(store: &std::sync::Arc<dyn Store>, prefix: Option<Key<'_>>, ask: Ask<'_>) -> Result<Listed> {
+    match store.list_sizes(prefix, Some(ask)).map_err(Error::from) {
+        Ok(keys) => return Ok((keys, Vec::new())),
+        Err(error) if is_stop(&error) => return Err(error),
+        Err(_) => {}
+    }
+    let (mut keys, mut faults) = (Vec::new(), Vec::new());
+    for key in store.list_asking(prefix, Some(ask))? {
+        if ask() {
+            return Err(Error::Interrupted);
+        }
+        match store.size(Key::new(&key)?).map_err(Error::from) {
+            Ok(Some(size)) => keys.push((key, size)),
+            // Deleted meanwhile.
+            Ok(None) => {}
+            Err(error) => {
+                faults.push((key.clone(), Blame::of(&error)?));
+                keys.push((key, UNKNOWN));
+            }
+        }
+    }
+    Ok((keys, faults))
 }
 
 struct Look<'a> {
@@ -311,7 +351,7 @@ impl Look<'_> {
             return Some(None);
         }
         let (least, most) = sizes(layout, array.vlen().is_some());
-        if size < least || most.is_some_and(|most| size > most) {
+        if size != UNKNOWN && (size < least || most.is_some_and(|most| size > most)) {
             let kind = if size == 0 { Kind::Empty } else { Kind::WrongSize };
             let finding = self.findings.make(
                 Severity::Error,
