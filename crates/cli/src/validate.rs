@@ -41,6 +41,7 @@ pub(crate) struct ValidateArgs {
     paths: Vec<String>,
     /// Check the structure. This is always done.
     #[arg(long)]
+    #[allow(dead_code, reason = "for people who want to say it")]
     structure: bool,
     /// Read and decode every stored chunk, and verify all checksums.
     #[arg(long)]
