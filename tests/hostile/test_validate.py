@@ -135,7 +135,7 @@ def test_damaged_shards(seed: int, at_start: bool, kind: str) -> None:
 
 def test_whole_stores_of_zarr_python(tmp_path: Path) -> None:
     for zarr_format in (2, 3):
-        root = zarr.create_group(tmp_path / f"{zarr_format}.zarr", zarr_format=zarr_format)  # type: ignore[arg-type]
+        root = zarr.create_group(tmp_path / f"{zarr_format}.zarr", zarr_format=zarr_format)
         for name, dtype in [("f", "f8"), ("i", "i2"), ("b", "bool"), ("c", "c8"), ("s", "U5"), ("v", str)]:
             z = root.create_array(f"g/{name}", shape=(5, 4), chunks=(2, 3), dtype=dtype)
             if name == "f":
@@ -207,7 +207,7 @@ def test_whole_datasets_of_xarray(tmp_path: Path) -> None:
     )
     ds.t.attrs["units"] = "K"
     for zarr_format in (2, 3):
-        ds.to_zarr(tmp_path / f"{zarr_format}.zarr", zarr_format=zarr_format)  # type: ignore[call-overload]
+        ds.to_zarr(tmp_path / f"{zarr_format}.zarr", zarr_format=zarr_format)
         report = hs.validate(tmp_path / f"{zarr_format}.zarr", decode=True, expect_complete=True)
         assert report.findings == []
     ds.to_netcdf(tmp_path / "a.nc", engine="netcdf4")
