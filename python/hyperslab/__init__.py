@@ -58,6 +58,14 @@ if _TYPE_CHECKING:
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
+    from hyperslab._compute.validate import (
+        Finding,
+        MissingChunks,
+        ValidationCost,
+        ValidationReport,
+        validate,
+        validation_cost,
+    )
     from hyperslab._copy.copy import CopyReport, copy
     from hyperslab._copy.plan import CopyPlan, CopyPrices
     from hyperslab._copy.planning import plan_copy
@@ -104,6 +112,14 @@ _LAZY = {
     "_compute.map": ("BlockInfo", "map_chunks"),
     "_compute.pyramid": ("pyramid",),
     "_compute.statistics": ("Statistics", "statistics"),
+    "_compute.validate": (
+        "Finding",
+        "MissingChunks",
+        "ValidationCost",
+        "ValidationReport",
+        "validate",
+        "validation_cost",
+    ),
     "_copy.copy": ("CopyReport", "copy"),
     "_copy.plan": ("CopyPlan", "CopyPrices"),
     "_copy.planning": ("plan_copy",),
@@ -185,12 +201,14 @@ __all__ = [
     "FileAttributes",
     "FileGroup",
     "FileStore",
+    "Finding",
     "Group",
     "HardLink",
     "HyperslabError",
     "LocalStore",
     "MemoryStore",
     "MetadataDifference",
+    "MissingChunks",
     "Ragged",
     "Reference",
     "RegionReference",
@@ -201,6 +219,8 @@ __all__ = [
     "Stream",
     "UnreadableArray",
     "UnreadableNodeWarning",
+    "ValidationCost",
+    "ValidationReport",
     "View",
     "Writer",
     "__version__",
@@ -247,6 +267,8 @@ __all__ = [
     "storage",
     "testing",
     "tree",
+    "validate",
+    "validation_cost",
     "vlen_dtype",
     "zeros",
     "zeros_like",

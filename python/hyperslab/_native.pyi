@@ -143,6 +143,8 @@ __all__ = [
     "takes_storage_options",
     "user_attributes",
     "v3_data_type",
+    "validate_all",
+    "validate_cost",
     "write_field",
 ]
 
@@ -315,6 +317,16 @@ def advise_shape(
     shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
 ) -> dict[str, Any]: ...
 def packing(array: ArrayHandle) -> tuple[str, list[bytes]]: ...
+def validate_all(
+    sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]],
+    decode: bool,
+    missing: bool,
+    expect_complete: bool,
+    conventions: bool,
+    threads: int | None = None,
+    progress: Callable[[Literal["verify"], int, int], object] | None = None,
+) -> str: ...
+def validate_cost(sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]], decode: bool) -> str: ...
 def statistics_blocks(array: ArrayHandle, region: Sequence[tuple[int, int]] | None) -> int: ...
 def statistics_part(
     array: ArrayHandle,

@@ -3,13 +3,13 @@
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::signals::Watch;
-use crate::{advise, compact, copy, diff, explain, index, info, stats, tree};
+use crate::{advise, compact, copy, diff, explain, index, info, stats, tree, validate};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 9] = [
+pub(crate) const COMMANDS: [Registered; 10] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
     registered::<explain::ExplainArgs>(),
@@ -19,6 +19,7 @@ pub(crate) const COMMANDS: [Registered; 9] = [
     registered::<diff::DiffArgs>(),
     registered::<index::IndexArgs>(),
     registered::<compact::CompactArgs>(),
+    registered::<validate::ValidateArgs>(),
 ];
 
 /// A command: its arguments with their help, and its action.

@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Stopped(&'static str),
     /// Nothing is stored at the given path. Holds the path and the nodes below it.
     NotFound(String, Vec<String>),
+    /// `validate` found something, or could not look, and has said so. Holds the exit code.
+    Found(i32),
     /// Standard output is closed or full.
     Output(io::Error),
     /// `diff` found differences, and has shown them.
@@ -81,6 +83,7 @@ impl Failure {
             Failure::Usage(_) | Failure::Library(Error::Options(_)) | Failure::Trouble(_) => 2,
             Failure::Library(Error::Mismatch { .. }) => 3,
             Failure::Stopped(_) => 130,
+            Failure::Found(code) => *code,
             Failure::Library(error) if is_stop(error) => 130,
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
@@ -90,6 +93,7 @@ impl Failure {
     /// The message. `None` if the reader of our output is gone, as with `head`.
     pub(crate) fn message(&self) -> Option<String> {
         let text = match self {
+            Failure::Found(_) => return None,
             Failure::Stopped("") => return Some("interrupted".into()),
             Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),

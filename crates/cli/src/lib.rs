@@ -1,5 +1,5 @@
 //! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `diff`, `index`,
-//! `compact`.
+//! `compact`, `validate`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -25,6 +25,7 @@ mod stats;
 mod style;
 mod text;
 mod tree;
+mod validate;
 mod words;
 
 use command::{COMMANDS, Request};
@@ -60,8 +61,8 @@ fn warn(text: &str) {
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, reported in one line on standard error; of `diff`: something differs |
-/// | 2 | wrong usage; of `diff`: an error |
+/// | 1 | an error, reported in one line on standard error; `diff` found differences, `validate` errors |
+/// | 2 | wrong usage; of `diff` and `validate`: an error |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |

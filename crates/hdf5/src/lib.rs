@@ -25,6 +25,7 @@ mod attribute;
 mod bytes;
 mod cache_image;
 mod cast;
+pub mod check;
 mod checksum;
 pub mod compact;
 mod convert;

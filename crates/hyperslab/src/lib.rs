@@ -75,6 +75,7 @@ pub mod references;
 pub mod settings;
 pub mod statistics;
 pub mod stores;
+pub mod validate;
 
 pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;

@@ -82,6 +82,8 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::stream::Stream;
     #[pymodule_export]
+    use crate::jobs::validate::{validate_all, validate_cost};
+    #[pymodule_export]
     use crate::jobs::writer::{Writer, finish_writers};
     #[pymodule_export]
     use crate::nodes::array::ArrayBase;

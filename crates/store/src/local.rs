@@ -495,6 +495,11 @@ impl Writers for LocalStore {
         self.sweep_below(prefix, ask).map_err(|error| self.stopped(Operation::Delete, name, error))
     }
 
+    fn leftovers(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        let name = prefix.map_or("", Key::as_str);
+        self.leftovers_below(prefix, ask).map_err(|error| self.stopped(Operation::List, name, error))
+    }
+
     fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         self.lock_path(prefix.map_or("", Key::as_str), FileType::Directory, ask)
     }

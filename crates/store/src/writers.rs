@@ -82,6 +82,16 @@ pub trait Writers: Store {
         Ok(0)
     }
 
+    /// Names what dead writers may have left below `prefix` (`None`: everywhere), as paths below the
+    /// root. Changes nothing.
+    ///
+    /// A living writer's temporary files have such names, too. The default finds nothing, for stores
+    /// whose writers leave nothing behind.
+    fn leftovers(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        let _ = (prefix, ask);
+        Ok(Vec::new())
+    }
+
     /// The same store for a writer that others may end by removing `folder`.
     ///
     /// Changes go through `folder`, a directory on the same disk. Once the folder is gone, no
@@ -156,6 +166,14 @@ impl dyn Store + '_ {
         match self.writers() {
             Some(able) => able.sweep(prefix, ask),
             None => Writers::sweep(self, prefix, ask),
+        }
+    }
+
+    /// See [`Writers::leftovers`].
+    pub fn leftovers(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        match self.writers() {
+            Some(able) => able.leftovers(prefix, ask),
+            None => Writers::leftovers(self, prefix, ask),
         }
     }
 

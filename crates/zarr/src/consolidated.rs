@@ -14,6 +14,7 @@
 //! not seen.
 
 mod apart;
+pub(crate) mod compare;
 mod nodes;
 
 pub(crate) use apart::{Apart, outline, parse};

@@ -71,6 +71,7 @@ mod walk;
 pub use array::Array;
 pub use base64::{decode as from_base64, encode as base64};
 pub use chunk_grid::AxisChunks;
+pub use consolidated::compare::{Outdated, OutdatedWhat, outdated_members};
 pub use create::{Creation, remove};
 pub use dtypes::MAX_ELEMENT;
 pub use enclosing_groups::EnclosingGroups;

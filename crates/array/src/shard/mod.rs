@@ -15,6 +15,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod find;
+pub(crate) mod inspect;
 pub(crate) mod memory;
 pub(crate) mod open_shard;
 pub(crate) mod plan;

@@ -43,7 +43,7 @@ pub use file::FileMeaning;
 pub use limits::Limits;
 pub use missing::MissingValue;
 pub use packed::{FactorType, Marks, Packing, number_element};
-pub(crate) use related::needed_variables;
+pub(crate) use related::{names_without_variable, needed_variables};
 pub(crate) use retiming::{Retiming, time_scale};
 pub use times::{Number, NumpyTimes, Resolution, TimeKind, TimeNumbers, Times};
 pub use unpack::Float;

@@ -57,6 +57,30 @@ pub(crate) fn needed_variables<'v>(
     Ok(needed)
 }
 
+/// CF attributes whose names must be variables of the same file. (Cell measures and ancillary variables
+/// may be in other files.)
+const REQUIRED: [&str; 5] = ["coordinates", "bounds", "climatology", "grid_mapping", "formula_terms"];
+
+/// The names in attributes of the variable at `path` that no variable has, with their attribute.
+pub(crate) fn names_without_variable(
+    all: &BTreeMap<&str, &Variable>,
+    path: &str,
+) -> Vec<(&'static str, String)> {
+    let Some(variable) = all.get(path) else { return Vec::new() };
+    let mut found = Vec::new();
+    for attribute in REQUIRED {
+        let text = variable.attributes.get(attribute).and_then(Json::as_str).unwrap_or_default();
+        // `crs: x y` has the name of a variable before the colon, `area: cells` a keyword.
+        let names = text.split_whitespace().filter_map(|name| match attribute {
+            "grid_mapping" => Some(name.trim_end_matches(':')),
+            _ => Some(name).filter(|name| !name.ends_with(':')),
+        });
+        let missing = names.filter(|name| in_scope(all, path, name).is_none());
+        found.extend(missing.map(|name| (attribute, name.to_owned())));
+    }
+    found
+}
+
 /// The variable that a name means in the group of another: in that group, or the nearest one above.
 fn in_scope<'v>(all: &BTreeMap<&'v str, &Variable>, path: &str, name: &str) -> Option<&'v str> {
     if let Some(absolute) = name.strip_prefix('/') {

@@ -16,7 +16,7 @@ const FAR: u64 = 32 << 20;
 
 /// The blocks of a part of an array.
 #[derive(Clone, Debug)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     /// Per axis, the starts of the blocks and the end of the last.
     cuts: Vec<Cuts>,
 }
@@ -75,7 +75,7 @@ impl Cuts {
 }
 
 impl Blocks {
-    pub(super) fn new(array: &Array, region: &[Range<u64>]) -> Self {
+    pub(crate) fn new(array: &Array, region: &[Range<u64>]) -> Self {
         let layout = array.layout();
         let grid = layout.grid();
         let wanted = if layout.store().cost().waiting_dominates() { FAR } else { NEAR };
@@ -113,13 +113,24 @@ impl Blocks {
         Blocks { cuts }
     }
 
+    /// The elements of a block per axis. Blocks are numbered in C order.
+    pub(crate) fn ranges(&self, mut number: u64) -> Vec<Range<u64>> {
+        let mut ranges = vec![0..0; self.cuts.len()];
+        for (cuts, range) in self.cuts.iter().zip(&mut ranges).rev() {
+            let count = cuts.count().max(1);
+            *range = cuts.at(number % count);
+            number /= count;
+        }
+        ranges
+    }
+
     /// Number of blocks.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.cuts.iter().fold(1, |count, cuts| count.saturating_mul(cuts.count()))
     }
 
     /// The blocks that have elements of the objects at these places.
-    pub(super) fn of_objects(&self, array: &Array, places: &[Dims]) -> HashSet<u64> {
+    pub(crate) fn of_objects(&self, array: &Array, places: &[Dims]) -> HashSet<u64> {
         let grid = array.layout().object_grid();
         let mut found = HashSet::new();
         for place in places {
@@ -136,16 +147,11 @@ impl Blocks {
     }
 
     /// The selection of a block, and its elements per axis. Blocks are numbered in C order.
-    pub(super) fn block(&self, array: &Array, mut number: u64) -> crate::Result<(Selection, Dims)> {
-        let mut indices = vec![Index::ALL; self.cuts.len()];
-        let mut shape: Dims = self.cuts.iter().map(|_| 0).collect();
-        for ((cuts, index), len) in self.cuts.iter().zip(&mut indices).zip(&mut shape).rev() {
-            let count = cuts.count().max(1);
-            let Range { start, end } = cuts.at(number % count);
-            number /= count;
-            *index = Index::range(start.cast_signed(), end.cast_signed());
-            *len = end - start;
-        }
+    pub(crate) fn block(&self, array: &Array, number: u64) -> crate::Result<(Selection, Dims)> {
+        let ranges = self.ranges(number);
+        let index = |range: &Range<u64>| Index::range(range.start.cast_signed(), range.end.cast_signed());
+        let indices: Vec<Index<'_>> = ranges.iter().map(index).collect();
+        let shape = ranges.iter().map(|range| range.end - range.start).collect();
         Ok((array.select(&indices)?, shape))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! For packed numbers, the results are about the numbers that they represent ([`Packing`]).
 
-mod blocks;
+pub(crate) mod blocks;
 mod histogram;
 mod kernel;
 mod partial;

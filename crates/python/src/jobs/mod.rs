@@ -1,4 +1,4 @@
-//! Work on whole arrays: copies, comparisons, statistics, streams, writers.
+//! Work on whole arrays: copies, comparisons, statistics, validation, streams, writers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
@@ -8,4 +8,5 @@ pub(crate) mod diff;
 pub(crate) mod join;
 pub(crate) mod statistics;
 pub(crate) mod stream;
+pub(crate) mod validate;
 pub(crate) mod writer;

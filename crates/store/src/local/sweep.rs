@@ -57,6 +57,45 @@ impl LocalStore {
     }
 }
 
+impl LocalStore {
+    /// The names that a sweep would look at, as paths below the root. Does not follow links.
+    pub(super) fn leftovers_below(
+        &self,
+        prefix: Option<Key<'_>>,
+        ask: Option<Ask<'_>>,
+    ) -> io::Result<Vec<String>> {
+        let root = Path::new(std::ffi::OsStr::from_bytes(match base(&self.root) {
+            b"" => b"/",
+            root => root,
+        }));
+        let (mut found, mut entries) = (Vec::new(), 0_u32);
+        let mut left = vec![prefix.map_or_else(|| root.to_owned(), |prefix| root.join(prefix.as_str()))];
+        while let Some(directory) = left.pop() {
+            for entry in list(&directory)?.into_iter().flatten() {
+                let entry = entry?;
+                entries = entries.wrapping_add(1);
+                if entries.is_multiple_of(ENTRIES) && ask.is_some_and(|ask| ask()) {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                let path = entry.path();
+                if is_temporary(entry.file_name().as_bytes()) {
+                    let below = path.strip_prefix(root).unwrap_or(&path);
+                    found.push(below.to_string_lossy().into_owned());
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    left.push(path);
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// Returns `true` for a name that only unfinished objects have.
+fn is_temporary(name: &[u8]) -> bool {
+    name.starts_with(b".") && name.ends_with(TEMPORARY_SUFFIX.as_bytes())
+}
+
 impl Sweep<'_> {
     fn asked(&self) -> io::Result<()> {
         match self.ask {
@@ -79,7 +118,7 @@ impl Sweep<'_> {
                 }
                 let name = entry.file_name();
                 let name = name.as_bytes();
-                let temporary = name.starts_with(b".") && name.ends_with(TEMPORARY_SUFFIX.as_bytes());
+                let temporary = is_temporary(name);
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() && temporary => stages = true,
                     Ok(kind) if kind.is_dir() => left.push(entry.path()),
@@ -124,5 +163,28 @@ impl Sweep<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_are_named_and_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir_all(at("a/c")).unwrap();
+        fs::create_dir_all(at("a/.stage.1.0.hyperslab-tmp/c")).unwrap();
+        for name in ["a/c/0", "a/c/.5.0.hyperslab-tmp", ".hidden", "a/.stage.1.0.hyperslab-tmp/c/0"] {
+            fs::write(at(name), b"x").unwrap();
+        }
+        let store = LocalStore::open(directory.path(), crate::LocalOptions::default()).unwrap();
+        let all = store.leftovers_below(None, None).unwrap();
+        assert_eq!(all, ["a/.stage.1.0.hyperslab-tmp", "a/c/.5.0.hyperslab-tmp"]);
+        let below = store.leftovers_below(Some(Key::new("a/c").unwrap()), None).unwrap();
+        assert_eq!(below, ["a/c/.5.0.hyperslab-tmp"]);
+        assert_eq!(store.leftovers_below(Some(Key::new("b").unwrap()), None).unwrap(), [""; 0]);
+        assert!(at("a/c/.5.0.hyperslab-tmp").exists());
     }
 }

@@ -1,0 +1,277 @@
+//! Is a store whole? Finds damage, losses, leftovers and contradictions, and names them.
+//!
+//! 1. Structure: documents and keys of Zarr hierarchies (`stored`), indexes of shards (`shards`),
+//!    structures of HDF5 and NetCDF files (`files`).
+//! 2. Conventions of CF and NetCDF (`conventions`).
+//! 3. Absent chunks (`absent`): counted, listed, drawn. Nothing is decoded for that.
+//! 4. Every stored chunk is decoded (`decode`).
+//!
+//! A fault never ends the validation: it becomes a [`Finding`], and everything else is looked at. A
+//! fault is named once, by the first check that finds it.
+
+mod absent;
+mod blame;
+mod conventions;
+mod cost;
+mod decode;
+mod files;
+mod finding;
+mod report;
+mod shards;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+pub use absent::{ChunkMap, MissingChunks};
+pub use cost::{Estimate, explain};
+pub use finding::{Finding, Kind, Level, Severity};
+pub use report::{Looked, Report};
+
+use crate::copy::{Phase, Progress};
+use crate::nodes::info::array_bytes;
+use crate::open::{Location, Mode, Place};
+use crate::stores::StoreOptions;
+use crate::{Array, Dims, Error, Group, Node, Result, settings};
+use absent::StoredChunks;
+use blame::{chain, is_stop};
+use finding::Findings;
+use hyperslab_store::Ask;
+
+/// What to validate.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A path or URL.
+    Location(String),
+    /// An open node, and its name in the report.
+    Node(String, Node),
+}
+
+impl Subject {
+    fn name(&self) -> &str {
+        match self {
+            Subject::Location(name) | Subject::Node(name, _) => name,
+        }
+    }
+
+    /// The place of the subject. The error of a damaged file is one.
+    fn place(&self) -> Result<Place> {
+        match self {
+            Subject::Location(location) => {
+                Place::reach(Location::Text(location), Some(Mode::Read), StoreOptions::default())
+            }
+            Subject::Node(_, node) => Ok(match node.file() {
+                Some(file) => Place::in_file(file, node.path()),
+                None => Place::in_store(node.store().clone(), node.path(), true),
+            }),
+        }
+    }
+}
+
+/// Options of [`validate`].
+#[derive(Clone, Copy, Default)]
+pub struct ValidateOptions<'a> {
+    /// Decode every stored chunk, and verify all checksums.
+    pub decode: bool,
+    /// Count and list absent chunks.
+    pub missing: bool,
+    /// Absent chunks are findings. Implies `missing`.
+    pub expect_complete: bool,
+    /// Leave out the conventions of CF and NetCDF.
+    pub no_conventions: bool,
+    /// Number of threads; `None`: from the settings.
+    pub threads: Option<usize>,
+    /// Receives the bytes of decoded elements, on the calling thread, and can stop the work.
+    pub progress: Option<&'a dyn Progress>,
+}
+
+/// An array that was opened.
+pub(crate) struct Visited {
+    pub path: String,
+    pub array: Array,
+    /// The places of its stored objects (chunks or shards). `None`: unknown, any may be stored.
+    pub stored: Option<Vec<Dims>>,
+}
+
+/// Validates stores and files, with everything in them.
+///
+/// Locations that do not exist, or cannot be reached, are in [`Report::unreached`]. Fails only with
+/// [`Error::Interrupted`], if [`Progress::cancelled`] returns `true`.
+///
+/// ```
+/// use hyperslab::prelude::*;
+/// use hyperslab::validate::{Kind, Subject, ValidateOptions, validate};
+///
+/// # fn main() -> Result<(), hyperslab::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let location = directory.path().join("ocean.zarr").display().to_string();
+/// let mut spec = ArraySpec::new(Format::ZarrV3.zarr()?, &[4], "<f4".parse()?);
+/// spec.chunks = Some([2].as_slice().into());
+/// let array = Array::create(&location, &spec)?;
+/// array.write_slice(&[], &[1.0_f32; 4])?;
+/// std::fs::write(format!("{location}/c/1"), b"no chunk").unwrap();
+///
+/// let report = validate(&[Subject::Location(location)], &ValidateOptions { decode: true, ..Default::default() })?;
+/// let [finding] = report.findings.as_slice() else { panic!("{report:?}") };
+/// assert_eq!((finding.kind, finding.chunk.as_deref()), (Kind::Damaged, Some(&[1][..])));
+/// # Ok(())
+/// # }
+/// ```
+pub fn validate(subjects: &[Subject], options: &ValidateOptions<'_>) -> Result<Report> {
+    let mut report = Report::default();
+    for subject in subjects {
+        let findings = Findings::new(subject.name());
+        let looked = Looked { location: subject.name().to_owned(), ..Looked::default() };
+        match look(subject, options, &findings, looked) {
+            Ok(looked) => report.looked.push(looked),
+            Err(error) if is_stop(&error) => return Err(Error::Interrupted),
+            Err(error) => match files::of_opening(&findings, &error)? {
+                Some(finding) => {
+                    findings.put(finding);
+                    let location = subject.name().to_owned();
+                    report.looked.push(Looked { location, ..Looked::default() });
+                }
+                None => report.unreached.push((subject.name().to_owned(), chain(&error))),
+            },
+        }
+        let (found, omitted) = findings.take();
+        report.findings.extend(found);
+        report.omitted = report.omitted.saturating_add(omitted);
+    }
+    Ok(report)
+}
+
+/// The arrays and groups at a place.
+struct Contents {
+    arrays: Vec<Visited>,
+    groups: Vec<(String, Group)>,
+}
+
+fn look(
+    subject: &Subject,
+    options: &ValidateOptions<'_>,
+    findings: &Findings,
+    mut looked: Looked,
+) -> Result<Looked> {
+    let ask = || options.progress.is_some_and(Progress::cancelled);
+    let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+    let place = subject.place()?;
+    let mut contents = contents(&place, threads, findings, &ask, &mut looked)?;
+    looked.arrays = contents.arrays.len() as u64;
+    looked.groups = contents.groups.len() as u64;
+    let missing = options.missing || options.expect_complete;
+    for visited in &mut contents.arrays {
+        if ask() {
+            return Err(Error::Interrupted);
+        }
+        let found = chunks(visited, missing, threads, findings, &ask)?;
+        if let Some(found) = found {
+            if options.expect_complete && found.absent > 0 {
+                let first = found.first.first().map(|chunk| format!("; the first is {chunk:?}"));
+                let (absent, total, unit) = (found.absent, found.total, found.unit);
+                let what = format!("{absent} of {total} {unit}s are absent{}", first.unwrap_or_default());
+                findings.add(Severity::Error, Level::Missing, Kind::Absent, &visited.path, what);
+            }
+            looked.missing.push(found);
+        }
+    }
+    if !options.no_conventions {
+        conventions::check(&contents.arrays, &contents.groups, findings, &ask)?;
+    }
+    if options.decode {
+        let bytes = contents.arrays.iter().map(|visited| array_bytes(&visited.array));
+        let total = bytes.fold(0, u64::saturating_add);
+        if let Some(progress) = options.progress {
+            progress.begin(Phase::Verify, total);
+        }
+        for visited in &contents.arrays {
+            let done = decode_one(visited, threads, findings, options.progress)?;
+            looked.decoded = looked.decoded.saturating_add(done);
+        }
+    }
+    Ok(looked)
+}
+
+fn decode_one(
+    visited: &Visited,
+    threads: usize,
+    findings: &Findings,
+    progress: Option<&dyn Progress>,
+) -> Result<u64> {
+    let Visited { path, array, stored } = visited;
+    // The structures of its file have told why it cannot be read.
+    if array.hdf5().is_some_and(|array| array.problem().is_some()) {
+        return Ok(0);
+    }
+    if let Some(progress) = progress {
+        progress.array(path);
+    }
+    decode::decode(array, path, stored.as_deref(), threads, findings, progress)
+}
+
+/// Opens everything at a place, and checks documents, keys and structures.
+fn contents(
+    place: &Place,
+    threads: usize,
+    findings: &Findings,
+    ask: Ask<'_>,
+    looked: &mut Looked,
+) -> Result<Contents> {
+    if let Some(file) = &place.file {
+        looked.format = files::format_name(file).to_owned();
+        let found = files::look(file, &place.path, findings, ask)?;
+        (looked.objects, looked.bytes) = (found.objects, found.bytes);
+        return Ok(Contents { arrays: found.arrays, groups: found.groups });
+    }
+    let found = match place.store.facts().lists {
+        true => stored::look(place, threads, findings, ask)?,
+        false => stored::look_unlisted(place, findings, ask)?,
+    };
+    let Some(found) = found else {
+        // A path may lead into a file of the store. The error names the missing node.
+        let opening = crate::open::Opening { mode: Some(Mode::Read), ..Default::default() };
+        let opened = crate::open::open_in(place.clone(), &opening)?.place;
+        return match opened.file {
+            Some(_) => contents(&opened, threads, findings, ask, looked),
+            None => Err(Error::Missing {
+                kind: None,
+                why: format!("there is no array or group at '{}' in {}", place.path, place.url()),
+                below: Vec::new(),
+            }),
+        };
+    };
+    looked.format = found.formats.into_iter().collect::<Vec<_>>().join(", ");
+    (looked.objects, looked.bytes) = (found.objects, found.bytes);
+    Ok(Contents { arrays: found.arrays, groups: found.groups })
+}
+
+/// Inspects the shards of an array, and finds its absent chunks if they are wanted.
+fn chunks(
+    visited: &mut Visited,
+    missing: bool,
+    threads: usize,
+    findings: &Findings,
+    ask: Ask<'_>,
+) -> Result<Option<MissingChunks>> {
+    let Visited { path, array, stored } = visited;
+    let layout = array.layout();
+    let inspected = shards::can_inspect(array);
+    // Inner chunks are counted if shards have one level.
+    let mut inner = (missing && inspected && shards::has_one_level(array))
+        .then(|| StoredChunks::new(&layout.grid().counts(layout.shape())));
+    let Some(places) = stored.as_deref() else { return Ok(None) };
+    if inspected {
+        shards::inspect(array, path, places, threads, findings, inner.as_mut(), ask)?;
+    }
+    if !missing {
+        return Ok(None);
+    }
+    Ok(Some(match inner {
+        Some(inner) => inner.finish(path, "chunk"),
+        None => {
+            let unit = if layout.sharding().is_some() { "shard" } else { "chunk" };
+            let counts = layout.object_grid().counts(layout.shape());
+            absent::of_objects(&counts, places).finish(path, unit)
+        }
+    }))
+}

@@ -1,0 +1,275 @@
+"""Whether stores and files are whole, as shown by `hyperslab validate`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from hyperslab import _native
+from hyperslab._base.progress import show_progress
+from hyperslab._core.array_common import AnyArray
+from hyperslab._core.group_common import AnyGroup
+from hyperslab.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from hyperslab._core.array import Array
+    from hyperslab._core.group import Group
+    from hyperslab._hdf5.array import FileArray
+    from hyperslab._hdf5.group import FileGroup
+
+__all__ = ["Finding", "MissingChunks", "ValidationCost", "ValidationReport", "validate", "validation_cost"]
+
+Progress: TypeAlias = Callable[[Literal["verify"], int, int], object]
+Severity: TypeAlias = Literal["error", "warning", "note"]
+Level: TypeAlias = Literal["structure", "conventions", "missing", "decode"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that `hyperslab.validate` found."""
+
+    location: str
+    """The location that was validated, as it was given."""
+    severity: Severity
+    """``"error"``: data is lost, damaged, or not readable. ``"warning"``: programs may read something
+    else than the writer meant, or space is lost. ``"note"``: nothing is wrong."""
+    level: Level
+    """The check that found it."""
+    kind: str
+    """What it is, in words with hyphens: ``"damaged-chunk"``. The names never change."""
+    path: str
+    """Path of the node, with a leading ``/``."""
+    chunk: tuple[int, ...] | None
+    """Index of the chunk along each axis."""
+    key: str | None
+    """Key of the object in the store."""
+    offset: int | None
+    """First byte in the object."""
+    found: str
+    """What was found."""
+    expected: str | None
+    """What was expected."""
+    advice: str
+    """What to do."""
+
+    def __str__(self) -> str:
+        """Return the finding in one line."""
+        place = self.path
+        if self.chunk is not None:
+            place += f", chunk {list(self.chunk)}"
+        if self.key is not None:
+            place += f", key {self.key!r}"
+        if self.offset is not None:
+            place += f", byte {self.offset}"
+        expected = "" if self.expected is None else f"; expected {self.expected}"
+        return f"{self.severity}: {self.kind}: {place}: {self.found}{expected}. {self.advice}"
+
+
+@dataclass(frozen=True)
+class MissingChunks:
+    """The absent chunks of an array."""
+
+    path: str
+    """Path of the array, with a leading ``/``."""
+    unit: Literal["chunk", "shard"]
+    """What is counted. Shards, if their chunks cannot be counted without decoding."""
+    grid: tuple[int, ...]
+    """Chunks along each axis."""
+    total: int
+    """Number of chunks of the grid."""
+    absent: int
+    """Number of absent ones."""
+    first: list[tuple[int, ...]] = field(repr=False)
+    """The first 1000 absent ones, in C order."""
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """What `hyperslab.validate` found. It is true if there are no errors."""
+
+    findings: list[Finding]
+    """The worst first, location by location."""
+    missing: dict[str, list[MissingChunks]] = field(repr=False)
+    """Absent chunks of each array, by location, if they were looked for."""
+    unreached: dict[str, str]
+    """Locations that could not be looked at, and why."""
+    omitted: int = field(repr=False)
+    """Number of findings beyond the first 10 000 of a location."""
+    _json: str = field(repr=False, compare=False)
+
+    def __bool__(self) -> bool:
+        """Return whether everything could be looked at, and no error was found."""
+        return not self.unreached and not self.errors
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Iterate over the findings."""
+        return iter(self.findings)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that are errors."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """The findings that are warnings."""
+        return [finding for finding in self.findings if finding.severity == "warning"]
+
+    def to_json(self) -> str:
+        """Return everything as JSON, as ``hyperslab validate --json`` prints it."""
+        return self._json
+
+
+@dataclass(frozen=True)
+class ValidationCost:
+    """What a validation would read; made by `hyperslab.validation_cost`."""
+
+    location: str
+    """The location, as it was given."""
+    nodes: int
+    """Arrays and groups."""
+    objects: int
+    """Stored chunks, or shards."""
+    structure_requests: int
+    """Requests for the structure. Listings come on top."""
+    decode_requests: int
+    """Requests for decoding all chunks."""
+    decode_bytes: int
+    """Bytes that decoding all chunks reads."""
+    unknown: int
+    """Arrays in stores that cannot be listed."""
+
+
+Source: TypeAlias = "str | os.PathLike[str] | Array | FileArray | Group | FileGroup"
+
+
+def _named(sources: tuple[Source, ...]) -> list[tuple[str, Any]]:
+    named: list[tuple[str, Any]] = []
+    for source in sources:
+        if isinstance(source, str | os.PathLike):
+            named.append((os.fspath(source), None))
+        elif isinstance(source, AnyArray | AnyGroup):
+            named.append((source.name, source._handle))
+        else:
+            raise ArgumentTypeError(
+                f"expected paths, arrays and groups, found {type(source).__name__}: pass a path"
+            )
+    if not named:
+        raise ArgumentTypeError("expected at least one path, array or group, found none")
+    return named
+
+
+def validate(
+    *sources: Source,
+    decode: bool = False,
+    missing: bool = False,
+    expect_complete: bool = False,
+    conventions: bool = True,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+) -> ValidationReport:
+    """Find damage, losses, leftovers and contradictions in stores and files.
+
+    Looks at everything at each location: Zarr v2 and v3, shards, HDF5, NetCDF, references, archives,
+    local and remote. A fault is named with its array, chunk, key and offset, and the others go on.
+
+    The structure is always checked: metadata documents, consolidated metadata, keys, sizes, indexes
+    of shards, all structures of files.
+
+    Parameters
+    ----------
+    *sources : str, path, Array or Group
+        What to validate. A damaged store can often not be opened: pass its path.
+    decode : bool, default False
+        Read and decode every stored chunk, and verify all checksums. Takes as long as reading
+        everything once, and little memory.
+    missing : bool, default False
+        Count and list absent chunks. Nothing is decoded for that.
+    expect_complete : bool, default False
+        Absent chunks are errors.
+    conventions : bool, default True
+        Check the conventions of CF and NetCDF that decide whether xarray reads a file right. Reads the
+        values of coordinates.
+    threads : int, optional
+        Number of threads. ``None``: `hyperslab.config`.
+    progress : callable, or True, optional
+        Called as ``progress("verify", bytes_done, bytes_in_all)``. ``True`` shows a bar.
+
+    Returns
+    -------
+    ValidationReport
+        All findings. It is true if there are no errors.
+
+    Examples
+    --------
+    >>> z = hs.create_array("whole.zarr", shape=(4,), chunks=(2,), dtype="f4")
+    >>> z[:2] = 1.5
+    >>> bool(hs.validate("whole.zarr", decode=True))
+    True
+    >>> report = hs.validate("whole.zarr", expect_complete=True)
+    >>> print(report.findings[0].kind, report.missing["whole.zarr"][0].first)
+    absent-chunks [(1,)]
+    """
+    with show_progress(progress) as told:
+        text = _native.validate_all(
+            _named(sources),
+            bool(decode),
+            bool(missing),
+            bool(expect_complete),
+            bool(conventions),
+            threads,
+            told,
+        )
+    facts = json.loads(text)
+    findings = [
+        Finding(**{**one, "chunk": None if one["chunk"] is None else tuple(one["chunk"])})
+        for one in facts["findings"]
+    ]
+    absent = {
+        looked["location"]: [
+            MissingChunks(
+                path=one["path"],
+                unit=one["unit"],
+                grid=tuple(one["grid"]),
+                total=one["total"],
+                absent=one["absent"],
+                first=[tuple(chunk) for chunk in one["first"]],
+            )
+            for one in looked["missing"]
+        ]
+        for looked in facts["looked"]
+        if looked["missing"]
+    }
+    unreached = {one["location"]: one["why"] for one in facts["unreached"]}
+    return ValidationReport(findings, absent, unreached, facts["omitted"], text)
+
+
+def validation_cost(*sources: Source, decode: bool = False) -> list[ValidationCost]:
+    """Estimate what `validate` would read: requests and bytes.
+
+    Opens all nodes, and lists stored chunks.
+
+    Parameters
+    ----------
+    *sources : str, path, Array or Group
+        As for `validate`.
+    decode : bool, default False
+        As for `validate`.
+
+    Returns
+    -------
+    list of ValidationCost
+        The cost of each source.
+
+    Examples
+    --------
+    >>> z = hs.create_array("costs.zarr", shape=(4,), chunks=(2,), dtype="f4")
+    >>> z[:] = 1.5
+    >>> [cost] = hs.validation_cost("costs.zarr", decode=True)
+    >>> cost.objects, cost.decode_requests
+    (2, 2)
+    """
+    return [ValidationCost(**one) for one in json.loads(_native.validate_cost(_named(sources), bool(decode)))]
