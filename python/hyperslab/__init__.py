@@ -48,6 +48,7 @@ if _TYPE_CHECKING:
     from hyperslab import h5, storage
     from hyperslab._aio.nodes import AsyncArray, AsyncGroup, open_async
     from hyperslab._base.debug import print_debug_info
+    from hyperslab._compute.content_hash import ContentHash, content_hash
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
@@ -85,6 +86,7 @@ _LAZY = {
     "storage": ("storage",),
     "_aio.nodes": ("AsyncArray", "AsyncGroup", "open_async"),
     "_base.debug": ("print_debug_info",),
+    "_compute.content_hash": ("ContentHash", "content_hash"),
     "_compute.map": ("BlockInfo", "map_chunks"),
     "_compute.pyramid": ("pyramid",),
     "_compute.statistics": ("Statistics", "statistics"),
@@ -151,6 +153,7 @@ __all__ = [
     "CacheLike",
     "CompactReport",
     "Config",
+    "ContentHash",
     "CopyPlan",
     "CopyPrices",
     "CopyReport",
@@ -189,6 +192,7 @@ __all__ = [
     "compact",
     "config",
     "consolidate_metadata",
+    "content_hash",
     "copy",
     "copy_all",
     "copy_store",

@@ -50,6 +50,7 @@ __all__ = [
     "chunk_of_key",
     "compact_file",
     "compare_part",
+    "content_hash",
     "convert_elements",
     "copy",
     "copy_into",
@@ -303,6 +304,13 @@ def advise_shape(
     shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
 ) -> dict[str, Any]: ...
 def packing(array: ArrayHandle) -> tuple[str, list[bytes]]: ...
+def content_hash(
+    source: ArrayHandle | GroupHandle,
+    appended_to: str | None = None,
+    max_memory: int | None = None,
+    threads: int | None = None,
+    progress: Callable[[Literal["read"], int, int], object] | None = None,
+) -> str: ...
 def statistics_blocks(array: ArrayHandle, region: Sequence[tuple[int, int]] | None) -> int: ...
 def statistics_part(
     array: ArrayHandle,

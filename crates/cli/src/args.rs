@@ -20,8 +20,8 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
-130 interrupted (143 by SIGTERM).";
+Exit codes: 0 done, 1 error (hash --check: differs), 2 wrong usage (hash: error),
+3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).";
 
 const AFTER: &str = "\
 Examples:
@@ -32,10 +32,11 @@ Examples:
   hyperslab advise ocean.zarr/sst --access map  which chunks would suit
   hyperslab copy ocean.nc new.zarr              Zarr v3 of it
   hyperslab index ocean.nc                      where its chunks are, for other readers
+  hyperslab hash ocean.nc new.zarr              one hash if values and attributes are equal
   hyperslab compact ocean.h5                    give back what deleted data left in it
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
-130 interrupted (143 by SIGTERM).
+Exit codes: 0 done, 1 error (hash --check: differs), 2 wrong usage (hash: error),
+3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).
 Colours are used on terminals only, and not if NO_COLOR is set.";
 
 /// Chunks. `None` means all of an axis.

@@ -3,13 +3,13 @@
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::signals::Watch;
-use crate::{advise, compact, copy, explain, index, info, stats, tree};
+use crate::{advise, compact, copy, explain, hash, index, info, stats, tree};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 8] = [
+pub(crate) const COMMANDS: [Registered; 9] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
     registered::<explain::ExplainArgs>(),
@@ -17,6 +17,7 @@ pub(crate) const COMMANDS: [Registered; 8] = [
     registered::<advise::AdviseArgs>(),
     registered::<copy::CopyArgs>(),
     registered::<index::IndexArgs>(),
+    registered::<hash::HashArgs>(),
     registered::<compact::CompactArgs>(),
 ];
 

@@ -17,6 +17,10 @@ pub(crate) enum Failure {
     Stopped(&'static str),
     /// Nothing is stored at the given path. Holds the path and the nodes below it.
     NotFound(String, Vec<String>),
+    /// `hash --check` found another hash.
+    Differs(String),
+    /// `hash` could not read what it should hash.
+    Unseen(String),
     /// Standard output is closed or full.
     Output(io::Error),
 }
@@ -74,13 +78,19 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
-            Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
+            Failure::Usage(_) | Failure::Unseen(_) | Failure::Library(Error::Options(_)) => 2,
             Failure::Library(Error::Mismatch { .. }) => 3,
             Failure::Stopped(_) => 130,
             Failure::Library(error) if is_stop(error) => 130,
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
+    }
+
+    /// The message without the word "error".
+    pub(crate) fn reason(&self) -> String {
+        let message = self.message().unwrap_or_default();
+        message.strip_prefix("error: ").unwrap_or(&message).to_owned()
     }
 
     /// The message. `None` if the reader of our output is gone, as with `head`.
@@ -90,7 +100,7 @@ impl Failure {
             Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
             Failure::Library(error) => in_options(&chain(error)),
-            Failure::Usage(why) => why.clone(),
+            Failure::Usage(why) | Failure::Differs(why) | Failure::Unseen(why) => why.clone(),
             Failure::NotFound(path, below) => {
                 let what = match std::fs::exists(path) {
                     Ok(false) => format!("there is no '{path}'"),

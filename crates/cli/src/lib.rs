@@ -1,4 +1,5 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `hash`,
+//! `compact`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -11,6 +12,7 @@ mod compact;
 mod copy;
 mod explain;
 mod failure;
+mod hash;
 mod index;
 mod info;
 mod many;
@@ -58,8 +60,8 @@ fn warn(text: &str) {
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, reported in one line on standard error |
-/// | 2 | wrong usage |
+/// | 1 | an error, reported in one line on standard error; `hash --check` found another hash |
+/// | 2 | wrong usage; `hash` could not look |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |

@@ -1,7 +1,8 @@
-//! Work on whole arrays: copies, statistics, streams, writers.
+//! Work on whole arrays: copies, statistics, hashes, streams, writers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
+pub(crate) mod content_hash;
 pub(crate) mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod join;
