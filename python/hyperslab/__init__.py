@@ -56,6 +56,7 @@ if _TYPE_CHECKING:
     from hyperslab._copy.plan import CopyPlan, CopyPrices, plan_copy
     from hyperslab._copy.run import CopyRun
     from hyperslab._copy.together import copy_all, copy_store
+    from hyperslab._core.transaction import Transaction, transaction
     from hyperslab._create.advise import AccessCost, Advice, AdvisedLayout, advise
     from hyperslab._create.convenience import (
         array,
@@ -94,6 +95,7 @@ _LAZY = {
     "_copy.plan": ("CopyPlan", "CopyPrices", "plan_copy"),
     "_copy.run": ("CopyRun",),
     "_copy.together": ("copy_all", "copy_store"),
+    "_core.transaction": ("Transaction", "transaction"),
     "_create.advise": ("AccessCost", "Advice", "AdvisedLayout", "advise"),
     "_create.convenience": (
         "array",
@@ -181,6 +183,7 @@ __all__ = [
     "Store",
     "StoreLike",
     "Stream",
+    "Transaction",
     "UnreadableArray",
     "UnreadableNodeWarning",
     "View",
@@ -227,6 +230,7 @@ __all__ = [
     "save_group",
     "statistics",
     "storage",
+    "transaction",
     "tree",
     "vlen_dtype",
     "zeros",
