@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -154,8 +155,7 @@ class Transaction:
         undo: list[Callable[[], object]] = []
         try:
             for part in parts:
-                before = part.array.shape
-                undo.append(lambda array=part.array, shape=before: array.resize(shape))
+                undo.append(functools.partial(part.array.resize, part.array.shape))
                 values = part.values
                 part.array._append(values, list(values.shape), part.axis)
             self._overwrite()
