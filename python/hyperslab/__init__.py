@@ -55,6 +55,7 @@ if _TYPE_CHECKING:
         MetadataDifference,
         diff,
     )
+    from hyperslab._compute.content_hash import ContentHash, content_hash
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
@@ -71,6 +72,7 @@ if _TYPE_CHECKING:
     from hyperslab._copy.planning import plan_copy
     from hyperslab._copy.run import CopyRun
     from hyperslab._copy.together import copy_all, copy_store
+    from hyperslab._core.transaction import Transaction, transaction
     from hyperslab._create.advise import AccessCost, Advice, AdvisedLayout, advise
     from hyperslab._create.convenience import (
         array,
@@ -109,6 +111,7 @@ _LAZY = {
         "MetadataDifference",
         "diff",
     ),
+    "_compute.content_hash": ("ContentHash", "content_hash"),
     "_compute.map": ("BlockInfo", "map_chunks"),
     "_compute.pyramid": ("pyramid",),
     "_compute.statistics": ("Statistics", "statistics"),
@@ -125,6 +128,7 @@ _LAZY = {
     "_copy.planning": ("plan_copy",),
     "_copy.run": ("CopyRun",),
     "_copy.together": ("copy_all", "copy_store"),
+    "_core.transaction": ("Transaction", "transaction"),
     "_create.advise": ("AccessCost", "Advice", "AdvisedLayout", "advise"),
     "_create.convenience": (
         "array",
@@ -185,6 +189,7 @@ __all__ = [
     "CacheLike",
     "CompactReport",
     "Config",
+    "ContentHash",
     "CopyPlan",
     "CopyPrices",
     "CopyReport",
@@ -217,6 +222,7 @@ __all__ = [
     "Store",
     "StoreLike",
     "Stream",
+    "Transaction",
     "UnreadableArray",
     "UnreadableNodeWarning",
     "ValidationCost",
@@ -230,6 +236,7 @@ __all__ = [
     "compact",
     "config",
     "consolidate_metadata",
+    "content_hash",
     "copy",
     "copy_all",
     "copy_store",
@@ -266,6 +273,7 @@ __all__ = [
     "statistics",
     "storage",
     "testing",
+    "transaction",
     "tree",
     "validate",
     "validation_cost",

@@ -20,8 +20,8 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 error (diff: different, validate: findings), 2 wrong usage (diff, validate:
-also errors), 3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).";
+Exit codes: 0 done, 1 error (of diff, validate, hash --check: a difference or a finding), 2 wrong
+usage (of these three: also errors), 3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).";
 
 const AFTER: &str = "\
 Examples:
@@ -33,11 +33,12 @@ Examples:
   hyperslab copy ocean.nc new.zarr              Zarr v3 of it
   hyperslab diff run1.nc run2.nc                what differs, and where
   hyperslab index ocean.nc                      where its chunks are, for other readers
+  hyperslab hash ocean.nc new.zarr              one hash if values and attributes are equal
   hyperslab compact ocean.h5                    give back what deleted data left in it
   hyperslab validate --decode ocean.zarr        what is damaged or lost
 
-Exit codes: 0 done, 1 error (diff: different, validate: findings), 2 wrong usage (diff, validate:
-also errors), 3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).
+Exit codes: 0 done, 1 error (of diff, validate, hash --check: a difference or a finding), 2 wrong
+usage (of these three: also errors), 3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).
 Colours are used on terminals only, and not if NO_COLOR is set.";
 
 /// Chunks. `None` means all of an axis.

@@ -97,7 +97,7 @@ impl Command for DiffArgs {
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         match self.compare(out, watch) {
             Ok(found) if !found.failures.is_empty() => Err(Failure::Trouble(None)),
-            Ok(found) if !found.is_empty() && !self.git => Err(Failure::Differs),
+            Ok(found) if !found.is_empty() && !self.git => Err(Failure::Found(1)),
             Ok(_) => Ok(()),
             Err(failure @ Failure::Output(_)) => Err(failure),
             Err(failure) if failure.is_interruption() => Err(failure),

@@ -17,12 +17,15 @@ pub(crate) enum Failure {
     Stopped(&'static str),
     /// Nothing is stored at the given path. Holds the path and the nodes below it.
     NotFound(String, Vec<String>),
-    /// `validate` found something, or could not look, and has said so. Holds the exit code.
+    /// `diff` found differences, `validate` found something or could not look. They have said so. Holds
+    /// the exit code.
     Found(i32),
+    /// `hash --check` found another hash.
+    Differs(String),
+    /// `hash` could not read what it should hash.
+    Unseen(String),
     /// Standard output is closed or full.
     Output(io::Error),
-    /// `diff` found differences, and has shown them.
-    Differs,
     /// `diff` could not compare everything. `None`: it has said why.
     Trouble(Option<Box<Failure>>),
 }
@@ -80,7 +83,8 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
-            Failure::Usage(_) | Failure::Library(Error::Options(_)) | Failure::Trouble(_) => 2,
+            Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
+            Failure::Trouble(_) | Failure::Unseen(_) => 2,
             Failure::Library(Error::Mismatch { .. }) => 3,
             Failure::Stopped(_) => 130,
             Failure::Found(code) => *code,
@@ -88,6 +92,12 @@ impl Failure {
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
+    }
+
+    /// The message without the word "error".
+    pub(crate) fn reason(&self) -> String {
+        let message = self.message().unwrap_or_default();
+        message.strip_prefix("error: ").unwrap_or(&message).to_owned()
     }
 
     /// The message. `None` if the reader of our output is gone, as with `head`.
@@ -98,7 +108,7 @@ impl Failure {
             Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
             Failure::Library(error) => in_options(&chain(error)),
-            Failure::Usage(why) => why.clone(),
+            Failure::Usage(why) | Failure::Differs(why) | Failure::Unseen(why) => why.clone(),
             Failure::NotFound(path, below) => {
                 let what = match std::fs::exists(path) {
                     Ok(false) => format!("there is no '{path}'"),
@@ -118,7 +128,6 @@ impl Failure {
                 }
             }
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
-            Failure::Differs => return None,
             Failure::Trouble(failure) => return failure.as_ref()?.message(),
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         };

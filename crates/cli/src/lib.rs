@@ -1,5 +1,5 @@
 //! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `diff`, `index`,
-//! `compact`, `validate`.
+//! `hash`, `compact`, `validate`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -13,6 +13,7 @@ mod copy;
 mod diff;
 mod explain;
 mod failure;
+mod hash;
 mod index;
 mod info;
 mod many;
@@ -61,8 +62,8 @@ fn warn(text: &str) {
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, reported in one line on standard error; `diff` found differences, `validate` errors |
-/// | 2 | wrong usage; of `diff` and `validate`: an error |
+/// | 1 | an error, reported in one line on standard error; of `diff`, `validate`, `hash --check`: a difference or a finding |
+/// | 2 | wrong usage; of these three: an error, too |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |

@@ -46,6 +46,10 @@ impl Progress for Meter<'_> {
         self.start(if phase == Phase::Copy { "copy  " } else { "verify" }, bytes);
     }
 
+    fn reads(&self, bytes: u64) {
+        self.start("read  ", bytes);
+    }
+
     fn array(&self, name: &str) {
         self.bar.borrow().set_message(text::sanitize(name));
     }

@@ -62,6 +62,7 @@
 
 pub mod advise;
 pub mod compact;
+pub mod content_hash;
 pub mod copy;
 pub mod diff;
 mod error;

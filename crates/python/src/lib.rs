@@ -65,6 +65,8 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::compact::compact_file;
     #[pymodule_export]
+    use crate::jobs::content_hash::content_hash;
+    #[pymodule_export]
     use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
     use crate::jobs::copy_parts::{

@@ -459,6 +459,11 @@ class AnyArray(Indexed, Node):
         >>> z.append([[1, 2], [3, 4]])
         (2, 2)
         """
+        values, axis = self._rows(data, axis)
+        return self._append(values, list(values.shape), axis)
+
+    def _rows(self, data: Any, axis: int) -> tuple[Any, int]:
+        """Return data to append in the array's type, and the axis counted from the first."""
         vlen = self._is_vlen
         values: Any
         if is_optional(self.dtype):
@@ -477,7 +482,7 @@ class AnyArray(Indexed, Node):
                 f"shape of data to append is not compatible with the array: "
                 f"{values.shape} cannot be appended to {old} along axis {axis}"
             )
-        return self._append(values, list(values.shape), axis)
+        return values, axis
 
     # ---- Python protocols
 

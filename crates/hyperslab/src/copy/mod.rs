@@ -68,6 +68,7 @@ pub use outline::{Crew, Outline, OutlinedArray, Site, Units, outline, outline_in
 pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part};
 pub(crate) use place::resolve_links;
 pub use plan::{CopyPlan, Pass, Prices};
+pub(crate) use ragged::{element_bytes, read as read_ragged};
 pub use region::{Bounds, Region};
 pub use report::CopyReport;
 pub use split::{SplitPart, check_split, split, split_parts};
@@ -87,7 +88,7 @@ use region::Window;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use structures::Repack;
+pub(crate) use structures::{Repack, of_hdf5 as hdf5_structure};
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
 
@@ -150,6 +151,9 @@ pub enum Phase {
 pub trait Progress {
     /// A phase begins, with this many bytes of elements.
     fn begin(&self, _phase: Phase, _bytes: u64) {}
+
+    /// Elements of this many bytes are read, and nothing is copied.
+    fn reads(&self, _bytes: u64) {}
 
     /// The next array begins.
     fn array(&self, _name: &str) {}

@@ -41,7 +41,7 @@ pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result
 /// Estimates the bytes of an element: the cell and its value.
 /// The value is the larger of two averages: over a sample of stored elements, and of the stored
 /// bytes of the whole array.
-pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> {
+pub(crate) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> {
     let grid = array.layout().object_grid();
     let object = grid.chunk_shape();
     let stored = array.node().stored_objects(ask)?;
@@ -74,7 +74,7 @@ pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> 
 }
 
 /// Reads elements of variable length in the form that a copy stores, also from text of fixed length.
-pub(super) fn read(
+pub(crate) fn read(
     source: &Array,
     selection: &Selection,
     options: ReadOptions<'_>,

@@ -133,7 +133,7 @@ struct Move {
 
 /// Converts elements of the source to elements of the copy, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Repack {
+pub(crate) struct Repack {
     from: usize,
     to: usize,
     moves: Vec<Move>,
@@ -142,7 +142,7 @@ pub(super) struct Repack {
 impl Repack {
     /// Finds the moves from an array to its copy, whose elements have `structure`.
     /// `None`: source and copy have the same bytes. Fails (with text) if there are too many moves.
-    pub(super) fn new(array: &Array, structure: &Structure) -> Result<Option<Self>, String> {
+    pub(crate) fn new(array: &Array, structure: &Structure) -> Result<Option<Self>, String> {
         let array = array.template();
         let (mut from, mut to) = (Vec::new(), Vec::new());
         if let Some(dataset) = array.as_hdf5() {
@@ -183,7 +183,7 @@ impl Repack {
 
     /// Converts source elements to elements of the copy, at the front of `bytes`.
     /// Returns the bytes of the converted elements, which are never longer than the source's.
-    pub(super) fn apply(&self, bytes: &mut [u8]) -> usize {
+    pub(crate) fn apply(&self, bytes: &mut [u8]) -> usize {
         let count = bytes.len().checked_div(self.from).unwrap_or(0);
         let mut element = vec![0; self.from];
         for number in 0..count {

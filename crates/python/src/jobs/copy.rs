@@ -140,17 +140,24 @@ struct Teller {
     callback: Option<Py<PyAny>>,
     signals: Signals,
     raised: RefCell<Option<PyErr>>,
-    phase: Cell<Phase>,
+    phase: Cell<&'static str>,
     done: Cell<u64>,
     total: Cell<u64>,
 }
 
 impl Teller {
+    fn start(&self, phase: &'static str, bytes: u64) {
+        self.phase.set(phase);
+        self.done.set(0);
+        self.total.set(bytes);
+        self.tell();
+    }
+
     fn tell(&self) {
         let Some(callback) = &self.callback else { return };
-        let phase = if self.phase.get() == Phase::Copy { "copy" } else { "verify" };
-        let answer =
-            Python::attach(|py| callback.call1(py, (phase, self.done.get(), self.total.get())).map(drop));
+        let answer = Python::attach(|py| {
+            callback.call1(py, (self.phase.get(), self.done.get(), self.total.get())).map(drop)
+        });
         if let Err(error) = answer {
             self.raised.borrow_mut().get_or_insert(error);
         }
@@ -159,10 +166,11 @@ impl Teller {
 
 impl Progress for Teller {
     fn begin(&self, phase: Phase, bytes: u64) {
-        self.phase.set(phase);
-        self.done.set(0);
-        self.total.set(bytes);
-        self.tell();
+        self.start(if phase == Phase::Copy { "copy" } else { "verify" }, bytes);
+    }
+
+    fn reads(&self, bytes: u64) {
+        self.start("read", bytes);
     }
 
     fn advance(&self, bytes: u64) {
@@ -237,7 +245,7 @@ pub(crate) fn watched<T: Send>(
             callback: progress,
             signals: Signals::default(),
             raised: RefCell::new(None),
-            phase: Cell::new(Phase::Copy),
+            phase: Cell::new("copy"),
             done: Cell::new(0),
             total: Cell::new(0),
         };

@@ -1,7 +1,8 @@
-//! Work on whole arrays: copies, comparisons, statistics, validation, streams, writers.
+//! Work on whole arrays: copies, comparisons, statistics, hashes, validation, streams, writers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
+pub(crate) mod content_hash;
 pub(crate) mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod diff;

@@ -447,13 +447,16 @@ impl ArrayBase {
 
     /// Extends an axis by the length of `values` and writes them there. Returns the new shape.
     ///
-    /// `values` has the array's type.
+    /// `values` has the array's type. Before the shape changes, calls `then` with the longer array and the
+    /// first new index.
+    #[pyo3(signature = (values, like, axis, then=None))]
     fn _append<'py>(
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyAny>,
         like: Vec<u64>,
         axis: usize,
+        then: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         self.writable(py)?;
         let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
@@ -462,8 +465,13 @@ impl ArrayBase {
             array.append_with(axis, more, &like, Some(ask), |longer, rows| {
                 let selection = longer.select(rows)?;
                 // Other threads that wait for this array do not hold the GIL.
-                Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
-                    .map_err(Failed::Python)
+                Python::attach(|py| {
+                    self.assign(py, longer, &selection, values.bind(py), writing)?;
+                    let Some(then) = &then else { return Ok(()) };
+                    let first = longer.shape().get(axis).map_or(0, |len| len.saturating_sub(more));
+                    then.call1(py, (ArrayHandle::new(longer.clone()), first)).map(drop)
+                })
+                .map_err(Failed::Python)
             })?;
             Ok(array.shape().to_vec())
         })?;

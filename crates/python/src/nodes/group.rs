@@ -8,7 +8,7 @@ use crate::hdf5::references;
 use crate::nodes::attributes::StoredAttributes;
 use crate::nodes::handles::{ArrayHandle, GroupHandle, NodeHandle};
 use crate::nodes::slot::Slot;
-use hyperslab::{Error, Group, hdf5, netcdf};
+use hyperslab::{Error, Group, hdf5, netcdf, zarr};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -143,6 +143,41 @@ impl GroupBase {
     fn _consolidate(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)?;
         self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate(Some(ask))?))
+    }
+
+    /// Shows appended rows in the consolidated metadata. Each is a path, an axis, the first new index, and
+    /// the longer array.
+    ///
+    /// Returns `None` if there is no consolidated metadata, else the path of an array whose earlier rows are
+    /// not shown yet, or an empty path.
+    fn _publish(
+        &self,
+        py: Python<'_>,
+        appended: Vec<(String, usize, u64, PyRef<'_, ArrayHandle>)>,
+    ) -> PyResult<Option<String>> {
+        let group = self.slot.get(py)?;
+        let Some(group) = group.as_zarr() else { return Ok(None) };
+        let mut all = Vec::new();
+        for (path, axis, first, array) in appended {
+            let array = array.slot.get(py)?;
+            if let Some(longer) = array.as_zarr() {
+                all.push(zarr::Appended { path, axis, first, longer: longer.clone() });
+            }
+        }
+        let published = engine::run(py, |ask| Ok::<_, Error>(group.publish(&all, Some(ask))?))?;
+        Ok(match published {
+            zarr::Published::Done => Some(String::new()),
+            zarr::Published::NotConsolidated => None,
+            zarr::Published::Waits(path) => Some(path),
+        })
+    }
+
+    /// Makes an array as long as the consolidated metadata says, if a writer was killed after it had
+    /// published rows.
+    fn _catch_up(&self, py: Python<'_>, path: &str, axis: usize) -> PyResult<()> {
+        let group = self.slot.get(py)?;
+        let Some(group) = group.as_zarr() else { return Ok(()) };
+        engine::run(py, |ask| Ok::<_, Error>(group.catch_up(path, axis, Some(ask))?))
     }
 
     /// If the group has consolidated metadata, adds a new node below it. With `array`, also follows
