@@ -48,6 +48,7 @@ if _TYPE_CHECKING:
     from hyperslab import h5, storage, testing
     from hyperslab._aio.nodes import AsyncArray, AsyncGroup, open_async
     from hyperslab._base.debug import print_debug_info
+    from hyperslab._compute.content_hash import ContentHash, content_hash
     from hyperslab._compute.diff import (
         ArrayDifference,
         Difference,
@@ -55,7 +56,6 @@ if _TYPE_CHECKING:
         MetadataDifference,
         diff,
     )
-    from hyperslab._compute.content_hash import ContentHash, content_hash
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
     from hyperslab._compute.statistics import Statistics, statistics
