@@ -212,11 +212,12 @@ impl<'t> Comparing<'t, '_> {
                 }
                 (Some(Member::Group(own)), Some(Member::Group(its))) => collector.attributes(own, its),
                 (Some(Member::Datatype(own)), Some(Member::Datatype(its)))
+                | (Some(Member::Link(own)), Some(Member::Link(its)))
+                    if own == its => {}
+                (Some(Member::Datatype(own)), Some(Member::Datatype(its)))
                 | (Some(Member::Link(own)), Some(Member::Link(its))) => {
-                    if own != its {
-                        let aspect = Aspect::Kind;
-                        collector.add(aspect, None, Some(own.as_str().into()), Some(its.as_str().into()));
-                    }
+                    let aspect = Aspect::Kind;
+                    collector.add(aspect, None, Some(own.as_str().into()), Some(its.as_str().into()));
                 }
                 (Some(own), Some(its)) => {
                     collector.add(Aspect::Kind, None, Some(own.kind().into()), Some(its.kind().into()));

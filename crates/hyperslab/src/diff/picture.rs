@@ -139,12 +139,9 @@ fn draw(slice: &Slice) -> Canvas {
     let below = MARGIN + BAR + 4 + text_height + MARGIN;
     let top = MARGIN + text_height + 4;
     let mut canvas = Canvas::new(MARGIN + 3 * (panel_width + MARGIN), top + map_height + below, WHITE);
-    let panels: [(&str, &[f64], (f64, f64), &[Color; 11]); 3] = [
-        ("A", a, range, &VIRIDIS),
-        ("B", b, range, &VIRIDIS),
-        ("B-A", &difference, (-most, most), &BLUE_RED),
-    ];
-    for (number, (title, values, (low, high), colors)) in panels.into_iter().enumerate() {
+    let panels = [("A", a, &VIRIDIS), ("B", b, &VIRIDIS), ("B-A", &difference[..], &BLUE_RED)];
+    for (number, (title, values, colors)) in panels.into_iter().enumerate() {
+        let (low, high) = if number == 2 { (-most, most) } else { range };
         let left = MARGIN + number * (panel_width + MARGIN);
         canvas.text(left, MARGIN, title, BLACK);
         for (n, value) in values.iter().enumerate() {

@@ -267,13 +267,11 @@ impl Look<'_> {
                         self.add(Severity::Warning, Kind::Mixed, path, None, what);
                     }
                 }
-                Some(_) => {
-                    if named.insert(above.to_owned()) {
-                        let what = format!("'/{path}' is below a path that is not a group");
-                        self.add(Severity::Warning, Kind::NoGroup, above, None, what);
-                    }
+                Some(_) if named.insert(above.to_owned()) => {
+                    let what = format!("'/{path}' is below a path that is not a group");
+                    self.add(Severity::Warning, Kind::NoGroup, above, None, what);
                 }
-                None => {}
+                _ => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Threads that share numbered pieces of work.
 
 use crate::{Error, Result};
+use hyperslab_store::Ask;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Calls `work` for each number below `count`, on up to `threads` threads.
@@ -11,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 pub(super) fn share(
     count: u64,
     threads: usize,
-    ask: &dyn Fn() -> bool,
+    ask: Ask<'_>,
     between: &dyn Fn(),
-    work: &(dyn Fn(u64, &dyn Fn() -> bool) -> Result<()> + Sync),
+    work: &(dyn Fn(u64, Ask<'_>) -> Result<()> + Sync),
 ) -> Result<()> {
     let (next, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
     let run = |stop: &dyn Fn() -> bool, after: &dyn Fn()| -> Result<()> {
