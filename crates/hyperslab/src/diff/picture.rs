@@ -139,7 +139,7 @@ fn draw(slice: &Slice) -> Canvas {
     let below = MARGIN + BAR + 4 + text_height + MARGIN;
     let top = MARGIN + text_height + 4;
     let mut canvas = Canvas::new(MARGIN + 3 * (panel_width + MARGIN), top + map_height + below, WHITE);
-    let panels = [("A", a, &VIRIDIS), ("B", b, &VIRIDIS), ("B-A", &difference[..], &BLUE_RED)];
+    let panels = [("A", &a[..], &VIRIDIS), ("B", &b[..], &VIRIDIS), ("B-A", &difference[..], &BLUE_RED)];
     for (number, (title, values, colors)) in panels.into_iter().enumerate() {
         let (low, high) = if number == 2 { (-most, most) } else { range };
         let left = MARGIN + number * (panel_width + MARGIN);
