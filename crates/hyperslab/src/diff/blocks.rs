@@ -140,7 +140,8 @@ mod tests {
         assert_eq!(Blocks::new(&[0..24, 0..30], [&[4, 5], &[6, 3]], 1, 360).step, [12, 30]);
         assert_eq!(Blocks::new(&[0..24, 0..30], [&[4, 5], &[6, 3]], 1, 1 << 20).count(), 1);
         assert_eq!(Blocks::new(&[], [&[], &[]], 8, 1).count(), 1);
-        assert_eq!(Blocks::new(&[0..0], [&[3], &[3]], 8, 1).count(), 0);
+        let empty = std::slice::from_ref(&(0..0));
+        assert_eq!(Blocks::new(empty, [&[3], &[3]], 8, 1).count(), 0);
     }
 
     #[test]
