@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::{ArraySpec, Consolidation};
     use hyperslab_array::{Index, Selection, Source, WriteOptions};
-    use hyperslab_store::{LocalStore, MemoryStore, Store};
+    use hyperslab_store::{LocalOptions, LocalStore, MemoryStore, Store};
     use std::sync::Arc;
 
     fn write(array: &Array, first: u64, value: i32) -> Result<()> {
@@ -202,7 +202,8 @@ mod tests {
 
     fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
         let folder = tempfile::tempdir().unwrap();
-        let local: Arc<dyn Store> = Arc::new(LocalStore::new(folder.path()).unwrap());
+        let local: Arc<dyn Store> =
+            Arc::new(LocalStore::open(folder.path(), LocalOptions::default()).unwrap());
         vec![(Arc::new(MemoryStore::new()), None), (local, Some(folder))]
     }
 
