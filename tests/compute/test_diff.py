@@ -41,7 +41,8 @@ def stored(kind: str, root: Path, name: str, values: Any, chunks: tuple[int, ...
     if kind == "hdf5":
         path = root / f"{name}.h5"
         with h5py.File(path, "w") as file:
-            options = {"chunks": chunks, "compression": "gzip"} if chunks and values.size else {}
+            fitting = tuple(map(min, chunks, values.shape))
+            options = {"chunks": fitting, "compression": "gzip"} if chunks and values.size else {}
             file.create_dataset("a", data=values, **options)
         return hs.open(path)["a"]
     shards = tuple(2 * n for n in chunks) if kind == "shards" and chunks else None

@@ -129,7 +129,7 @@ fn sizes_that_cannot_be_right() {
         fs::write(key(format, &path, "a", &[1, 0]), b"").unwrap();
         let report = run(&path, &all());
         assert_eq!(short(&report), one(Severity::Error, Kind::Empty, "/a", Some(&[1, 0])), "{format}");
-        fs::write(key(format, &path, "a", &[1, 0]), vec![0; 100_000]).unwrap();
+        fs::write(key(format, &path, "a", &[1, 0]), vec![0; 1_000_000]).unwrap();
         let report = run(&path, &all());
         assert_eq!(short(&report), one(Severity::Error, Kind::WrongSize, "/a", Some(&[1, 0])), "{format}");
     }
