@@ -196,7 +196,10 @@ impl Decoding {
 
     /// The numbers that stored elements represent, as floats or as integers.
     pub fn numbers(&self, stored: &[u8]) -> Numbers {
-        match self.float {
+        // Floats stay floats if nothing is unpacked.
+        let is_float = self.number.kind() == Kind::Float;
+        let stored = Float::of_size(self.number.size()).filter(|_| is_float);
+        match self.float.or(stored) {
             Some(float) => {
                 let count = stored.len() / self.number.size();
                 let mut values = vec![0; count * float.size()];
@@ -335,6 +338,9 @@ mod tests {
         assert_eq!(days.attributes().last(), Some(&"calendar"));
         let whole = decoding(r#"{"units": "days since 1970-01-01", "_FillValue": 7}"#, "<i2");
         assert_eq!(whole.numbers(&stored), Numbers::Ints(vec![Some(1), None]));
+        let floats: Vec<u8> = [1.5, f64::NAN].iter().flat_map(|float| float.to_ne_bytes()).collect();
+        let found = decoding("{}", "<f8").numbers(&floats);
+        assert_eq!((found.get(0), found.get(1)), (Number::Float(1.5), Number::Missing));
         assert!(whole.unpack(&stored, &mut []).unwrap_err().to_string().contains("not floats"));
     }
 }

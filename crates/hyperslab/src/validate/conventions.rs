@@ -166,13 +166,8 @@ fn coordinate(visited: &Visited, findings: &Findings, ask: Ask<'_>) -> Result<()
         }
         .unwrap_or_else(|| show(number))
     };
-    let is_missing = |number: &Number| match number {
-        Number::Missing => true,
-        Number::Float(value) => value.is_nan(),
-        Number::Int(_) => false,
-    };
-    if let Some(at) = all.iter().position(is_missing) {
-        let count = all.iter().filter(|number| is_missing(number)).count();
+    if let Some(at) = all.iter().position(|number| *number == Number::Missing) {
+        let count = all.iter().filter(|number| **number == Number::Missing).count();
         warn(
             Kind::MissingCoordinate,
             format!("{count} of {} elements are missing; the first is {at}", all.len()),
