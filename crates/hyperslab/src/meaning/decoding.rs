@@ -198,8 +198,8 @@ impl Decoding {
     pub fn numbers(&self, stored: &[u8]) -> Numbers {
         // Floats stay floats if nothing is unpacked.
         let is_float = self.number.kind() == Kind::Float;
-        let stored = Float::of_size(self.number.size()).filter(|_| is_float);
-        match self.float.or(stored) {
+        let plain = Float::of_size(self.number.size()).filter(|_| is_float);
+        match self.float.or(plain) {
             Some(float) => {
                 let count = stored.len() / self.number.size();
                 let mut values = vec![0; count * float.size()];
