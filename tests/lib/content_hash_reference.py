@@ -86,7 +86,7 @@ def values_root(values: np.ndarray[Any, Any], kind: Any) -> bytes:
     steps = [range(0, n, edge) for n, edge in zip(values.shape, brick, strict=True)]
     for start in itertools.product(*steps):
         box = tuple(slice(at, at + edge) for at, edge in zip(start, brick, strict=True))
-        slabs.setdefault(start[0] if start else 0, []).append(blake3(encoded(values[box], kind)))
+        slabs.setdefault(start[0] if start else 0, []).append(blake3(encoded(values[(*box, ...)], kind)))
     return root([blake3(b"".join(bricks)) for bricks in slabs.values()])
 
 

@@ -80,6 +80,19 @@ impl Group {
         }
     }
 
+    /// Returns whether another writer has reserved rows before `first`, and has not published them.
+    ///
+    /// A writer on a server waits for them before it appends to the next array. Two writers that reserve
+    /// rows of two arrays would otherwise wait for each other.
+    pub fn has_unpublished(&self, path: &str, axis: usize, first: u64, ask: Option<Ask<'_>>) -> Result<bool> {
+        let store = self.store().clone();
+        let lock = node_lock::lock(&store, self.path(), ask)?;
+        let (document, state) = lock.read_document(&store, self.path(), self.holder(), ask)?;
+        let Some(mut document) = document.filter(|_| !state.is_locked()) else { return Ok(false) };
+        let Some(nodes) = nodes(&mut document, self.format()) else { return Ok(false) };
+        Ok(extent(self.entry(nodes, path)?, axis) < Some(first))
+    }
+
     /// Makes an array as long as the consolidated metadata of this group says, if a killed writer has
     /// published rows and no more. `path` is relative to the group.
     ///
@@ -193,6 +206,7 @@ mod tests {
             b.append_with(0, 2, &[0], None, |b, first_b| {
                 write(b, first_b, 2)?;
                 stop("before")?;
+                assert!(!group.has_unpublished("a", 0, first, None)?);
                 published = group.publish(&[appended("a", first, a), appended("x/b", first_b, b)], None)?;
                 stop("after")
             })

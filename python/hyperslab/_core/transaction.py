@@ -115,6 +115,11 @@ class Transaction:
 
         def then(longer: _native.ArrayHandle, first: int) -> None:
             self._appended.append((part.path, part.axis, first, longer))
+            if number + 1 < len(parts):
+                # On a server: whoever has earlier rows of this array goes first with all arrays.
+                end = time.monotonic() + self._wait
+                while self._group._has_unpublished(part.path, part.axis, first):
+                    self._pause(part.path, end)
             self._append_from(parts, number + 1)
 
         values = part.values
@@ -141,14 +146,17 @@ class Transaction:
             if not waits:
                 self._published = waits is not None
                 return
-            if time.monotonic() > end:
-                raise TimeoutError(
-                    f"rows before those of this block have been appended to '{waits}', and "
-                    f"consolidated metadata does not show them after {self._wait:g} s: their writer "
-                    "is still at work or was killed, or appended without a transaction. To show them, "
-                    "call consolidate_metadata"
-                )
-            time.sleep(_PAUSE)
+            self._pause(waits, end)
+
+    def _pause(self, path: str, end: float) -> None:
+        """Wait a moment for another writer, which has appended to the array at a path before us."""
+        if time.monotonic() > end:
+            raise TimeoutError(
+                f"rows before those of this block have been appended to '{path}', and consolidated "
+                f"metadata does not show them after {self._wait:g} s: their writer is still at work or "
+                "was killed, or appended without a transaction. To show them, call consolidate_metadata"
+            )
+        time.sleep(_PAUSE)
 
     def _commit_file(self, parts: list[_Part]) -> None:
         """Append in an HDF5 file, and flush it once."""

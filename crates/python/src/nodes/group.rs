@@ -172,6 +172,13 @@ impl GroupBase {
         })
     }
 
+    /// Returns whether another writer has reserved rows before `first`, and has not published them.
+    fn _has_unpublished(&self, py: Python<'_>, path: &str, axis: usize, first: u64) -> PyResult<bool> {
+        let group = self.slot.get(py)?;
+        let Some(group) = group.as_zarr() else { return Ok(false) };
+        engine::run(py, |ask| Ok::<_, Error>(group.has_unpublished(path, axis, first, Some(ask))?))
+    }
+
     /// Makes an array as long as the consolidated metadata says, if a writer was killed after it had
     /// published rows.
     fn _catch_up(&self, py: Python<'_>, path: &str, axis: usize) -> PyResult<()> {
