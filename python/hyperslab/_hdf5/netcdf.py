@@ -417,9 +417,9 @@ def grown(array: FileArray, parts: tuple[Any, ...], value: Any) -> Iterator[None
     """
     before = array.shape
     longer = _longer(array, parts, value)
+    group: Any = array.parent if longer else None
     try:
         if longer:
-            group: Any = array.parent
             _resize(group._netcdf().definitions, array, longer)
         yield
     except BaseException:

@@ -50,6 +50,15 @@ class ClassicTarget(Target):
         return self._writer[self._name]
 
 
+def _path(place: Any) -> tuple[Any, bool]:
+    """Return the path or URL of a place, and whether it is a local path. ``None``: a file object."""
+    if hasattr(place, "write"):
+        return None, False
+    if not isinstance(place, str) or is_far(place):
+        return place, False
+    return os.fspath(Path(place.removeprefix("file://")).expanduser()), True
+
+
 class ClassicOutput:
     """A classic file that is being written. It has the methods of `NetcdfFile`.
 
@@ -64,13 +73,10 @@ class ClassicOutput:
         assert format in FORMATS
         self._shared, self._gate = shared, Gate()
         self._object = place if hasattr(place, "write") else None
-        path: Any = None if self._object is not None else place
-        is_local = isinstance(path, str) and not is_far(path)
-        if is_local:
-            path = os.fspath(Path(path.removeprefix("file://")).expanduser())
+        path, is_local = _path(place)
         self.mode = "w"
         if mode in ("a", "a-", "r+"):
-            if path is None and (keeps or self._has_bytes()):
+            if self._object is not None and (keeps or self._has_bytes()):
                 raise InvalidArgumentError(
                     f"format={format!r}, mode={mode!r}: expected a path, found {place!r}: NetCDF classic "
                     "files are changed on the disk only"
@@ -84,7 +90,7 @@ class ClassicOutput:
         if self.mode != "w":
             self._tree = FileTree(file_of(FileStore(path)), path)
             self.stored = FileReader(self._tree, "/", ()).get_variables()
-        self._place = path
+        self._place: Any = path
         self.source = str(place)
         try:
             kind: Any = {"w": "w", "w-": "x"}.get(mode, "a")
@@ -118,7 +124,7 @@ class ClassicOutput:
         """Return the dask arrays that write the blocks of others."""
         lazy = self.writer.lazy
         if not compute:
-            place, names = os.path.realpath(self._place), [target.array.path for _, target in lazy]
+            place, names = os.path.realpath(str(self._place)), [target.array.path for _, target in lazy]
             tasks = writing(lazy, [ClassicBlocks(place, name) for name in names])
             self.complete()
             return tasks
