@@ -448,12 +448,12 @@ def _resize(
     limits = array.maxshape or ()
     unlimited = [axis for axis, limit in enumerate(limits) if limit is None]
     shape = [lengths.get(axis, length) for axis, length in enumerate(array.shape)]
-    if len(unlimited) > 1:
+    is_unwritten = not lengths and all(array.shape[axis] == 0 for axis in unlimited)
+    if len(unlimited) > 1 and not is_unwritten:
         known = definitions.lengths(array._address)
         for axis in unlimited[: len(known)]:
             if axis not in lengths or not may_shorten:
                 shape[axis] = max(shape[axis], known[axis] or 0)
-        shape = _whole_or_empty(shape, unlimited)
     if tuple(shape) != array.shape:
         array.resize(tuple(shape))
 

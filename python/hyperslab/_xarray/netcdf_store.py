@@ -189,6 +189,9 @@ class NetcdfStore(RowsStore):
                 fillvalue=fill,
                 **storage.keywords,
             )
+            if 0 in variable.shape and array.shape != variable.shape:
+                # No other variable may have the lengths of its other axes.
+                array.resize(variable.shape)
         for key, value in {**storage.attributes, **attributes}.items():
             self._set(array, key, value)
         return Target(array), storage.rounded(data)
