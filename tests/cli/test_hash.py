@@ -70,7 +70,7 @@ def test_lists_are_checked(folder: Path, form: str) -> None:
     del hs.open_group(folder / "ocean.zarr", mode="r+")["forcing"]["wind"]
     out, _ = run(folder, "--check", "list", "-q", code=1)
     assert "ocean.zarr/forcing/wind: is no longer there\n" in out
-    # What cannot be read is another exit code.
+    # Unreadable paths give another exit code.
     (folder / "ocean.zarr").rename(folder / "moved.zarr")
     out, errors = run(folder, "--check", "list", "-q", code=2)
     assert "ocean.zarr: could not look: there is no" in out

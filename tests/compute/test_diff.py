@@ -20,6 +20,7 @@ import pytest
 from hyperslab.testing import assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_server_client import Server
 from servers import tool
 from strategies import from_bits, shapes_and_chunks
 from support import examples, scratch
@@ -406,3 +407,18 @@ def test_progress_and_interruptions() -> None:
         hs.diff(z, z, progress=stop)
     with pytest.raises(ValueError, match="rtol: expected a number that is not negative"):
         hs.diff(z, z, rtol=-1)
+
+
+def test_stores_on_a_server(tmp_path: Path) -> None:
+    values = np.arange(1000.0).reshape(20, 50)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(7, 7))
+    with Server() as server:
+        options = server.s3_options
+        group = hs.create_group(hs.storage.RemoteStore("s3://bucket/a.zarr", storage_options=options))
+        group.create_array("a", data=values, chunks=(10, 10))
+        assert hs.diff(tmp_path / "a.h5", "s3://bucket/a.zarr", storage_options=options).lines == ()
+        group["a"][3, 4] = -1
+        found = hs.diff(tmp_path / "a.h5", "s3://bucket/a.zarr", storage_options=options)
+        [array] = found.arrays
+        assert (array.path, array.different, array.largest_absolute) == ("a", 1, 155.0)

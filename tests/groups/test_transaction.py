@@ -74,7 +74,7 @@ def test_errors_leave_nothing(tmp_path: Path, form: int) -> None:
     with pytest.raises(hs.errors.ArrayShapeError), hs.transaction(group) as t:
         t["time"].append([9])
         t["below/sst"].append([[1, 2]])
-    # An error while rows are stored, after those of the other array: a folder is where a chunk would be.
+    # A folder is in the place of a chunk: an error, after the rows of the other array were stored.
     chunk = tmp_path / "g.zarr" / "time" / ("c/1" if form == 3 else "1")
     chunk.mkdir()
     with pytest.raises(OSError, match="time"):

@@ -21,6 +21,7 @@ from hdf5_bad import everything
 from hyperslab import _native
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_server_client import Server
 from support import examples, scratch
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -239,7 +240,7 @@ def file_to_damage(path: Path, libver: str) -> bytes:
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 def test_damaged_files(tmp_path: Path, libver: str) -> None:
-    """What cannot be read is found."""
+    """Bytes that cannot be read are found."""
     path = tmp_path / "a.h5"
     good = file_to_damage(path, libver)
     rng = np.random.default_rng(7)
@@ -369,3 +370,24 @@ def test_reports(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="stop"):
         hs.validate(tmp_path, decode=True, progress=stop)
     assert sys.getrefcount(stop) < 10
+
+
+def test_a_store_on_a_server() -> None:
+    """Damage, losses and foreign keys of a store on S3 are found, and nothing else."""
+    with Server() as server:
+        store = hs.storage.RemoteStore("s3://bucket/a.zarr", storage_options=server.s3_options)
+        group = hs.create_group(store)
+        options: dict[str, Any] = {"chunks": (10, 10)}
+        group.create_array("a", data=np.arange(1000.0).reshape(20, 50), **options)
+        group.create_array("below/b", data=np.arange(100.0).reshape(10, 10), shards=(10, 10), **options)
+        assert hs.validate(group).findings == hs.validate(group, decode=True, missing=True).findings == []
+        group.store.delete("a/c/0/1")
+        group.store.set("a/c/1/2", group.store.get("a/c/1/2")[:-3])
+        group.store.set("a/c/7/7", b"abc")
+        report = hs.validate(group, decode=True, expect_complete=True)
+        found = {(finding.kind, finding.path, finding.key) for finding in report.findings}
+        assert found == {
+            ("absent-chunks", "/a", None),
+            ("damaged-chunk", "/a", "a/c/1/2"),
+            ("outside-grid", "/a", "a/c/7/7"),
+        }

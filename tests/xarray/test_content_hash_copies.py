@@ -18,9 +18,6 @@ pytest.importorskip("zarr")
 
 from meaning_cases import SOURCES  # noqa: E402
 
-# zarr-python for Python 3.11 cannot write structures in shards.
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="once is enough: on the newest Python")
-
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
@@ -89,6 +86,8 @@ LOSSY_IN_V3 = {"bytes", "fixed", "letters", "letters_named", "words_filled"}
 @pytest.mark.parametrize("name", SOURCES)
 def test_copies_have_the_hash_of_their_source(tmp_path: Path, name: str) -> None:
     source = SOURCES[name]
+    if "shards" in name and sys.version_info < (3, 12):
+        pytest.skip("zarr-python for Python 3.11 cannot write structures in shards")
     for seed in (1, 2):
         path = tmp_path / f"source{seed}{source.suffix}"
         source.write(path, seed)

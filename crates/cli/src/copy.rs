@@ -220,7 +220,7 @@ impl Command for CopyArgs {
                 writeln!(out, "{}: {summary}", text::sanitize(place))?;
             }
             return result.map_err(|error| match error {
-                error if failure::is_stop(&error) => {
+                error if error.is_interruption() => {
                     Failure::Stopped("finished copies stay, the others are not there")
                 }
                 error => error.into(),
@@ -235,7 +235,7 @@ impl Command for CopyArgs {
         };
         meter.finish();
         let report = copied.map_err(|error| match error {
-            error if failure::is_stop(&error) => Failure::Stopped(match self.target_region {
+            error if error.is_interruption() => Failure::Stopped(match self.target_region {
                 None => "the destination is as it was",
                 Some(_) => "some chunks of the destination are new, others as they were",
             }),

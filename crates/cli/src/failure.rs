@@ -1,8 +1,7 @@
 //! Errors as shown to users: one line and an exit code.
 
 use crate::words::in_options;
-use hyperslab::{Error, Node, hdf5::Hdf5Error, stores};
-use std::error;
+use hyperslab::{Error, Node, stores, with_causes};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,29 +53,12 @@ pub(crate) fn open(location: &str) -> Result<Node, Failure> {
     })
 }
 
-/// Returns whether the library stopped because it was asked to.
-///
-/// That includes interruptions while it read a file's index for a chunk.
-pub(crate) fn is_stop(error: &Error) -> bool {
-    if matches!(error, Error::Interrupted | Error::Hdf5(Hdf5Error::Interrupted { .. })) {
-        return true;
-    }
-    let mut next = error::Error::source(error);
-    while let Some(error) = next {
-        if matches!(error.downcast_ref(), Some(Hdf5Error::Interrupted { .. })) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
-}
-
 impl Failure {
     /// Returns whether a signal is the reason.
     pub(crate) fn is_interruption(&self) -> bool {
         match self {
             Failure::Stopped(_) => true,
-            Failure::Library(error) => is_stop(error),
+            Failure::Library(error) => error.is_interruption(),
             _ => false,
         }
     }
@@ -88,7 +70,7 @@ impl Failure {
             Failure::Library(Error::Mismatch { .. }) => 3,
             Failure::Stopped(_) => 130,
             Failure::Found(code) => *code,
-            Failure::Library(error) if is_stop(error) => 130,
+            Failure::Library(error) if error.is_interruption() => 130,
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
@@ -105,9 +87,9 @@ impl Failure {
         let text = match self {
             Failure::Found(_) => return None,
             Failure::Stopped("") => return Some("interrupted".into()),
-            Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
+            Failure::Library(error) if error.is_interruption() => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
-            Failure::Library(error) => in_options(&chain(error)),
+            Failure::Library(error) => in_options(&with_causes(error)),
             Failure::Usage(why) | Failure::Differs(why) | Failure::Unseen(why) => why.clone(),
             Failure::NotFound(path, below) => {
                 let what = match std::fs::exists(path) {
@@ -135,21 +117,6 @@ impl Failure {
         let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Some(format!("error: {line}"))
     }
-}
-
-/// An error and its causes, without causes that the error's message already names.
-fn chain(error: &dyn error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl Command for HashArgs {
     }
 }
 
-/// Hashes what is at a location, and tells what cannot be part of the hash.
+/// Hashes the node at a location, and names attributes that cannot be part of the hash.
 fn hash(
     location: &str,
     appended_to: Option<&ContentHash>,

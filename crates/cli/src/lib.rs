@@ -62,8 +62,8 @@ fn warn(text: &str) {
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, reported in one line on standard error; of `diff`, `validate`, `hash --check`: a difference or a finding |
-/// | 2 | wrong usage; of these three: an error, too |
+/// | 1 | an error, reported in one line on standard error; a difference or a finding of the three below |
+/// | 2 | wrong usage; errors of `diff`, `validate`, `hash --check` |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
 /// | 143 | interrupted by SIGTERM |

@@ -26,7 +26,7 @@ pub(crate) fn source(
             let sources: Vec<JoinSource> =
                 sources.iter().map(|location| JoinSource::from(location.as_str())).collect();
             concatenated(&sources, joining, Some(&|| watch.is_interrupted())).map_err(|error| {
-                if failure::is_stop(&error) {
+                if error.is_interruption() {
                     Failure::Stopped("the destination is as it was")
                 } else {
                     error.into()

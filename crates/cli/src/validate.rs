@@ -1,7 +1,7 @@
 //! `hyperslab validate`.
 
 use crate::command::Command;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::meter::Meter;
 use crate::signals::Watch;
 use crate::style::Style;
@@ -88,7 +88,7 @@ impl Command for ValidateArgs {
         let subjects: Vec<Subject> = self.paths.iter().cloned().map(Subject::Location).collect();
         if self.explain {
             let found = match explain(&subjects, &options) {
-                Err(error) if !failure::is_stop(&error) => {
+                Err(error) if !error.is_interruption() => {
                     // The exit code says that it could not look.
                     let message = Failure::from(error).message().unwrap_or_default();
                     let _ = writeln!(io::stderr(), "hyperslab: {}", text::sanitize(&message));

@@ -15,6 +15,21 @@ use thiserror::Error;
 /// A result, usually with an [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An error and its causes, without causes that the error's message already names.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// Tells how files of a format are changed, if they can be.
 fn changing(format: Format) -> &'static str {
     match format {
@@ -227,6 +242,26 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns `true` if the work ended because it was asked to: by [`Ask`], or by Ctrl-C.
+    pub fn is_interruption(&self) -> bool {
+        if matches!(
+            self,
+            Error::Interrupted
+                | Error::Zarr(ZarrError::Interrupted)
+                | Error::Array(ArrayError::Interrupted { .. })
+                | Error::Store(StoreError::Interrupted { .. })
+                | Error::Hdf5(Hdf5Error::Interrupted { .. })
+        ) {
+            return true;
+        }
+        let causes = std::iter::successors(std::error::Error::source(self), |error| error.source());
+        causes.into_iter().any(|error| {
+            matches!(error.downcast_ref(), Some(Hdf5Error::Interrupted { .. }))
+                || matches!(error.downcast_ref(), Some(StoreError::Interrupted { .. }))
+                || matches!(error.downcast_ref(), Some(ArrayError::Interrupted { .. }))
+        })
+    }
+
     /// Returns `true` if the error concerns a single array or group.
     /// The node has no equivalent in the copy's format, or cannot be read here.
     pub(crate) fn is_of_one(&self) -> bool {

@@ -77,6 +77,7 @@ pub mod settings;
 pub mod statistics;
 pub mod stores;
 pub mod validate;
+mod workers;
 
 pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;
@@ -87,7 +88,7 @@ pub use hyperslab_remote as remote;
 pub use hyperslab_store as store;
 pub use hyperslab_zarr as zarr;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, with_causes};
 pub use formats::data_file::DataFile;
 pub use formats::format::Format;
 pub use meaning::{FileMeaning, MissingValue, Variable, carried_attributes, user_attributes};

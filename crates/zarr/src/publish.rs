@@ -6,7 +6,7 @@
 //! that exclude other writers of this machine.
 //!
 //! A writer that is killed after it has published leaves own documents that are behind.
-//! [`Group::catch_up`] replaces them. So the consolidated metadata says what was committed.
+//! [`Group::catch_up`] replaces them. The consolidated metadata shows all committed rows.
 //!
 //! A server has no locks. There the own documents come first, because they reserve rows. A writer
 //! publishes when all rows before its own are published: others may not have written theirs yet.

@@ -68,9 +68,9 @@ class MetadataDifference:
     name: str | None = None
     """The name of the attribute, or of the part of the layout."""
     a: Any = None
-    """What the first has. ``None``: nothing, or null."""
+    """The value of the first. ``None``: nothing, or null."""
     b: Any = None
-    """What the second has."""
+    """The value of the second."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ class ArrayDifference:
     different: int
     """Number of elements that differ."""
     missing: tuple[int, int]
-    """Of these, elements that are missing in the first array only, and in the second only."""
+    """Different elements that are missing in the first array only, and in the second only."""
     largest_absolute: float | None
-    """The largest absolute difference; ``None`` if elements are no numbers. Of times, in `unit`."""
+    """The largest absolute difference, for times in `unit`. ``None``: elements are no numbers."""
     largest_absolute_at: ElementDifference | None
-    """Where it is."""
+    """The element with it."""
     largest_relative: float | None
     """The largest difference divided by the size of the number in the second array."""
     largest_relative_at: ElementDifference | None
-    """Where it is."""
+    """The element with it."""
     rms: float | None
     """The root of the mean squared difference of the elements that differ."""
     unit: str | None
@@ -121,7 +121,7 @@ class Difference:
     chunks_decoded: int
     """Number of chunks that were decoded, counted in the first array."""
     stopped: bool
-    """Whether the comparison stopped at the first difference."""
+    """True if the comparison stopped at the first difference."""
     lines: tuple[str, ...] = field(repr=False, compare=False)
     """The report for people, line by line."""
     png: bytes | None = field(default=None, repr=False, compare=False)
@@ -173,7 +173,7 @@ def diff(
         Numbers are equal if ``|a - b| <= atol + rtol * |b|``, as in NumPy. For times, ``atol`` is
         in the unit of `a`.
     ulp : int, default 0
-        Numbers are also equal if they are at most so many units in the last place apart.
+        Numbers are also equal if they are at most this number of units in the last place apart.
     equal_nan : bool, default True
         Whether not-a-number equals itself, and a missing element.
     raw : bool, default False
@@ -194,7 +194,7 @@ def diff(
         Called as ``progress("compare", bytes_done, bytes_in_all)``. ``True`` shows a bar on standard
         error.
     storage_options : mapping, optional
-        Options for the stores of URLs.
+        Options for the stores of URLs. A local side is opened without them.
 
     Returns
     -------
@@ -234,7 +234,13 @@ def compare(
     names: tuple[str, str],
 ) -> Difference:
     """Compare two nodes. `names`: what the report calls them, unless they are paths."""
-    one, other = (_node(side, storage_options) for side in (a, b))
+    sides = (a, b)
+    takes = [isinstance(side, str) and _native.takes_storage_options(side) for side in sides]
+    # The options are for one side at least. If neither takes them, both refuse them.
+    one, other = (
+        _node(side, storage_options if far or not any(takes) else None)
+        for side, far in zip(sides, takes, strict=True)
+    )
     named = tuple(_name(side, name) for side, name in zip((a, b), names, strict=True))
     with show_progress(progress) as told:
         text, lines, png = _native.diff(one._handle, other._handle, {**given, "names": named}, told)

@@ -1,4 +1,4 @@
-"""Whether stores and files are whole, as shown by `hyperslab validate`."""
+"""Validation of stores and files, as `hyperslab validate` does it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding:
     level: Level
     """The check that found it."""
     kind: str
-    """What it is, in words with hyphens: ``"damaged-chunk"``. The names never change."""
+    """The kind, in words with hyphens: ``"damaged-chunk"``. The names never change."""
     path: str
     """Path of the node, with a leading ``/``."""
     chunk: tuple[int, ...] | None
@@ -49,11 +49,11 @@ class Finding:
     offset: int | None
     """First byte in the object."""
     found: str
-    """What was found."""
+    """The state that was found."""
     expected: str | None
-    """What was expected."""
+    """The state that was expected."""
     advice: str
-    """What to do."""
+    """Advice for the user."""
 
     def __str__(self) -> str:
         """Return the finding in one line."""
@@ -75,7 +75,7 @@ class MissingChunks:
     path: str
     """Path of the array, with a leading ``/``."""
     unit: Literal["chunk", "shard"]
-    """What is counted. Shards, if their chunks cannot be counted without decoding."""
+    """The word for the counted objects: shards, if their chunks cannot be counted without decoding."""
     grid: tuple[int, ...]
     """Chunks along each axis."""
     total: int
@@ -88,7 +88,7 @@ class MissingChunks:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """What `hyperslab.validate` found. It is true if there are no errors."""
+    """The findings of `hyperslab.validate`. The report is true if there are no errors."""
 
     findings: list[Finding]
     """The worst first, location by location."""
@@ -125,7 +125,7 @@ class ValidationReport:
 
 @dataclass(frozen=True)
 class ValidationCost:
-    """What a validation would read; made by `hyperslab.validation_cost`."""
+    """The requests and bytes of a validation; made by `hyperslab.validation_cost`."""
 
     location: str
     """The location, as it was given."""

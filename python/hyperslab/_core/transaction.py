@@ -116,7 +116,7 @@ class Transaction:
         def then(longer: _native.ArrayHandle, first: int) -> None:
             self._appended.append((part.path, part.axis, first, longer))
             if number + 1 < len(parts):
-                # On a server: whoever has earlier rows of this array goes first with all arrays.
+                # On a server, the writer of earlier rows of this array goes first with all arrays.
                 end = time.monotonic() + self._wait
                 while self._group._has_unpublished(part.path, part.axis, first):
                     self._pause(part.path, end)

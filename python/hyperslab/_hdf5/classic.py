@@ -185,7 +185,7 @@ class Netcdf3Writer:
 
     @property
     def changes_in_place(self) -> bool:
-        """Whether elements are written to the file that other programs see."""
+        """True if elements are written to the file that other programs see."""
         return not self._is_new
 
     def variable(

@@ -112,7 +112,7 @@ def _classic(path: str) -> Iterator[Netcdf3Writer]:
 
 
 def writing(lazy: Sequence[tuple[Any, Target]], targets: Sequence[Any]) -> list[Any]:
-    """Return dask arrays whose blocks write those of others: an array for each target.
+    """Return a dask array for each target. Its blocks write the target's blocks.
 
     ``targets``: what writes the blocks of each target.
     """

@@ -58,7 +58,7 @@ class NetcdfFile:
         self.tree = FileTree(self._file, place if isinstance(place, str) else None)
         self.writer = NetcdfWriter()
         self._gate = Gate()
-        # Of the blocks that other processes write.
+        # The graph of blocks that other processes write.
         self.token, self._is_handed_out = uuid.uuid4().hex, False
 
     def _exists(self, place: Any) -> bool:

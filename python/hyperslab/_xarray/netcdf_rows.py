@@ -1,6 +1,6 @@
 """xarray's store of variables that keep their encoding and attributes: rows are appended, regions written.
 
-The steps are those of xarray's `to_zarr`. Subclasses know the format.
+The steps are as in xarray's `to_zarr`. Subclasses know the format.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class RowsStore(WritableCFDataStore):
     """One group of a file.
 
     ``mode``: ``w`` for a new file; ``a``, ``a-``, ``r+`` as in `to_zarr`. ``keeps``: whether existing
-    variables keep their encoding and their attributes, as in `to_zarr`. Otherwise they get those of
-    the dataset, as in ``Dataset.to_netcdf(mode="a")``.
+    variables keep their encoding and their attributes, as in `to_zarr`. Otherwise they get the encoding and
+    the attributes of the dataset, as in ``Dataset.to_netcdf(mode="a")``.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class RowsStore(WritableCFDataStore):
         return {}
 
     def _keeps_type(self, name: str) -> bool:
-        """Return True for an existing variable whose values are not encoded as those of new ones."""
+        """Return True for an existing variable whose values are encoded in another way than a new one's."""
         return False
 
     def _existing(self, name: str) -> StoredVariable:
@@ -134,7 +134,7 @@ class RowsStore(WritableCFDataStore):
         writer: Any = None,
         unlimited_dims: Any = None,
     ) -> None:
-        """Encode variables, make those that are new, and collect the values to write."""
+        """Encode variables, make new ones, and collect the values to write."""
         if not self._keeps:
             super().store(variables, attributes, check_encoding_set, writer, unlimited_dims)  # type: ignore[no-untyped-call]
             return

@@ -138,13 +138,13 @@ class _Process:
             return found
 
     def take(self, token: str) -> Kept | None:
-        """Return the file of a graph, which is to be closed."""
+        """Return the file of a graph. The caller closes it."""
         with self.lock:
             self.pinned.pop(token, None)
             return self.kept.pop(token, None)
 
 
-# A forked child has none of its parent's files.
+# A forked child starts without its parent's files.
 _processes: dict[int, _Process] = {}
 
 
@@ -220,7 +220,7 @@ def _everywhere(here: Any, there: Any, tokens: Sequence[str]) -> list[Any]:
 
 
 def _flush_here(tokens: Sequence[str]) -> list[str]:
-    """Flush and close files. Returns the names of those that were open."""
+    """Flush and close files. Returns the names of the files that were open."""
     files = [kept for token in tokens if (kept := _here().take(token)) is not None]
     for kept in files:
         kept.flush()

@@ -55,6 +55,6 @@ class NetcdfWriter(ArrayWriter):
             self.in_memory = [(np.asarray(source), target) for source, target in self.in_memory]
         for source, target in self.in_memory:
             values = np.asarray(source)
-            # A variable along several unlimited dimensions has no length at all if one of them has none.
+            # A variable along several unlimited dimensions may be shorter than values without elements.
             if values.size:
                 target.array[target.region or ...] = values

@@ -1,4 +1,4 @@
-//! What a shard's index says, for callers who look for damage.
+//! The entries of a shard's index, for callers who look for damage.
 
 use crate::dims::Dims;
 use crate::error::ArrayError;
@@ -41,7 +41,7 @@ pub struct ShardContents {
 
 /// Reads the index of the shard at `shard` of [`ArrayLayout::object_grid`]. Decodes no chunk.
 ///
-/// The checksum of the index is verified. Of shards within shards, only the outermost is inspected.
+/// The checksum of the index is verified. Only the outermost of nested shards is inspected.
 /// `None`: there is no such shard, the array has no shards, or shards go through codecs as a whole.
 ///
 /// Fails with [`ArrayError::Shard`] if the index as a whole is wrong, and with [`ArrayError::Store`].

@@ -1,8 +1,8 @@
 //! How an array is cut: bricks that are hashed, and regions that are read.
 //!
 //! A brick is a leaf of the tree. Bricks depend on the lengths of the axes and the size of an element,
-//! and on nothing else. A slab is all bricks with the same rows of the first axis. Neither depends
-//! on the length of the first axis: rows that are appended make new slabs.
+//! and on nothing else. A slab is all bricks with the same rows of the first axis. The length of the
+//! first axis changes neither: rows that are appended make new slabs.
 //!
 //! A region is a box of whole bricks that is read at once. Regions follow the array's chunks as far
 //! as memory allows, so that a chunk is decoded once.
@@ -34,13 +34,13 @@ pub(super) fn brick_shape(shape: &[u64], size: u64) -> Dims {
 pub(super) struct Regions {
     pub(super) shape: Dims,
     pub(super) brick: Dims,
-    /// Elements per axis of a region: a multiple of those of a brick.
+    /// Elements per axis of a region: a multiple of a brick's.
     len: Dims,
     /// The first row. A multiple of the rows of a brick.
     first: u64,
 }
 
-/// What regions are made for.
+/// The limits of a region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     /// Elements per axis of the array's chunks.

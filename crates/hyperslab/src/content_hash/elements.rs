@@ -48,7 +48,7 @@ enum Form {
     Fields { repack: Option<Repack>, size: usize },
     /// Text, bytes or sequences. `item`: the type of the items, if these are numbers.
     Varying { item: Option<DataType> },
-    /// What only HDF5 has.
+    /// Elements of types that only HDF5 has.
     Values,
 }
 
@@ -223,7 +223,7 @@ impl<'a> Elements<'a> {
         Ok(cells)
     }
 
-    /// Elements of a region, given those that the array has.
+    /// Returns the elements of a region. Elements that the array lacks are fill value.
     fn widen(
         &self,
         bytes: &[u8],
@@ -288,8 +288,8 @@ fn lens(ranges: &[Range<u64>]) -> Dims {
     ranges.iter().map(|range| range.end - range.start).collect()
 }
 
-/// Calls `each` with the places of all rows of `inside`: in its own dense memory, in that of
-/// `region`, and the number of elements. Both begin at one place.
+/// Calls `each` with three numbers for each row of `inside`: its place in the dense memory of
+/// `inside`, its place in the dense memory of `region`, and its number of elements. Both begin at one place.
 fn places(inside: &[Range<u64>], region: &[Range<u64>], mut each: impl FnMut(usize, usize, usize)) {
     let (from, to) = (lens(inside), lens(region));
     let Some((row, outer)) = from.split_last() else { return };

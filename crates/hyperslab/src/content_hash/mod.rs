@@ -2,8 +2,8 @@
 //!
 //! `docs/content-hash.md` defines the hash, so that others can compute it. In short: the elements of an
 //! array are cut into bricks (`bricks`), in one form for all formats (`elements`). The digests of
-//! bricks make the digest of a slab of rows, and those of slabs a tree (`digest`). The digest of an
-//! array is that of a canonical text (`canonical`) with the root of the tree, type, shape,
+//! bricks make the digest of a slab of rows. The slabs make a tree (`digest`). The digest of an
+//! array is the digest of a canonical text (`canonical`) with the root of the tree, type, shape,
 //! dimensions and attributes. The digest of a group names its members and their digests.
 
 mod bricks;
@@ -18,7 +18,7 @@ pub use values::Hashed;
 
 use crate::copy::Progress;
 use crate::meaning::{Meaning, of_copied_group};
-use crate::{Array, Error, Format, Json, Node, NodeKind, Result, Variable, settings};
+use crate::{Array, Error, Format, Json, Node, Result, Variable, settings};
 use elements::Elements;
 use std::collections::BTreeMap;
 use values::Job;
@@ -131,7 +131,7 @@ pub fn content_hash(node: &Node, options: &HashOptions<'_>) -> Result<ContentHas
     Ok(ContentHash { digest, nodes })
 }
 
-/// What there is to hash, by the paths of variables.
+/// The arrays and groups to hash, by the paths of variables.
 struct Found {
     arrays: BTreeMap<String, FoundArray>,
     /// Attributes, and names of unreadable ones.
@@ -145,23 +145,7 @@ struct FoundArray {
 
 impl Found {
     fn of(root: &Node, ask: &dyn Fn() -> bool) -> Result<Found> {
-        let mut nodes = vec![(String::new(), root.clone())];
-        if let Node::Group(group) = root {
-            for below in group.below(None, Some(ask))? {
-                if ask() {
-                    return Err(Error::Interrupted);
-                }
-                if matches!(below.kind, NodeKind::Array | NodeKind::Group) {
-                    let node = group.open_below(&below)?.into_node()?;
-                    nodes.push((below.path, node));
-                }
-            }
-        }
-        let arrays = nodes.iter().filter_map(|(_, node)| match node {
-            Node::Array(array) => Some(array),
-            Node::Group(_) => None,
-        });
-        let meaning = Meaning::of(root, arrays)?;
+        let (meaning, nodes) = Meaning::of_all(root, Some(ask))?;
         let mut found = Found { arrays: BTreeMap::new(), groups: BTreeMap::new() };
         for (path, node) in nodes {
             match node {
@@ -196,7 +180,7 @@ impl FoundArray {
         Elements::of(&self.array, &self.variable.shape, rest).map(Some)
     }
 
-    /// The text whose digest is that of the array.
+    /// The text that is hashed for the array.
     fn text(&self, elements: Option<&Elements<'_>>, root: Option<Digest>) -> String {
         let variable = &self.variable;
         let axes = elements.map_or(0, |_| variable.shape.len());

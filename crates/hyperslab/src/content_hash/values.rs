@@ -4,7 +4,7 @@ use super::bricks::{Brick, Regions, Wanted, brick_shape, runs};
 use super::digest::{Digest, SIZE, Tree};
 use super::elements::{Cells, Elements};
 use crate::copy::{Paths, Progress, StoredObjects, is_listed_far, list_few};
-use crate::{Array, Error, ReadOptions, Result};
+use crate::{Array, Error, ReadOptions, Result, workers};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub struct Hashed {
     pub root: Digest,
     /// The rows of a slab, along the first axis.
     pub slab: u64,
-    /// The tree over all slabs that have so many rows. Rows that are appended continue it.
+    /// The tree over all slabs with all their rows. Rows that are appended continue it.
     pub whole: Tree,
 }
 
@@ -52,15 +52,15 @@ impl Job<'_> {
         let cancelled = || progress.is_some_and(Progress::cancelled);
         let slab = self.slab();
         let known = self.known.cloned().unwrap_or_default();
-        let (regions, workers) = self.regions(known.count().saturating_mul(slab), &cancelled)?;
+        let (regions, threads) = self.regions(known.count().saturating_mul(slab), &cancelled)?;
         let waits = self.array.layout().store().cost().waiting_dominates();
         let complete = self.shape.first().map_or(1, |n| n / slab);
         let run = Run {
             stored: if is_listed_far(self.array) { list_few(self.array, Some(&cancelled))? } else { None },
             element: self.array.dtype().size().max(1) as u64,
             // A distant store needs many requests at once.
-            threads: if workers == 1 || waits { None } else { Some(1) },
-            hashers: if workers == 1 { self.threads } else { 1 },
+            threads: if threads == 1 || waits { None } else { Some(1) },
+            hashers: if threads == 1 { self.threads } else { 1 },
             next: AtomicU64::new(0),
             done: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -73,26 +73,10 @@ impl Job<'_> {
                 progress.advance(run.done.swap(0, Relaxed));
             }
         };
-        let (mine, others) = std::thread::scope(|scope| {
-            let others: Vec<_> =
-                (1..workers).map(|_| scope.spawn(|| run.work(&|| run.is_stopped(), &|| {}))).collect();
-            let mine = run.work(&|| run.is_stopped() || cancelled(), &tell);
-            (mine, others.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
-        });
-        let mut outcomes = vec![mine];
-        for other in others {
-            outcomes.push(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        tell();
-        if cancelled() {
-            return Err(Error::Interrupted);
-        }
-        // Report the error that stopped the threads, not their interruptions.
-        let (stops, errors): (Vec<Error>, Vec<Error>) = outcomes
-            .into_iter()
-            .filter_map(Result::err)
-            .partition(|error| matches!(error, Error::Interrupted));
-        if let Some(error) = errors.into_iter().chain(stops).next() {
+        let outcomes = workers::on_all(threads as u64, &run.stopped, &cancelled, &tell, |stop, tell| {
+            run.work(stop, tell)
+        })?;
+        if let Some(error) = workers::failure(outcomes.into_iter().filter_map(Result::err)) {
             return Err(error);
         }
         let slabs = run.slabs.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -139,10 +123,6 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Relaxed)
-    }
-
     /// Hashes regions until none are left. An error stops all threads.
     fn work(&self, stop: &dyn Fn() -> bool, tell: &dyn Fn()) -> Result<()> {
         let mut paths = Paths::new();
@@ -241,7 +221,7 @@ struct Slabs {
     later: BTreeMap<u64, Vec<Digest>>,
 }
 
-/// Where the bricks of a region belong.
+/// The places of the bricks of a region.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// The number of the region along the first axis.

@@ -33,7 +33,7 @@ use metadata::Collector;
 use side::Side;
 use tally::{Most, Rules, Tally};
 use tree::{Member, Tree};
-use values::{Means, is_interruption};
+use values::Means;
 
 pub use picture::picture;
 pub use report::{ArrayDifference, Aspect, Difference, Element, Finding, Largest};
@@ -45,7 +45,7 @@ pub struct DiffOptions<'a> {
     pub rtol: f64,
     /// See [`DiffOptions::rtol`].
     pub atol: f64,
-    /// Numbers are also equal if they are at most so many units in the last place apart.
+    /// Numbers are also equal if they are at most this number of units in the last place apart.
     pub ulp: u64,
     /// NaN equals NaN, and a missing element.
     pub equal_nan: bool,
@@ -190,7 +190,7 @@ impl<'t> Comparing<'t, '_> {
     }
 
     fn fail(&mut self, path: &str, error: Error) -> Result<()> {
-        if is_interruption(&error) {
+        if error.is_interruption() {
             return Err(Error::Interrupted);
         }
         self.found.failures.push((path.to_owned(), chain(&error)));

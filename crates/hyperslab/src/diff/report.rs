@@ -70,7 +70,7 @@ pub struct Finding {
     pub aspect: Aspect,
     /// The name of the attribute, or of the part of the layout.
     pub name: Option<String>,
-    /// The value of the first; `None`: it has none.
+    /// The value of the first; `None`: there is no value.
     pub a: Option<Json>,
     /// The value of the second.
     pub b: Option<Json>,

@@ -1,4 +1,4 @@
-//! The differences that were found in some elements, and joining them with those of others.
+//! The differences in some elements. Tallies of several blocks are joined.
 
 use super::report::Element;
 use crate::statistics::Double;
@@ -17,7 +17,7 @@ pub(super) struct Rules {
 
 impl Rules {
     /// Returns `true` if a difference of finite numbers is within the tolerance, as in NumPy:
-    /// `|a - b| <= atol + rtol * |b|`, or at most so many units in the last place.
+    /// `|a - b| <= atol + rtol * |b|`, or at most `ulp` units in the last place.
     pub(super) fn allows(&self, distance: f64, reference: f64, ulps: impl FnOnce() -> u64) -> bool {
         distance <= self.atol + self.rtol * reference || self.ulp > 0 && ulps() <= self.ulp
     }
@@ -40,7 +40,7 @@ pub(super) struct Most {
 pub(super) struct Tally {
     pub(super) compared: u64,
     pub(super) different: u64,
-    /// Of these, elements that are missing in one array only.
+    /// Different elements that are missing in one array only.
     pub(super) missing: [u64; 2],
     pub(super) absolute: Option<Most>,
     pub(super) relative: Option<Most>,

@@ -2,7 +2,7 @@
 
 use crate::error::check;
 use crate::meaning::Meaning;
-use crate::{Array, Error, Format, Json, Node, NodeKind, Object, Result, Variable, open_node};
+use crate::{Array, Format, Json, Node, NodeKind, Object, Result, Variable, open_node};
 use hyperslab_store::Ask;
 use std::collections::BTreeMap;
 
@@ -38,11 +38,6 @@ impl Member {
     }
 }
 
-/// The error that stops everything.
-fn is_stop(error: &Error) -> bool {
-    super::values::is_interruption(error)
-}
-
 impl Tree {
     /// Opens all nodes below `root`.
     pub(super) fn of(root: &Node, ask: Option<Ask<'_>>) -> Result<Tree> {
@@ -57,7 +52,7 @@ impl Tree {
                 }
                 match group.open_below(&below) {
                     Ok(node) => found.push((below.path, node)),
-                    Err(error) if is_stop(&error) => return Err(error),
+                    Err(error) if error.is_interruption() => return Err(error),
                     Err(error) => tree.failures.push((below.path, error.to_string())),
                 }
             }
@@ -78,7 +73,7 @@ impl Tree {
                 Ok(Some(member)) => {
                     tree.members.insert(path, member);
                 }
-                Err(error) if is_stop(&error) => return Err(error),
+                Err(error) if error.is_interruption() => return Err(error),
                 Err(error) => tree.failures.push((path, error.to_string())),
             }
         }

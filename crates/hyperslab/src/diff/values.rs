@@ -6,8 +6,8 @@ use super::side::{Block, Elements, Side, cell, is_close};
 use super::stored::{self, Record, Windows};
 use super::tally::{Distance, InBlock, Rules, Tally, element};
 use crate::copy::{Progress, is_listed_far, list_few};
-use crate::{Array, Error, Kind, Ragged, Result, settings};
-use hyperslab_array::{ArrayError, element_count};
+use crate::{Array, Error, Kind, Ragged, Result, settings, workers};
+use hyperslab_array::element_count;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Shards are compared as stored if they are smaller in memory than this: a thread compares a shard
@@ -88,7 +88,7 @@ pub(super) fn compare<'s>(a: &mut Side<'s>, b: &mut Side<'s>, means: &Means<'_>)
         Some(Unit { shape, is_shard: true }) => Blocks::new(&region, [shape, shape], size, 1),
         _ => Blocks::new(&region, [&own_units[0], &own_units[1]], size, wanted),
     };
-    let workers = (means.threads as u64).min(blocks.count()).max(1);
+    let threads = (means.threads as u64).min(blocks.count()).max(1);
     let is_far = [a, b].iter().any(|side| side.array.layout().store().cost().waiting_dominates());
     let job = Job {
         sides: [a, b],
@@ -102,7 +102,7 @@ pub(super) fn compare<'s>(a: &mut Side<'s>, b: &mut Side<'s>, means: &Means<'_>)
         rules: means.rules,
         brief: means.brief,
         // A distant store needs many requests at once.
-        threads: if workers == 1 || is_far { None } else { Some(1) },
+        threads: if threads == 1 || is_far { None } else { Some(1) },
         next: AtomicU64::new(0),
         done: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
@@ -112,40 +112,18 @@ pub(super) fn compare<'s>(a: &mut Side<'s>, b: &mut Side<'s>, means: &Means<'_>)
             progress.advance(job.done.swap(0, Relaxed));
         }
     };
-    let (mine, others) = std::thread::scope(|scope| {
-        let others: Vec<_> =
-            (1..workers).map(|_| scope.spawn(|| job.work(&|| job.stopped.load(Relaxed), &|| {}))).collect();
-        let mine = job.work(&|| job.stopped.load(Relaxed) || cancelled(), &tell);
-        (mine, others.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
-    });
-    let mut outcomes = vec![mine];
-    for other in others {
-        outcomes.push(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-    }
-    tell();
-    if cancelled() {
-        return Err(Error::Interrupted);
-    }
+    let outcomes =
+        workers::on_all(threads, &job.stopped, &cancelled, &tell, |stop, tell| job.work(stop, tell))?;
     let mut all = Tally::default();
-    let mut failed = None;
+    let mut errors = Vec::new();
     for (tally, outcome) in outcomes {
         all.join(tally, means.rules.most);
-        match outcome {
-            // Report the error that stopped the threads, not their interruptions.
-            Err(error) if failed.is_none() || failed.as_ref().is_some_and(is_interruption) => {
-                failed = Some(error)
-            }
-            _ => {}
-        }
+        errors.extend(outcome.err());
     }
-    match failed {
-        Some(error) if !(means.brief && all.different > 0 && is_interruption(&error)) => Err(error),
+    match workers::failure(errors) {
+        Some(error) if !(means.brief && all.different > 0 && error.is_interruption()) => Err(error),
         _ => Ok(Some(all)),
     }
-}
-
-pub(super) fn is_interruption(error: &Error) -> bool {
-    matches!(error, Error::Interrupted | Error::Array(ArrayError::Interrupted { .. }))
 }
 
 /// The objects whose stored bytes are compared.

@@ -29,20 +29,7 @@ pub(super) struct ArrayFacts {
 impl Facts {
     /// Describes a source.
     pub(super) fn of(root: &Node, joining: Joining<'_>) -> Result<Facts> {
-        let mut nodes = vec![(String::new(), root.clone())];
-        if let Node::Group(group) = root {
-            for below in group.below(None, None)? {
-                if matches!(below.kind, crate::NodeKind::Array | crate::NodeKind::Group) {
-                    let node = group.open_below(&below)?.into_node()?;
-                    nodes.push((below.path, node));
-                }
-            }
-        }
-        let arrays = nodes.iter().filter_map(|(_, node)| match node {
-            Node::Array(array) => Some(array),
-            Node::Group(_) => None,
-        });
-        let meaning = Meaning::of(root, arrays)?;
+        let (meaning, nodes) = Meaning::of_all(root, None)?;
         let mut facts = Facts { groups: Vec::new(), arrays: Vec::new() };
         for (stored_path, node) in nodes {
             match node {

@@ -52,7 +52,8 @@ pub(crate) use words::of_copied_group;
 pub use words::user_attributes;
 
 use crate::joined::Joined;
-use crate::{Array, Dims, Group, Json, Node, Result, zarr};
+use crate::{Array, Dims, Error, Group, Json, Node, NodeKind, Result, zarr};
+use hyperslab_store::Ask;
 use std::sync::Arc;
 
 /// xarray's attribute for axis names, for formats that have no other place for them.
@@ -105,6 +106,29 @@ impl Meaning {
             Some(file) => Ok(Meaning::File(FileMeaning::of(&file)?)),
             None => Ok(Meaning::Zarr { scalars: words::scalars_are_variables(arrays) }),
         }
+    }
+
+    /// Opens all arrays and groups of a hierarchy, by their paths, and reads their meaning. First the
+    /// node itself, whose path is empty.
+    pub(crate) fn of_all(root: &Node, ask: Option<Ask<'_>>) -> Result<(Meaning, Vec<(String, Node)>)> {
+        let mut nodes = vec![(String::new(), root.clone())];
+        if let Node::Group(group) = root {
+            for below in group.below(None, ask)? {
+                if ask.is_some_and(|ask| ask()) {
+                    return Err(Error::Interrupted);
+                }
+                if matches!(below.kind, NodeKind::Array | NodeKind::Group) {
+                    let node = group.open_below(&below)?.into_node()?;
+                    nodes.push((below.path, node));
+                }
+            }
+        }
+        let arrays = nodes.iter().filter_map(|(_, node)| match node {
+            Node::Array(array) => Some(array),
+            Node::Group(_) => None,
+        });
+        let meaning = Meaning::of(root, arrays)?;
+        Ok((meaning, nodes))
     }
 
     /// The meaning of a copy of these variables.

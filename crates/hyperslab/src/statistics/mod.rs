@@ -14,7 +14,7 @@ mod partial;
 use crate::copy::{Progress, StoredObjects, is_listed_far, list_few};
 use crate::meaning::Packing;
 use crate::nodes::element::swap_bytes;
-use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, Selection, settings};
+use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, Selection, settings, workers};
 use blocks::Blocks;
 use half::f16;
 use hyperslab_array::{ArrayError, Target, element_count};
@@ -178,7 +178,7 @@ fn run<T: Number + Sync>(
     let numbers = numbers.start..numbers.end.min(count);
     let missing: Vec<T> = options.missing.iter().map(|value| bytemuck::pod_read_unaligned(value)).collect();
     let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads) as u64;
-    let workers = threads.min(numbers.end.saturating_sub(numbers.start)).max(1);
+    let threads = threads.min(numbers.end.saturating_sub(numbers.start)).max(1);
     let progress = options.progress;
     let cancelled = || progress.is_some_and(Progress::cancelled);
     let job = Job {
@@ -188,7 +188,7 @@ fn run<T: Number + Sync>(
         blocks,
         rules: NumberRules { missing, scale, bins: options.bins.as_ref() },
         // A distant store needs many requests at once.
-        threads: if workers == 1 || array.layout().store().cost().waiting_dominates() {
+        threads: if threads == 1 || array.layout().store().cost().waiting_dominates() {
             None
         } else {
             Some(1)
@@ -203,36 +203,20 @@ fn run<T: Number + Sync>(
             progress.advance(job.done.swap(0, Relaxed));
         }
     };
-    let (mine, others) = std::thread::scope(|scope| {
-        let others: Vec<_> =
-            (1..workers).map(|_| scope.spawn(|| job.work(&|| job.stopped.load(Relaxed), &|| {}))).collect();
-        let mine = job.work(&|| job.stopped.load(Relaxed) || cancelled(), &tell);
-        (mine, others.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
-    });
-    let mut outcomes = vec![mine];
-    for other in others {
-        outcomes.push(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-    }
-    tell();
-    if cancelled() {
-        return Err(Error::Interrupted);
-    }
+    let outcomes =
+        workers::on_all(threads, &job.stopped, &cancelled, &tell, |stop, tell| job.work(stop, tell))?;
     let mut all = PartialStatistics::default();
-    let mut failed = None;
+    let mut errors = Vec::new();
     for outcome in outcomes {
         match outcome {
             Ok(part) => all.join(&part),
-            // Report the error that stopped the threads, not their interruptions.
-            Err(error) if failed.is_none() || matches!(failed, Some(Error::Interrupted)) => {
-                failed = Some(error);
-            }
-            Err(_) => {}
+            Err(error) => errors.push(error),
         }
     }
     if let Some(bins) = &options.bins {
         all.bins.resize(bins.len(), 0);
     }
-    failed.map_or(Ok(all), Err)
+    workers::failure(errors).map_or(Ok(all), Err)
 }
 
 /// The stored objects of an array in a near store.

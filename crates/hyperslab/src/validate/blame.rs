@@ -1,12 +1,11 @@
 //! Turns errors of a read into findings.
 
 use super::finding::{Kind, Severity};
-use crate::{Error, Result};
+use crate::{Error, Result, with_causes};
 use hyperslab_array::ArrayError;
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::StoreError;
 use hyperslab_zarr::ZarrError;
-use std::error;
 
 /// The fault of stored data that an error reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(super) struct Blame {
 impl Blame {
     /// Reads an error. Fails with [`Error::Interrupted`] if it is an interruption.
     pub fn of(error: &Error) -> Result<Blame> {
-        if is_stop(error) {
+        if error.is_interruption() {
             return Err(Error::Interrupted);
         }
         let mut blame = Blame {
@@ -33,7 +32,7 @@ impl Blame {
             chunk: None,
             key: None,
             offset: None,
-            why: chain(error),
+            why: with_causes(error),
             is_of_array: false,
         };
         match error {
@@ -59,7 +58,7 @@ impl Blame {
         match error {
             ArrayError::Codec { chunk, key, source, .. } => {
                 (self.chunk, self.key) = (Some(chunk.clone()), Some(key.clone()));
-                (self.kind, self.why) = (Kind::Damaged, chain(&**source));
+                (self.kind, self.why) = (Kind::Damaged, with_causes(&**source));
             }
             ArrayError::Shard { key, chunk, why, .. } => {
                 (self.chunk, self.key) = (chunk.clone(), Some(key.clone()));
@@ -126,44 +125,4 @@ impl Blame {
             _ => Kind::Structure,
         };
     }
-}
-
-/// Returns `true` if the library stopped because it was asked to.
-pub(super) fn is_stop(error: &Error) -> bool {
-    if matches!(
-        error,
-        Error::Interrupted
-            | Error::Zarr(ZarrError::Interrupted)
-            | Error::Array(ArrayError::Interrupted { .. })
-            | Error::Store(StoreError::Interrupted { .. })
-            | Error::Hdf5(Hdf5Error::Interrupted { .. })
-    ) {
-        return true;
-    }
-    let mut next = error::Error::source(error);
-    while let Some(error) = next {
-        let is_stop = matches!(error.downcast_ref(), Some(Hdf5Error::Interrupted { .. }))
-            || matches!(error.downcast_ref(), Some(StoreError::Interrupted { .. }))
-            || matches!(error.downcast_ref(), Some(ArrayError::Interrupted { .. }));
-        if is_stop {
-            return true;
-        }
-        next = error.source();
-    }
-    false
-}
-
-/// An error and its causes, without causes that the error's message already names.
-pub(super) fn chain(error: &dyn error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }

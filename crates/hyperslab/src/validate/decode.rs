@@ -5,11 +5,10 @@
 
 use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level};
-use super::workers;
 use crate::copy::Progress;
 use crate::nodes::info::array_bytes;
 use crate::statistics::blocks::Blocks;
-use crate::{Array, Dims, Error, Index, ReadOptions, Result, Selection};
+use crate::{Array, Dims, Error, Index, ReadOptions, Result, Selection, workers};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, Location, Target, element_count, inspect_shard,
 };

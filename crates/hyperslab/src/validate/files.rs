@@ -1,9 +1,9 @@
 //! HDF5 and NetCDF files: their structures.
 
 use super::Visited;
-use super::blame::{Blame, chain};
+use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level, Severity};
-use crate::{Array, DataFile, Error, Format, Group, Node, NodeKind, Object, Result};
+use crate::{Array, DataFile, Error, Format, Group, Node, NodeKind, Object, Result, with_causes};
 use hyperslab_hdf5::check::{CheckedKind, Fault, FaultKind, check};
 use hyperslab_store::{Ask, Key};
 
@@ -75,7 +75,7 @@ fn end(array: &Array, path: &str, size: u64, findings: &Findings) {
     let last: Vec<u64> = counts.iter().map(|count| count - 1).collect();
     // The place of a chunk is found by arithmetic. It is refused only if it is behind the end.
     if let Err(error) = layout.locate(&last, &mut String::new()) {
-        let what = format!("the file has {size} bytes: {}", chain(&error));
+        let what = format!("the file has {size} bytes: {}", with_causes(&error));
         findings.add(Severity::Error, Level::Structure, Kind::Truncated, path, what);
     }
 }

@@ -21,7 +21,6 @@ mod shards;
 mod stored;
 #[cfg(test)]
 mod tests;
-mod workers;
 
 pub use absent::{ChunkMap, MissingChunks};
 pub use cost::{Estimate, explain};
@@ -32,13 +31,12 @@ use crate::copy::{Phase, Progress};
 use crate::nodes::info::array_bytes;
 use crate::open::{Location, Mode, Place};
 use crate::stores::StoreOptions;
-use crate::{Array, Dims, Error, Group, Node, Result, settings};
+use crate::{Array, Dims, Error, Group, Node, Result, settings, with_causes};
 use absent::StoredChunks;
-use blame::{chain, is_stop};
 use finding::Findings;
 use hyperslab_store::Ask;
 
-/// What to validate.
+/// A thing to validate.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A path or URL.
@@ -111,7 +109,8 @@ pub(crate) struct Visited {
 /// array.write_slice(&[], &[1.0_f32; 4])?;
 /// std::fs::write(format!("{location}/c/1"), b"no chunk").unwrap();
 ///
-/// let report = validate(&[Subject::Location(location)], &ValidateOptions { decode: true, ..Default::default() })?;
+/// let options = ValidateOptions { decode: true, ..Default::default() };
+/// let report = validate(&[Subject::Location(location)], &options)?;
 /// let [finding] = report.findings.as_slice() else { panic!("{report:?}") };
 /// assert_eq!((finding.kind, finding.chunk.as_deref()), (Kind::Damaged, Some(&[1][..])));
 /// # Ok(())
@@ -124,14 +123,14 @@ pub fn validate(subjects: &[Subject], options: &ValidateOptions<'_>) -> Result<R
         let looked = Looked { location: subject.name().to_owned(), ..Looked::default() };
         match look(subject, options, &findings, looked) {
             Ok(looked) => report.looked.push(looked),
-            Err(error) if is_stop(&error) => return Err(Error::Interrupted),
+            Err(error) if error.is_interruption() => return Err(Error::Interrupted),
             Err(error) => match files::of_opening(&findings, &error)? {
                 Some(finding) => {
                     findings.put(finding);
                     let location = subject.name().to_owned();
                     report.looked.push(Looked { location, ..Looked::default() });
                 }
-                None => report.unreached.push((subject.name().to_owned(), chain(&error))),
+                None => report.unreached.push((subject.name().to_owned(), with_causes(&error))),
             },
         }
         let (found, omitted) = findings.take();

@@ -3,8 +3,7 @@
 use super::absent::StoredChunks;
 use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level, Severity};
-use super::workers;
-use crate::{Array, Dims, Error, Result};
+use crate::{Array, Dims, Error, Result, workers};
 use hyperslab_array::inspect_shard;
 use hyperslab_store::Ask;
 use std::sync::{Mutex, PoisonError};

@@ -4,11 +4,10 @@
 //! of the nearest array above.
 
 use super::Visited;
-use super::blame::{Blame, is_stop};
+use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level, Severity};
-use super::workers;
 use crate::open::Place;
-use crate::{Array, Dims, Error, Group, Node, Result};
+use crate::{Array, Dims, Error, Group, Node, Result, workers};
 use hyperslab_array::ArrayLayout;
 use hyperslab_store::{Ask, Key, Store};
 use hyperslab_zarr::{self as zarr, Consolidation, Format, OutdatedWhat, Wanted, join};
@@ -139,7 +138,7 @@ type Listed = (Vec<(String, u64)>, Vec<(String, Blame)>);
 fn list(store: &std::sync::Arc<dyn Store>, prefix: Option<Key<'_>>, ask: Ask<'_>) -> Result<Listed> {
     match store.list_sizes(prefix, Some(ask)).map_err(Error::from) {
         Ok(keys) => return Ok((keys, Vec::new())),
-        Err(error) if is_stop(&error) => return Err(error),
+        Err(error) if error.is_interruption() => return Err(error),
         Err(_) => {}
     }
     let (mut keys, mut faults) = (Vec::new(), Vec::new());

@@ -6,7 +6,7 @@ use hyperslab::Json;
 use hyperslab::validate::{Estimate, Subject, ValidateOptions, explain, validate};
 use pyo3::prelude::*;
 
-/// What to validate: a name, and the node if one is open.
+/// A thing to validate: a name, and the node if one is open.
 type Named<'py> = (String, Option<Source<'py>>);
 
 fn subjects(py: Python<'_>, named: Vec<Named<'_>>) -> PyResult<Vec<Subject>> {

@@ -40,7 +40,7 @@ pub(crate) fn carried_attributes<'py>(
     json::dict(py, &found)
 }
 
-/// The names of attributes that turn stored numbers into values. ``packing``: only those of packed numbers.
+/// The names of attributes that turn stored numbers into values. ``packing``: only the attributes of packed numbers.
 #[pyfunction]
 pub(crate) fn number_attributes(packing: bool) -> Vec<&'static str> {
     match packing {

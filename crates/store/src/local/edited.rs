@@ -83,7 +83,7 @@ enum Name {
 #[derive(Debug)]
 pub(super) struct Locked(Lockable);
 
-/// Whether a writer has a file open, as far as locks tell.
+/// The answer of locks to the question whether a writer has a file open.
 #[derive(Debug)]
 pub(super) enum Held {
     /// No writer has it, and none opens it until the lock is dropped.

@@ -1,7 +1,7 @@
 //! New versions of files that several processes write before they replace the old ones.
 //!
 //! A part has a name beside the file, by which other processes open it, and each of them locks it. A
-//! killed program leaves its part behind. Locks tell that nobody has it any more.
+//! killed program leaves its part behind. Locks tell that no program has it open any more.
 
 use super::delete::list;
 use super::edited::{Held, hold};
@@ -28,7 +28,7 @@ pub fn part_beside(path: &Path) -> PathBuf {
     path.with_file_name(format!("{}{random:x}{TEMPORARY_SUFFIX}", start_of(path)))
 }
 
-/// Removes the parts of a file that nobody has open. Returns how many.
+/// Removes the parts of a file that no program has open. Returns how many.
 pub fn remove_parts(path: &Path) -> Result<u64> {
     let failed = |source| StoreError::Io {
         operation: Operation::Delete,
@@ -57,7 +57,7 @@ fn start_of(path: &Path) -> String {
     format!("{PART}{:x}.", hash::fnv1a(hash::EMPTY, name))
 }
 
-/// Removes a part if nobody has it open.
+/// Removes a part if no program has it open.
 pub(super) fn remove_part(path: &Path) -> bool {
     let Ok(found) = rustix::fs::lstat(path) else { return false };
     let age = age(&found, SystemTime::now()).unwrap_or_default();

@@ -9,7 +9,7 @@ use hyperslab_store::{Ask, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A member whose consolidated metadata is not what is stored.
+/// A member whose consolidated metadata differs from its own document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outdated {
     /// Path of the member, relative to the group.

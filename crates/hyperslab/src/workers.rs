@@ -1,15 +1,56 @@
-//! Threads that share numbered pieces of work.
+//! Threads that share the work of one job.
 
 use crate::{Error, Result};
 use hyperslab_store::Ask;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+/// Calls `work` on a number of threads, one of which is the calling thread. Returns all outcomes.
+///
+/// `work` gets a check that returns `true` when it should stop, and a function to call after each
+/// piece of work. The check asks `ask` on the calling thread only; the others stop with it. `between`
+/// runs on the calling thread only, after its pieces and in the end. `work` sets `stopped` to stop all.
+///
+/// Fails with [`Error::Interrupted`] if `ask` returns `true`.
+pub(crate) fn on_all<T: Send>(
+    threads: u64,
+    stopped: &AtomicBool,
+    ask: Ask<'_>,
+    between: &dyn Fn(),
+    work: impl Fn(Ask<'_>, &dyn Fn()) -> T + Sync,
+) -> Result<Vec<T>> {
+    let is_stopped = || stopped.load(Relaxed);
+    let asked = || {
+        let stop = is_stopped() || ask();
+        if stop {
+            stopped.store(true, Relaxed);
+        }
+        stop
+    };
+    let work = &work;
+    let outcomes = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(move || work(&is_stopped, &|| {}))).collect();
+        let mut outcomes = vec![work(&asked, between)];
+        outcomes.extend(
+            others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        );
+        outcomes
+    });
+    between();
+    if ask() { Err(Error::Interrupted) } else { Ok(outcomes) }
+}
+
+/// The error that stopped the threads, not their interruptions.
+pub(crate) fn failure(errors: impl IntoIterator<Item = Error>) -> Option<Error> {
+    errors.into_iter().reduce(|first, next| if first.is_interruption() { next } else { first })
+}
+
 /// Calls `work` for each number below `count`, on up to `threads` threads.
 ///
 /// `work` gets a check that returns `true` when it should stop. `between` runs on the calling thread
-/// after each of its pieces. Fails with [`Error::Interrupted`] if `ask` returns `true`, which is called
-/// on the calling thread only, and with the first error of `work`.
-pub(super) fn share(
+/// after each of its pieces. Fails like [`on_all`], and with the first error of `work`.
+pub(crate) fn share(
     count: u64,
     threads: usize,
     ask: Ask<'_>,
@@ -17,7 +58,8 @@ pub(super) fn share(
     work: &(dyn Fn(u64, Ask<'_>) -> Result<()> + Sync),
 ) -> Result<()> {
     let (next, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-    let run = |stop: &dyn Fn() -> bool, after: &dyn Fn()| -> Result<()> {
+    let threads = (threads.max(1) as u64).min(count).max(1);
+    let outcomes = on_all(threads, &stopped, ask, between, |stop, after| {
         loop {
             if stop() {
                 return Err(Error::Interrupted);
@@ -33,37 +75,8 @@ pub(super) fn share(
                 return done;
             }
         }
-    };
-    let is_stopped = || stopped.load(Relaxed);
-    // The others stop when the calling thread was asked to.
-    let asked = || {
-        let stop = is_stopped() || ask();
-        if stop {
-            stopped.store(true, Relaxed);
-        }
-        stop
-    };
-    let workers = (threads.max(1) as u64).min(count).max(1);
-    let outcomes = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..workers).map(|_| scope.spawn(|| run(&is_stopped, &|| {}))).collect();
-        let mut outcomes = vec![run(&asked, between)];
-        outcomes.extend(others.into_iter().map(|other| match other.join() {
-            Ok(outcome) => outcome,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }));
-        outcomes
-    });
-    if ask() {
-        return Err(Error::Interrupted);
-    }
-    let mut failed = None;
-    for error in outcomes.into_iter().filter_map(Result::err) {
-        // The error that stopped the threads counts, not their interruptions.
-        if failed.is_none() || matches!(failed, Some(Error::Interrupted)) {
-            failed = Some(error);
-        }
-    }
-    failed.map_or(Ok(()), Err)
+    })?;
+    failure(outcomes.into_iter().filter_map(Result::err)).map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
