@@ -31,10 +31,15 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 /// Parts that are sent at once. Each is in memory.
-const PARTS: usize = 4;
+const PARTS: usize = 16;
 
-/// After this many parts, parts are twice as long: S3 takes at most 10 000.
-const OF_ONE_LENGTH: u64 = 2000;
+/// Bytes of a part: few, so that little is left to send when the file is complete. S3 takes no parts
+/// below 5 MiB.
+const PART: u64 = 8 << 20;
+
+/// After the first number of parts, and then after each second one, parts are twice as long: S3 takes
+/// at most 10 000.
+const OF_ONE_LENGTH: [u64; 2] = [2000, 1000];
 
 /// How long the end of a program waits until the server has forgotten the parts.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -119,30 +124,40 @@ impl Upload {
         self.io(io::Error::new(ErrorKind::AlreadyExists, "there is an object of this name"))
     }
 
+    /// The lengths of parts: of each, how many parts have it.
+    fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
+        let first = self.store.settings().part.clamp(1, PART);
+        let [count, more] = OF_ONE_LENGTH;
+        let lengths = std::iter::successors(Some(first), |len| Some(len.saturating_mul(2)));
+        lengths.zip(std::iter::once(count).chain(std::iter::repeat(more)))
+    }
+
     /// The bytes of a part.
     fn range(&self, part: usize) -> Range<u64> {
-        let (mut start, mut len, mut part) = (0_u64, self.store.settings().part.max(1), part as u64);
-        while part >= OF_ONE_LENGTH {
-            start = start.saturating_add(len.saturating_mul(OF_ONE_LENGTH));
-            len = len.saturating_mul(2);
-            part -= OF_ONE_LENGTH;
+        let (mut start, mut part) = (0_u64, part as u64);
+        for (len, count) in self.lengths() {
+            if part < count || start == u64::MAX {
+                let start = start.saturating_add(len.saturating_mul(part));
+                return start..start.saturating_add(len);
+            }
+            start = start.saturating_add(len.saturating_mul(count));
+            part -= count;
         }
-        let start = start.saturating_add(len.saturating_mul(part));
-        start..start.saturating_add(len)
+        u64::MAX..u64::MAX
     }
 
     /// The part that has a byte.
     fn part_of(&self, byte: u64) -> usize {
-        let (mut start, mut len, mut part) = (0_u64, self.store.settings().part.max(1), 0_u64);
-        loop {
+        let (mut start, mut part) = (0_u64, 0_u64);
+        for (len, count) in self.lengths() {
             let number = byte.saturating_sub(start) / len;
-            if number < OF_ONE_LENGTH {
+            if number < count {
                 return usize::try_from(part.saturating_add(number)).unwrap_or(usize::MAX);
             }
-            start = start.saturating_add(len.saturating_mul(OF_ONE_LENGTH));
-            len = len.saturating_mul(2);
-            part = part.saturating_add(OF_ONE_LENGTH);
+            start = start.saturating_add(len.saturating_mul(count));
+            part = part.saturating_add(count);
         }
+        usize::MAX
     }
 
     /// Notes a change. Returns the parts that can be sent now.
@@ -459,7 +474,7 @@ mod tests {
         for number in 0..7000 {
             let range = upload.range(number);
             assert_eq!(range.start, end);
-            assert_eq!(range.end - range.start, part << (number / 2000));
+            assert_eq!(range.end - range.start, part << (number.max(1000) / 1000 - 1));
             end = range.end;
             assert_eq!((upload.part_of(range.start), upload.part_of(range.end - 1)), (number, number));
         }
