@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -120,7 +121,9 @@ def main() -> None:
         run("format", "cargo", "fmt", "--all", "--check")
         named = ["--locked", "--quiet", *(f"--package={name}" for name in crates)]
         run("clippy", "cargo", "clippy", *named, "--all-targets", "--", "-D", "warnings")
-        run("Rust tests", "cargo", "test", *named, PROPTEST_CASES="16")
+        # nextest runs tests of all binaries side by side, each in its own process.
+        nextest = ["nextest", "run", "--no-tests=pass"] if shutil.which("cargo-nextest") else ["test"]
+        run("Rust tests", "cargo", *nextest, *named, PROPTEST_CASES="16")
     if python:
         run("format", str(tools / "ruff"), "format", "--check", "--quiet", *python)
         run("ruff", str(tools / "ruff"), "check", "--quiet", *python)

@@ -4,6 +4,7 @@ Generated tests draw new cases on every run, from a seed shown in the header. ``
 with that number repeats a run. Each failure shows how to repeat that case alone.
 ``HYPERSLAB_EXAMPLES=5000`` runs 5000 cases of each test instead of the usual few, and
 ``HYPERSLAB_EXAMPLES=25%`` a quarter of the usual number.
+``HYPERSLAB_SHARE=2/3`` runs the tests of each third file, beginning with the second.
 
 Files of other projects are read from ``HYPERSLAB_CORPORA`` (default: ``shared/corpora`` beside the
 project).
@@ -69,11 +70,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:invalid value encountered:RuntimeWarning")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         function = getattr(item, "originalname", None) or item.name
         for marker in markers_of(item.path, function):
             item.add_marker(marker)
+    if share := os.environ.get("HYPERSLAB_SHARE"):
+        number, shares = map(int, share.split("/"))
+        # Fixtures of a file serve all its tests, so that files stay whole.
+        files = set(sorted({item.path for item in items})[number - 1 :: shares])
+        config.hook.pytest_deselected(items=[item for item in items if item.path not in files])
+        items[:] = [item for item in items if item.path in files]
 
 
 @pytest.fixture(scope="session")
