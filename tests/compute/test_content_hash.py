@@ -68,7 +68,7 @@ SHAPES = [(), (0, 3), (5000,), (70_000,), (3, 70, 300), (37, 1, 2000), (40, 7, 3
     dtype=st.sampled_from(["|b1", "|u1", ">i2", "<f4", ">f8", "<c16", "|S3", "|S40"]),
     data=st.data(),
 )
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_large_arrays_of_all_formats(
     shape: tuple[int, ...], form: Any, dtype: str, data: st.DataObject
 ) -> None:
@@ -204,7 +204,7 @@ def test_groups_name_their_members(tmp_path: Path) -> None:
     form=st.sampled_from([2, 3]),
     rows=st.lists(st.integers(0, 6000), min_size=1, max_size=3),
 )
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_appended_rows_cost_only_themselves(shape: tuple[int, ...], form: int, rows: list[int]) -> None:
     rng = np.random.default_rng(0)
     chunks = tuple(max(n // 3, 1) for n in shape)
