@@ -65,7 +65,8 @@ def targets() -> list[str]:
 def host() -> str:
     """The name of this machine's platform. Only with `--target`, flags spare build scripts."""
     told = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^host: (\S+)", told, re.MULTILINE)[0]
+    (name,) = re.findall(r"^host: (\S+)", told, re.MULTILINE)
+    return str(name)
 
 
 def build() -> Path:
@@ -138,7 +139,7 @@ def findings(target: str) -> list[Path]:
 def check_findings(binary: Path, target: str) -> None:
     """Removes findings that do not fail any more."""
     for path in findings(target):
-        command = [binary, path, f"-timeout={TIMEOUT}", f"-rss_limit_mb={MOST_MEMORY}"]
+        command = [str(binary), str(path), f"-timeout={TIMEOUT}", f"-rss_limit_mb={MOST_MEMORY}"]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
             path.unlink()
 
@@ -148,7 +149,13 @@ def run(binary: Path, target: str, seconds: int, state: State) -> None:
     corpus, artifacts, seeds = HOME / "corpus" / target, HOME / "artifacts" / target, SEEDS / target
     for folder in (corpus, artifacts, seeds, HOME / "logs"):
         folder.mkdir(parents=True, exist_ok=True)
-    command = [binary, corpus, seeds, f"-artifact_prefix={artifacts}/", f"-max_total_time={seconds}"]
+    command = [
+        str(binary),
+        str(corpus),
+        str(seeds),
+        f"-artifact_prefix={artifacts}/",
+        f"-max_total_time={seconds}",
+    ]
     command += [
         f"-timeout={TIMEOUT}",
         f"-rss_limit_mb={MOST_MEMORY}",

@@ -35,7 +35,7 @@ SPLIT = b"\xff"
 LONGEST = 1 << 14
 
 
-def documents(folder: Path, zarr_format: int) -> Iterator[tuple[Path, dict[str, Any]]]:
+def documents(folder: Path, zarr_format: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Writes arrays of many kinds. Returns their folders, and their documents."""
     values = np.arange(48).reshape(6, 8)
     kinds: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ def documents(folder: Path, zarr_format: int) -> Iterator[tuple[Path, dict[str, 
     for name, dtype in (("bytes", "S3"), ("fields", [("a", "<i2"), ("b", "f4")])):
         place = folder / f"{zarr_format}-zarr-{name}"
         try:
-            zarr.create_array(str(place), shape=(5,), dtype=np.dtype(dtype), zarr_format=zarr_format)  # type: ignore[arg-type]
+            zarr.create_array(str(place), shape=(5,), dtype=np.dtype(dtype), zarr_format=zarr_format)
         except (TypeError, ValueError, NotImplementedError):
             continue
         yield place, json.loads((place / ("zarr.json" if zarr_format == 3 else ".zarray")).read_text())
@@ -98,7 +98,8 @@ def of_zarr(folder: Path) -> Iterator[tuple[str, bytes]]:
             else:
                 yield "dtypes", dump(document["data_type"]) + SPLIT + dump(document["fill_value"])
                 yield "chunk_keys", dump(document["chunk_key_encoding"]) + SPLIT + b"c/0/1"
-    for zarr_format in (2, 3):
+    both: list[Any] = [2, 3]
+    for zarr_format in both:
         group = hs.create_group(str(folder / f"group-{zarr_format}"), zarr_format=zarr_format)
         group.create_array("a", data=np.arange(6))
         group.create_group("g", attributes={"x": [1, "é"]}).create_array("b", data=np.zeros((2, 2)))
@@ -109,9 +110,9 @@ def of_zarr(folder: Path) -> Iterator[tuple[str, bytes]]:
         for name, separator in (("default", "/"), ("default", "."), ("v2", "."), ("v2", "/")):
             encoding = {"name": name, "configuration": {"separator": separator}}
             yield "chunk_keys", dump(encoding) + SPLIT + key.encode()
-    for encoding in ("suffix", "fanout"):
+    for kind in ("suffix", "fanout"):
         configuration = {"suffix": ".x", "base-encoding": {"name": "default"}, "max_children": 11}
-        yield "chunk_keys", dump({"name": encoding, "configuration": configuration}) + SPLIT + b"c/0/1.x"
+        yield "chunk_keys", dump({"name": kind, "configuration": configuration}) + SPLIT + b"c/0/1.x"
     for name, value in (
         ("<f4", "NaN"),
         (">i8", -5),
@@ -242,7 +243,7 @@ def write_h5py_virtual(path: Path, libver: str) -> None:
         file.create_virtual_dataset("virtual", layout, fillvalue=-1)
 
 
-def write_netcdf(path: Path, file_format: str) -> None:
+def write_netcdf(path: Path, file_format: Any) -> None:
     with netCDF4.Dataset(path, "w", format=file_format) as file:
         file.createDimension("time", None)
         file.createDimension("x", 3)
