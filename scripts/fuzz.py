@@ -1,16 +1,16 @@
 """Runs the fuzz targets, each for a bounded time: fuzz.py [--seconds N] [TARGET ...]
 
 Builds the targets of `fuzz/` with the coverage of libFuzzer, makes the seeds (`fuzz_seeds.py`), and
-runs the targets one after the other, the one with the fewest executions first. What was learned is
-kept in `build/fuzz`, so that the next run goes on:
+runs the targets one after the other, the one with the fewest executions first. `build/fuzz` keeps
+the results for the next run:
 
     corpus/TARGET     inputs that reach new code
     artifacts/TARGET  findings: inputs that crash, hang, or take too much memory
-    logs/TARGET.log   what the last run said
+    logs/TARGET.log   output of the last run
     state.json        executions, seconds and coverage of each target
 
 At the end a table is printed. The exit status is 1 if there are findings. An old finding that does
-not fail any more is removed. Ctrl-C, or SIGTERM, ends the run and keeps what was counted.
+not fail any more is removed. Ctrl-C, or SIGTERM, ends the run and keeps the counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "fuzz"
 SEEDS = ROOT / "fuzz" / "corpus"
 
-#: What `cargo fuzz build --sanitizer none` passes. Wrong arithmetic is a finding.
+#: The flags of `cargo fuzz build --sanitizer none`. Wrong arithmetic is a finding.
 FLAGS = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -105,7 +105,7 @@ def stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 class State:
-    """What was done, by target. Kept in a file."""
+    """Executions, seconds and coverage by target, in a file."""
 
     def __init__(self) -> None:
         self.path = HOME / "state.json"
@@ -169,7 +169,7 @@ def run(binary: Path, target: str, seconds: int, state: State) -> None:
         try:
             process.wait()
         except Stopped:
-            # libFuzzer then prints what it has done.
+            # libFuzzer then prints its counts.
             process.send_signal(signal.SIGUSR1)
             try:
                 process.wait(TIMEOUT)
@@ -182,7 +182,7 @@ def run(binary: Path, target: str, seconds: int, state: State) -> None:
 
 
 def table(names: list[str], state: State) -> str:
-    """What was done, as a table for people."""
+    """Returns the state as a table for people."""
     head = (
         f"{'target':<20} {'executions':>12} {'seconds':>9} {'per s':>8} {'edges':>7} {'features':>9} findings"
     )
@@ -203,7 +203,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
     parser.add_argument("--executions", type=int, help="leave out targets with this many executions")
     parser.add_argument("--no-build", action="store_true", help="run what was built before")
-    parser.add_argument("--table", action="store_true", help="only print what was done")
+    parser.add_argument("--table", action="store_true", help="only print the table")
     given = parser.parse_args()
     known = targets()
     if unknown := sorted(set(given.targets) - set(known)):

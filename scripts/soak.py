@@ -1,8 +1,8 @@
 """Tries the promises of `docs/guarantees.md` for hours: soak.py [--hours H] [WORD ...]
 
 Every test that the page names runs in rounds, with a fresh seed and more kills, trials and generated
-cases than in `make test`. The test that has run for the shortest time is next. What was done is kept
-in `build/soak/state.json`, so that the next call goes on. WORDs choose tests by a part of their name.
+cases than in `make test`. The test with the fewest seconds is next. `build/soak/state.json` keeps the
+counts for the next call. WORDs choose tests by a part of their name.
 
 At the end a table is printed. The exit status is 1 if a test failed in this call. A failure prints the
 command that repeats its choices, and its output is in `build/soak/`.
@@ -48,7 +48,7 @@ def stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 class State:
-    """What was done, by test. Kept in a file."""
+    """Rounds, results and seconds by test, in a file."""
 
     def __init__(self) -> None:
         self.path = HOME / "state.json"
@@ -115,7 +115,7 @@ def run(test: str, environment: dict[str, str], left: float) -> tuple[int, str]:
 
 
 def table(tests: list[str], state: State) -> str:
-    """What was done, as a table for people."""
+    """Returns the state as a table for people."""
     lines = [f"{'rounds':>6} {'passed':>7} {'failed':>6} {'kills':>8} {'seconds':>8}  test"]
     for test in tests:
         known = state.of(test)
@@ -133,7 +133,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="killed processes in each test (100)")
     parser.add_argument("--trials", type=int, default=50, help="trials of copies by a plan (50)")
     parser.add_argument("--examples", default="500%", help="generated cases: 500%% of the usual")
-    parser.add_argument("--table", action="store_true", help="only print what was done")
+    parser.add_argument("--table", action="store_true", help="only print the table")
     given = parser.parse_args()
     tests = [test for test in promised() if not given.words or any(word in test for word in given.words)]
     if not tests:

@@ -1,4 +1,4 @@
-//! JSON of metadata: what is parsed is written and parsed again, and is the same.
+//! JSON of metadata. A parsed value, written and parsed again, is equal.
 
 #![no_main]
 

@@ -25,7 +25,7 @@ struct Bounded;
 #[global_allocator]
 static BOUNDED: Bounded = Bounded;
 
-// SAFETY: all methods are those of the system's allocator, or report that there is no memory.
+// SAFETY: each method calls the system's allocator, or returns null: no memory.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > LARGEST {
@@ -96,7 +96,7 @@ fn visit_group(group: &Group) {
     }
 }
 
-/// Reads an array: what is known about it, its elements as a whole, and parts of them.
+/// Reads the facts about an array, all of its elements, and parts of them.
 pub fn visit_array(array: &Array) {
     let _ = (array.info(None).map(|info| info.to_json().to_text(None)), array.dimension_names());
     let _ = (array.attributes(), Decoding::of(array));

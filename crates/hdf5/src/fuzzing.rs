@@ -7,13 +7,13 @@ use crate::messages::data_layout::DataLayout;
 use crate::messages::dataspace::Dataspace;
 use crate::messages::external_files::ExternalFiles;
 use crate::messages::fill_value::FillValue;
-use crate::messages::link::{Link, LinkHead, LinkInfo, SymbolTable};
+use crate::messages::link::{LinkHead, LinkInfo, SymbolTable};
 use crate::messages::shared::{Shared, Table};
 use crate::messages::{filter, times};
 use crate::output::NEW_SIZES;
 use crate::selection::Selection;
 use crate::superblock::{DriverInfo, Superblock};
-use crate::{Cursor, Sizes, edit, virtual_mapping};
+use crate::{Cursor, Link, Sizes, edit, virtual_mapping};
 
 /// Parses bytes as the structure that the first byte selects. The upper bit selects short addresses.
 pub fn parse_anything(bytes: &[u8]) {
