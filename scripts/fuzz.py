@@ -31,6 +31,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "fuzz"
 SEEDS = ROOT / "fuzz" / "corpus"
+#: Ends with the table of targets.
+PAGE = ROOT / "docs" / "guarantees.md"
 
 #: The flags of `cargo fuzz build --sanitizer none`. Wrong arithmetic is a finding.
 FLAGS = [
@@ -197,6 +199,19 @@ def table(names: list[str], state: State) -> str:
     return "\n".join(lines)
 
 
+def record(names: list[str], state: State) -> None:
+    """Writes the table into the page of promises."""
+    rows = ["| target | executions | hours | edges | features | findings |", "|---|---|---|---|---|---|"]
+    for name in names:
+        known = state.of(name)
+        rows.append(
+            f"| `{name}` | {known['executions']:,} | {known['seconds'] / 3600:.2f} | {known['edges']:,} | "
+            f"{known['features']:,} | {len(findings(name))} |"
+        )
+    before, *_ = PAGE.read_text().split("| target |")
+    PAGE.write_text(before + "\n".join(rows) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
@@ -204,6 +219,7 @@ def main() -> int:
     parser.add_argument("--executions", type=int, help="leave out targets with this many executions")
     parser.add_argument("--no-build", action="store_true", help="run what was built before")
     parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--record", action="store_true", help="only write the table into the page")
     given = parser.parse_args()
     known = targets()
     if unknown := sorted(set(given.targets) - set(known)):
@@ -211,6 +227,9 @@ def main() -> int:
     names = given.targets or known
     HOME.mkdir(parents=True, exist_ok=True)
     state = State()
+    if given.record:
+        record(known, state)
+        return 0
     if given.table:
         print(table(names, state))
         return 0
