@@ -31,11 +31,12 @@ with_tools := set -e; venv=$$(scripts/venv.sh newest);
 with_rust := set -e; PYO3_PYTHON=$$(scripts/find-python.sh newest); export PYO3_PYTHON;
 with_wheel := set -e; venv=$$(scripts/venv.sh newest build/wheel/*.whl);
 
-# The numbers of `make soak`: trials of plans, and kills in each test of the other files.
-TRIALS ?= 500
-KILLS ?= 50
-SOAKED := $(addprefix tests/,copy/test_plan_copy_trials.py copy/test_plan_copy_kills.py dask/test_dask_kills.py \
-	dask/test_dask_icechunk.py compute/test_ray.py)
+# `make soak`: hours, and in each round of a test: trials of plans, killed processes.
+HOURS ?= 1
+TRIALS ?= 50
+KILLS ?= 100
+# `make fuzz`: seconds for each target.
+SECONDS ?= 60
 
 ##@ The two commands
 
@@ -104,9 +105,12 @@ test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the 
 	$(STEP) 'make run, with small data' "$$venv/bin/python" benches/ocean.py --quick
 	@$(STEP) 'Site of the documentation' scripts/site.sh
 
-soak: $(WHEEL_STAMP) ## Kill, stop and wake processes in the middle of their work, in many trials (TRIALS=500, KILLS=50)
-	@$(with_wheel) $(STEP) 'Trials under kills' env HYPERSLAB_TRIALS=$(TRIALS) HYPERSLAB_KILLS=$(KILLS) \
-	    scripts/pytest.sh "$$venv/bin/python" -q --timeout=0 $(SOAKED)
+soak: $(WHEEL_STAMP) ## Try each promise of docs/guarantees.md for hours, resumable (HOURS=1, TESTS="kill zip", KILLS=100, TRIALS=50)
+	@$(with_wheel) $(STEP) 'Promises' "$$venv/bin/python" scripts/soak.py --hours $(HOURS) --kills $(KILLS) \
+	    --trials $(TRIALS) $(TESTS)
+
+fuzz: $(WHEEL_STAMP) ## Feed damaged input to every parser, resumable (SECONDS=60 for each target, TARGET="zip shard")
+	@$(with_wheel) $(STEP) 'Fuzzing' "$$venv/bin/python" scripts/fuzz.py --seconds $(SECONDS) $(TARGET)
 
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
@@ -163,5 +167,5 @@ $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	@$(with_tools) PATH="$$PWD/$$venv/bin:$$PATH"; $(STEP) 'Building the wheel' scripts/wheel.sh
 	@touch $@
 
-.PHONY: run test dev quick lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package soak sanitize bench wheel docs fmt lock \
+.PHONY: run test dev quick lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package soak fuzz sanitize bench wheel docs fmt lock \
 	clean help tools

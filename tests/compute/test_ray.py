@@ -16,10 +16,7 @@ import pytest
 from hyperslab._base.tasks import run_tasks
 from killing import killing
 from object_server_client import Server
-from support import files_below
-
-# In each test. HYPERSLAB_KILLS=50 takes minutes.
-KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 5)
+from support import files_below, kills
 
 ray = pytest.importorskip("ray")
 
@@ -57,7 +54,8 @@ def test_a_copy_while_workers_are_killed(maps: Any, tmp_path: Path, seed: int, w
     hs.plan_copy(maps, tmp_path / "undisturbed", **how).run()
     expected = files_below(tmp_path / "undisturbed")
     with Server() as server:
-        while killed < KILLS:
+        wanted = kills(5)
+        while killed < wanted:
             number += 1
             place, options = str(tmp_path / "copies" / f"{number}"), None
             if where == "server":

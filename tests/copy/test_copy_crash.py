@@ -13,6 +13,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
+from support import kills
 
 SWAPS = """
 import sys, hyperslab as hs
@@ -38,7 +39,7 @@ def swapping(root: Path) -> subprocess.Popen[str]:
 
 def test_killed_copies_leave_the_old_or_the_new(tmp_path: Path, rng: np.random.Generator) -> None:
     sources(tmp_path)
-    for _ in range(12):
+    for _ in range(kills(12)):
         process = swapping(tmp_path)
         time.sleep(float(rng.uniform(0.0, 0.15)))
         process.send_signal(signal.SIGKILL)
@@ -56,7 +57,7 @@ def test_killed_copies_to_hdf5_leave_the_old_or_the_new(tmp_path: Path, rng: np.
     hs.copy(tmp_path / "s1", tmp_path / "d.h5")
     swaps = SWAPS.replace('/d"', '/d.h5"')
     met = set()
-    for _ in range(25):
+    for _ in range(kills(25)):
         command = [sys.executable, "-c", swaps, str(tmp_path)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

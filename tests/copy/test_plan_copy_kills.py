@@ -15,14 +15,12 @@ import hyperslab as hs
 import numpy as np
 import pytest
 from killing import killing
-from support import dask_cluster
+from support import dask_cluster, kills
 
 distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# HYPERSLAB_KILLS=300 takes minutes.
-KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 5)
 
 # Needs two passes and writes shards.
 WANTED: dict[str, Any] = {"chunks": (256, 4, 4), "shards": (256, 16, 16), "max_memory": "640 KiB"}
@@ -84,7 +82,8 @@ def test_workers_are_killed(cluster: Any, source: Path, tmp_path: Path, seed: in
     expected = files(source / "undisturbed")
     with distributed.Client(cluster) as client:
         number = 0
-        while killed < KILLS:
+        wanted = kills(5)
+        while killed < wanted:
             number += 1
             place = tmp_path / f"b{number}"
             plan = plan_to(source, place)
@@ -117,7 +116,8 @@ def test_the_client_is_killed(cluster: Any, source: Path, tmp_path: Path, seed: 
     expected = files(source / "undisturbed")
     address = "here" if where == "here" else cluster.scheduler_address
     number, longest = 0, 1.0
-    while killed < KILLS:
+    wanted = kills(5)
+    while killed < wanted:
         number += 1
         place = tmp_path / f"b{number}"
         plan = plan_to(source, place)

@@ -5,7 +5,7 @@ copy. Then the destination must be the same as after an undisturbed run, byte fo
 beside it. A user changes the copy, or replaces it by another one. Then all stopped processes wake up,
 and must change nothing.
 
-`make test` runs 20 trials, and `make soak TRIALS=500` as many as you like. The seed and the number
+`make test` runs 20 trials, and `make soak` as many as you like. The seed and the number
 repeat a trial's choices, though not its timing.
 """
 

@@ -13,15 +13,12 @@ import numpy as np
 import pytest
 import zarr
 from killing import killing
-from support import dask_cluster, files_below
+from support import dask_cluster, files_below, kills
 
 distributed = pytest.importorskip("distributed")
 icechunk = pytest.importorskip("icechunk")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-# In each test. HYPERSLAB_KILLS=100 takes minutes.
-KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 2)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +59,8 @@ def worker_ids(client: Any) -> list[int]:
 def test_into_a_session(client: Any, repository: Any, tmp_path: Path, seed: int) -> None:
     chance, killed, number = random.Random(seed), 0, 0
     expected = hierarchy(tmp_path / "x")
-    while killed < KILLS:
+    wanted = kills(2)
+    while killed < wanted:
         number += 1
         session = repository.writable_session("main")
         place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "y")
@@ -85,7 +83,8 @@ def test_from_a_session(client: Any, repository: Any, tmp_path: Path, seed: int,
     store = repository.readonly_session("main").store if committed else session.store
     wanted: dict[str, Any] = {"chunks": (32, 16, 16), "task_size": "32 KiB"}
     hs.plan_copy(store, tmp_path / "undisturbed", **wanted).run()
-    while killed < KILLS:
+    wanted = kills(2)
+    while killed < wanted:
         number += 1
         plan = hs.plan_copy(store, tmp_path / f"y{number}", **wanted)
         with killing(lambda: worker_ids(client), chance, every=0.3, most=2) as pids:
@@ -103,7 +102,7 @@ def test_from_a_session_into_another(client: Any, repository: Any, tmp_path: Pat
     other = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "other")))
     target = other.writable_session("main")
     plan = hs.plan_copy(repository.readonly_session("main").store, target.store, task_size="32 KiB")
-    with killing(lambda: worker_ids(client), chance, every=0.3, most=KILLS):
+    with killing(lambda: worker_ids(client), chance, every=0.3, most=kills(2)):
         plan.run(client, retries=20, verify=True)
     target.commit("copy")
     check(zarr.open_group(other.readonly_session("main").store, mode="r"), expected)

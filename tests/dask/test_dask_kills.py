@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from killing import killing
 from object_server_client import Server
-from support import assert_same, dask_cluster
+from support import assert_same, dask_cluster, kills
 
 distributed = pytest.importorskip("distributed")
 xr = pytest.importorskip("xarray")
@@ -29,8 +29,6 @@ zarr = pytest.importorskip("zarr")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# In each test. HYPERSLAB_KILLS=100 takes minutes.
-KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 2)
 
 SHAPE = (240, 100)
 # Blocks of dask share shards and chunks, except where xarray refuses that.
@@ -112,7 +110,8 @@ def under_kills(
 ) -> None:
     """Writes values to places, with killed workers, and compares what zarr-python reads."""
     chance, rng, killed = random.Random(seed), np.random.default_rng(seed), 0
-    while killed < KILLS:
+    wanted = kills(2)
+    while killed < wanted:
         place, options = places.next()
         expected = values(rng)
 

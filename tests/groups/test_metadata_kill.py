@@ -14,6 +14,7 @@ import metadata_writers
 import numpy as np
 import pytest
 import zarr
+from support import kills
 
 KINDS = pytest.mark.parametrize("kind", list(metadata_writers.KINDS))
 
@@ -30,7 +31,7 @@ def assert_tidy(tmp_path: Path) -> None:
 def test_kills_at_any_time(tmp_path: Path, kind: str, seed: int) -> None:
     path = tmp_path / "g"
     metadata_writers.begin(kind, path)
-    program = [sys.executable, metadata_writers.__file__, "kill", kind, str(path), "60", str(seed)]
+    program = [sys.executable, metadata_writers.__file__, "kill", kind, str(path), str(kills(60)), str(seed)]
     ran = subprocess.run(program, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     assert_tidy(tmp_path)

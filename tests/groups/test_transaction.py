@@ -11,7 +11,8 @@ import hyperslab as hs
 import numpy as np
 import pytest
 from object_server_client import Server
-from support import killed
+from seeds import SEED
+from support import killed, kills
 
 FORMATS = [2, 3]
 
@@ -186,7 +187,7 @@ def test_writers_that_are_killed(tmp_path: Path) -> None:
     path = tmp_path / "g.zarr"
     group = made(path, 3)
     rows = 0
-    for _ in killed(lambda: add(group, 7, 3), 30, 5, 0.02):
+    for _ in killed(lambda: add(group, 7, 3), kills(30), SEED, 0.02):
         now = seen(path)
         assert now >= rows
         assert now % 3 == 0

@@ -6,7 +6,6 @@ A child changes a file and reports each flush that returned. The parent kills it
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -20,8 +19,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
-
-KILLS = int(os.environ.get("HYPERSLAB_KILLS", "25"))
+from support import examples, kills
 
 # Each flush has one number, which all changed objects show: rows, index and attribute together.
 _WRITER = """
@@ -92,7 +90,7 @@ def test_a_killed_writer_leaves_a_whole_file(libver: str, tmp_path: Path) -> Non
     seed = random.randrange(1000)
     print("seed", seed)
     path, flushed = tmp_path / "a.h5", 0
-    for trial in range(KILLS):
+    for trial in range(kills(25)):
         flushed = max(flushed, _killed(path, libver, seed))
         # A copy, so that the next writer finds the file as the killed one left it.
         copy = tmp_path / "copy.h5"
@@ -149,7 +147,7 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
         assert child.stdout.readline() == "ready\n"
         returned = _Returned(child)
         try:
-            for _ in range(KILLS):
+            for _ in range(examples(25)):
                 _read_by_h5py(path)
                 before = returned.last
                 with hs.File(path, "r") as file:

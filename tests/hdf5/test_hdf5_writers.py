@@ -18,8 +18,8 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
+from support import kills
 
-KILLS = int(os.environ.get("HYPERSLAB_KILLS", "25"))
 WRITERS = 4
 ROUNDS = 40
 ROWS = 20
@@ -153,7 +153,7 @@ def test_writers_that_are_killed(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     _create(path, chosen.choice(["earliest", "latest"]), "gzip")
     last: dict[int, int] = {}
-    for _ in range(max(KILLS // WRITERS, 1)):
+    for _ in range(max(kills(25) // WRITERS, 1)):
         children = {writer: _started(path, writer, 10**6) for writer in range(WRITERS)}
         for child in children.values():
             # Some are killed while they begin. The others have begun, also on a busy machine.

@@ -28,6 +28,16 @@ def examples(usual: int) -> int:
     return int(wanted)
 
 
+def kills(usual: int) -> int:
+    """Returns how many processes a test kills: `usual`, or HYPERSLAB_KILLS if set.
+
+    Prints the number: `make soak` counts it.
+    """
+    count = int(os.environ.get("HYPERSLAB_KILLS") or usual)
+    print(f"\nkills: {count}")
+    return count
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Yields an empty directory for one generated case. ``tmp_path`` lasts for the whole test."""

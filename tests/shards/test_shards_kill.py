@@ -22,11 +22,9 @@ import pytest
 import zarr
 from killed_writers import CHUNKS, LENGTH, SHAPE, SHARDS, value_of, watch
 from shards import BYTES, Level, ShardCase, TensorStore, check_shard, shard_files, shares_blocks, zstd
-from support import assert_same
+from support import assert_same, kills
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-
-KILLS = 150
 
 
 def program(*arguments: str) -> list[str]:
@@ -44,6 +42,7 @@ def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads:
     hs.create_group(tmp_path)
     case.create(path)
 
+    count = kills(150)
     done = threading.Event()
     pipe = subprocess.PIPE
     with (
@@ -56,11 +55,11 @@ def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads:
         watchers = [pool.submit(watch, path, seed, lambda: not done.is_set()) for seed in range(2)]
         try:
             killer = subprocess.run(
-                program("kill", str(path), str(KILLS), str(threads), str(threads)),
+                program("kill", str(path), str(count), str(threads), str(threads)),
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=200,
+                timeout=200 + count,
             )
         finally:
             done.set()
@@ -70,7 +69,7 @@ def test_killed_writers_leave_old_or_new(tmp_path: Path, location: str, threads:
     assert reader.returncode == 0, complaints
     # The children have written and the reader has read. (On a busy machine some children are killed
     # before they begin.)
-    assert int(killer.stdout) > KILLS // 3
+    assert int(killer.stdout) > count // 3
     assert int(told) > 0
 
     # All libraries can read the array, and it can still be written.

@@ -21,6 +21,7 @@ import pytest
 import zarr
 from hyperslab.errors import ReadOnlyError, StoreError, UnsupportedError
 from hyperslab.storage import ZipStore
+from support import kills
 from zarr.storage import ZipStore as TheirStore
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
@@ -315,7 +316,7 @@ def test_a_killed_writer_leaves_an_archive(tmp_path: Path) -> None:
     chance = random.Random(seed)
     path = tmp_path / "x.zip"
     plain(path)
-    for _ in range(12):
+    for _ in range(kills(12)):
         writer = subprocess.Popen([sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE)
         assert writer.stdout is not None and writer.stdout.readline() == b"go\n"
         time.sleep(chance.random() * 0.3)

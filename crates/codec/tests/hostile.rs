@@ -3,7 +3,7 @@
 #[path = "hostile/decoders.rs"]
 mod decoders;
 
-use decoders::{DECODERS, decode_anything, decoder, vlen_chunk};
+use decoders::{DECODERS, TARGETS, decode_anything, decoder, vlen_chunk, word};
 use hyperslab_codec::Scratch;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,6 +54,15 @@ fn stored(number: usize, chance: &mut Chance) -> Vec<u8> {
         bytes = (0..size).map(|_| chance.next(256) as u8).collect();
     }
     bytes
+}
+
+#[test]
+fn each_decoder_has_one_fuzz_target() {
+    for number in 0..DECODERS {
+        let word = word(number);
+        let targets = TARGETS.iter().filter(|(_, words)| words.contains(&word.as_str()));
+        assert_eq!(targets.count(), 1, "decoder {number}: {word}");
+    }
 }
 
 #[test]

@@ -40,6 +40,9 @@ mod file;
 mod file_builder;
 mod file_messages;
 mod foresight;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod heaps;
 pub mod index;

@@ -34,6 +34,9 @@ mod connect;
 mod credentials;
 mod environment;
 mod failure;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod list;
 mod location;
 mod marks;

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeAlias, cast
 
 from hyperslab import _native
 from hyperslab._base.config import config
-from hyperslab.errors import NodeNotFoundError, ReadOnlyError, UnsupportedError
+from hyperslab.errors import NodeNotFoundError, ReadOnlyError, StoreError, UnsupportedError
 
 __all__ = [
     "FileStore",
@@ -80,8 +80,13 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        try:
+            self.close()
+        except StoreError:
+            # After a failed write `close` fails, too. The first error says why.
+            if not isinstance(error, StoreError):
+                raise
 
     def _writable(self) -> None:
         if self._read_only:

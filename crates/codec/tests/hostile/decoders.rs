@@ -7,7 +7,7 @@ use hyperslab_codec::{
     AnyCodec, Cell, Codec, CodecChain, Context, DataType, Scratch, Vlen, VlenKind, hdf5, registry,
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Codecs of Zarr, in v2 (`id`) or v3 (`name`) metadata, each with an element type.
 const ZARR: &[(&str, &str)] = &[
@@ -72,6 +72,7 @@ const HDF5: &[(u16, &[u32])] = &[
     (2, &[4]),
     (3, &[]),
     (4, &[141, 8, 32, 64]),
+    (5, &[8, 0, 64, 1, 4, 0, 17, 3]),
     (6, &[2, 0, 64, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     (307, &[9]),
     (32000, &[4, 0x105, 256]),
@@ -80,6 +81,31 @@ const HDF5: &[(u16, &[u32])] = &[
     (32008, &[0, 4, 4, 0, 2]),
     (32015, &[1]),
     (32026, &[1, 0, 4, 256, 5, 1, 0]),
+];
+
+/// The decoders of each fuzz target `codec_NAME`: words of Zarr's metadata, and numbers of HDF5's
+/// filters. `vlen` stands for all codecs of elements of variable length.
+pub const TARGETS: &[(&str, &[&str])] = &[
+    ("blosc", &["blosc", "32001", "32026"]),
+    ("bz2", &["bz2", "307"]),
+    ("deflate", &["zlib", "gzip", "1"]),
+    ("filters", &["2", "3", "4", "5", "6", "32008"]),
+    ("lz4", &["lz4", "32000", "32004"]),
+    ("lzma", &["lzma"]),
+    (
+        "numbers",
+        &[
+            "crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3", "base64", "shuffle", "delta",
+            "fixedscaleoffset", "quantize", "astype", "bitround", "packbits", "scale_offset", "cast_value",
+            "transpose",
+        ],
+    ),
+    ("optional", &["zarrs.optional"]),
+    ("pcodec", &["pcodec"]),
+    ("text", &["json2", "json", "msgpack2"]),
+    ("vlen", &["vlen"]),
+    ("zfp", &["zfpy", "zfp"]),
+    ("zstd", &["zstd", "32015"]),
 ];
 
 /// Rows and columns of a chunk.
@@ -149,12 +175,48 @@ pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
     Some((hdf5::filter(*id, data, 4, 256).ok()?, 256))
 }
 
-/// Decodes a chunk with the decoder that the first byte selects, whole and in part.
+/// The word in [`TARGETS`] of a decoder.
+pub fn word(number: usize) -> String {
+    if let Some((_, json)) = ZARR.get(number) {
+        let json: Value = serde_json::from_str(json).unwrap_or_default();
+        let name = json.get("name").or(json.get("id"));
+        return name.and_then(Value::as_str).unwrap_or_default().to_owned();
+    }
+    HDF5.get(number - ZARR.len()).map_or_else(|| "vlen".to_owned(), |(id, _)| id.to_string())
+}
+
+/// Decodes a chunk with the decoder of a fuzz target that the first byte selects.
+#[allow(dead_code, reason = "the test needs none")]
+pub fn decode_of(target: &str, bytes: &[u8]) {
+    static NUMBERS: OnceLock<Vec<usize>> = OnceLock::new();
+    let numbers = NUMBERS.get_or_init(|| {
+        let words = TARGETS.iter().find(|(name, _)| *name == target).map_or(&[][..], |(_, words)| words);
+        (0..DECODERS).filter(|number| words.contains(&word(*number).as_str())).collect()
+    });
+    if let Some((first, stored)) = bytes.split_first() {
+        decode(numbers[usize::from(*first) % numbers.len()], stored);
+    }
+}
+
+/// Decodes a chunk with the decoder that the first byte selects.
+#[allow(dead_code, reason = "fuzz targets need none")]
+pub fn decode_anything(bytes: &[u8]) {
+    if let Some((first, stored)) = bytes.split_first() {
+        decode(usize::from(*first) % DECODERS, stored);
+    }
+}
+
+/// Decodes a chunk, whole and in part.
 ///
 /// Also decodes it in a chain with `crc32c`, without verifying the checksum.
-pub fn decode_anything(bytes: &[u8]) {
-    let Some((first, stored)) = bytes.split_first() else { return };
-    let Some((codec, size)) = decoder(usize::from(*first) % DECODERS) else { return };
+fn decode(number: usize, stored: &[u8]) {
+    static DECODER: [OnceLock<Option<(Arc<dyn Codec>, usize)>>; DECODERS] = [const { OnceLock::new() }; DECODERS];
+    // Elements of variable length are in the codec's heap, which would grow.
+    let found = match number < ZARR.len() + HDF5.len() {
+        true => DECODER[number].get_or_init(|| decoder(number)).clone(),
+        false => decoder(number),
+    };
+    let Some((codec, size)) = found else { return };
     let mut scratch = Scratch::default();
     // Detects writes outside of the chunk.
     const BESIDE: usize = 64;

@@ -116,6 +116,13 @@ fn parse_record(cursor: &mut Cursor<'_>) -> Parsed<Vec<Switch>> {
     Ok(switches)
 }
 
+/// Parses bytes as a record and as a slot, for a fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn parse_anything(bytes: &[u8]) {
+    let _ = parse_record(&mut Cursor::whole(bytes, 0, NEW_SIZES));
+    let _ = parse_slot(bytes);
+}
+
 /// The checksum of a record.
 pub(super) fn checksum(record: &[u8]) -> u32 {
     lookup3(record)

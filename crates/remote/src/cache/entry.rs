@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Changes with the format.
-const MAGIC: [u8; 8] = *b"hslab 2\n";
+pub(crate) const MAGIC: [u8; 8] = *b"hslab 2\n";
 
 /// Bytes before the head.
 const FRAME: u64 = 16;

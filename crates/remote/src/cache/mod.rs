@@ -31,6 +31,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// Reads an entry and its bytes, for a fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn parse_entry(file: &std::fs::File, id: &Id) {
+    if let Some(head) = entry::head(file, id).filter(|head| !head.range.is_empty()) {
+        let _ = entry::read(file, &head, &head.range);
+    }
+}
+#[cfg(fuzzing)]
+pub(crate) use entry::MAGIC as ENTRY_MAGIC;
+
 /// Identifies an object: a hash of its server, bucket and name.
 pub(crate) type Id = [u8; 32];
 

@@ -1,0 +1,8 @@
+//! bzip2.
+
+#![no_main]
+
+use hyperslab_fuzz::decoders::decode_of;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| decode_of("bz2", bytes));

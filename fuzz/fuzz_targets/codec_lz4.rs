@@ -1,0 +1,8 @@
+//! LZ4, as Zarr and HDF5 store it, and LZF.
+
+#![no_main]
+
+use hyperslab_fuzz::decoders::decode_of;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| decode_of("lz4", bytes));

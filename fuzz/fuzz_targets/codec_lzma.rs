@@ -1,0 +1,8 @@
+//! LZMA: xz and the older format.
+
+#![no_main]
+
+use hyperslab_fuzz::decoders::decode_of;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| decode_of("lzma", bytes));
