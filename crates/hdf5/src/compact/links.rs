@@ -135,6 +135,11 @@ pub(super) fn whole<T>(built: Built<(T, Vec<u8>)>) -> Result<(T, Vec<u8>, u64)> 
     Ok((result, bytes, len))
 }
 
+/// The places of links or attributes of which nothing is left.
+fn nowhere(orders: bool) -> [Option<u64>; 3] {
+    [Some(u64::MAX), Some(u64::MAX), orders.then_some(u64::MAX)]
+}
+
 impl Mover<'_> {
     /// Moves a hard link. Other links have no addresses.
     pub fn link(&self, data: &[u8]) -> Result<Vec<u8>> {
@@ -191,6 +196,9 @@ impl Mover<'_> {
             links.push(group::DenseLink { name: head.name, order: head.creation_order, message });
         }
         let (at, orders) = places(&info, 8);
+        if links.is_empty() && self.salvaged.is_some() {
+            return self.put_places(&info, at, nowhere(orders));
+        }
         let new = self.structure(|at, _| whole(group::dense_structures(&links, orders, at)))?;
         self.put_places(&info, at, new)
     }
@@ -216,6 +224,9 @@ impl Mover<'_> {
             attributes.push((parts.stored_name, *order, data));
         }
         let (at, orders) = places(&message.data, 2);
+        if attributes.is_empty() && self.salvaged.is_some() {
+            return self.put_places(&message.data, at, nowhere(orders));
+        }
         let new = self.structure(|at, _| whole(attribute::dense_structures(&attributes, orders, at)))?;
         self.put_places(&message.data, at, new)
     }

@@ -140,6 +140,19 @@ impl Records {
         Ok(())
     }
 
+    /// Takes over the chunks of another table, unless there are none, or unless this table has chunks
+    /// between their first and their last one. Returns `true` if it took them.
+    pub fn take_between(&mut self, other: Records) -> bool {
+        let numbers = || other.records.iter().map(|record| record.number);
+        let Some((first, last)) = numbers().min().zip(numbers().max()) else { return false };
+        if self.records.iter().any(|record| (first..=last).contains(&record.number)) {
+            return false;
+        }
+        self.records.extend(other.records);
+        self.ascending = false;
+        true
+    }
+
     /// Returns the index. Fails if a chunk is stored twice.
     pub fn finish(self, source: &Source) -> Result<ChunkIndex> {
         let Records { grid, mut records, ascending, losses, .. } = self;

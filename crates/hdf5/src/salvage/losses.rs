@@ -28,6 +28,8 @@ pub struct Loss {
 /// Collects losses, each once, with the path of the object that is read at the time.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
+    /// The file is known to be torn: structures may be missing without a trace.
+    is_torn: bool,
     /// Gated.
     noted: Mutex<Noted>,
 }
@@ -48,6 +50,16 @@ struct Noted {
 const MOST_STRUCTURES: usize = 1 << 20;
 
 impl Losses {
+    /// Losses of a file that is known to be torn.
+    pub fn of_torn() -> Losses {
+        Losses { is_torn: true, ..Losses::default() }
+    }
+
+    /// Returns `true` if the file is known to be torn.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
     /// Later losses are losses of this object.
     pub fn enter(&self, path: &str) {
         self.noted.lock().object = path.trim_matches('/').to_owned();

@@ -66,20 +66,30 @@ impl Torn {
     /// Opens the object `key` of a store, whatever its state, and reads all structures that its root
     /// group leads to.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<Torn> {
-        let opened = open::open(store, key, options)?;
+        let first = Torn::walked(&store, key, &options, false)?;
+        // Whole files may have leaves that only their neighbours know: those of earlier states.
+        match first.opened.is_ours || !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty()
+        {
+            true => Ok(first),
+            false => Torn::walked(&store, key, &options, true),
+        }
+    }
+
+    fn walked(store: &Arc<dyn Store>, key: &str, options: &FileOptions, torn: bool) -> Result<Torn> {
+        let opened = open::open(store.clone(), key, options.clone(), torn)?;
         let mut walk = Walk::default();
         if opened.has_superblock {
             let root = opened.file.inner.superblock.root;
             walk.add(&opened.file, &opened.losses, root, "/")?;
         }
-        Ok(Torn {
-            opened,
-            walk,
-            orphans: Vec::new(),
-            wrong: Mutex::default(),
-            tested: 0,
-            runs_tested: 0,
-        })
+        let (orphans, wrong) = (Vec::new(), Mutex::default());
+        Ok(Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0 })
+    }
+
+    /// Returns `true` if the file does not end where its superblock says.
+    fn ends_elsewhere(&self) -> bool {
+        let file = &self.opened.file;
+        file.inner.superblock.end_from(file.source().base()).is_some_and(|end| end != file.source().size())
     }
 
     /// Pieces of work for [`Torn::test`].
@@ -184,17 +194,17 @@ impl Torn {
         let Torn { opened, walk, orphans, .. } = self;
         let Opened { file, losses, superblock, has_superblock, .. } = opened;
         let mut objects = walk.objects;
-        let is_kept = |address: u64, objects: &[Found]| objects.iter().any(|found| found.address == address);
+        let kept: HashSet<u64> = objects.iter().map(|found| found.address).collect();
         let mut salvaged = Salvaged { root: file.inner.superblock.root, ..Salvaged::default() };
         let is_group = |address| file.header(address).is_ok_and(|header| header.is_group());
-        if !has_superblock || !is_kept(salvaged.root, &objects) || !is_group(salvaged.root) {
+        if !has_superblock || !kept.contains(&salvaged.root) || !is_group(salvaged.root) {
             salvaged.root = NEW_ROOT;
             salvaged.headers.insert(NEW_ROOT, Arc::new(new_group(NEW_ROOT)?));
             objects.insert(0, Found { address: NEW_ROOT, path: "/".into() });
         }
         let tops: Vec<(String, u64)> = orphans
             .iter()
-            .filter(|address| is_kept(**address, &objects))
+            .filter(|address| kept.contains(address))
             .map(|address| (address.to_string(), *address))
             .collect();
         let adopted = tops.len() as u64;

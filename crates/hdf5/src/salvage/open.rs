@@ -20,9 +20,9 @@ pub(super) struct Opened {
     pub is_ours: bool,
 }
 
-/// Opens the object `key`.
-pub(super) fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<Opened> {
-    let losses = Arc::new(Losses::default());
+/// Opens the object `key`. `torn`: it is known to be torn.
+pub(super) fn open(store: Arc<dyn Store>, key: &str, options: FileOptions, torn: bool) -> Result<Opened> {
+    let losses = Arc::new(if torn { Losses::of_torn() } else { Losses::default() });
     let source = Source::new(store, key, 0)?;
     let found = superblock::find(source.store().as_ref(), key, source.size())?;
     let source = source.with_base(found.unwrap_or(0)).with_format(Sizes { offset: 8, length: 8 }, true);

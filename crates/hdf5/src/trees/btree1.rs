@@ -119,6 +119,26 @@ impl Tree {
         }
     }
 
+    /// Reads the node of level 0 at an address, if it names `before` as the node before it. Calls `leaf`
+    /// with its entries. Returns the address of the node behind it.
+    pub(crate) fn neighbour(
+        self,
+        source: &Source,
+        address: u64,
+        before: u64,
+        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
+    ) -> Result<Option<u64>> {
+        let guess = to_usize(self.node_len(USUAL, source.sizes()));
+        source.parse(STRUCTURE, address, guess, |cursor| {
+            let mut node = self.parse(cursor)?;
+            check_level(address, node.level, Some(0))?;
+            match node.siblings {
+                [Some(found), after] if found == before => leaf(&mut node.entries).map(|()| after),
+                _ => Err(cursor.corrupt(format!("expected a node behind the one at address {before}"))),
+            }
+        })
+    }
+
     /// Follows `choose` from the root down and returns the chosen child of a leaf. `None`: it chose
     /// none.
     pub(crate) fn descend(
