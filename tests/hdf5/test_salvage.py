@@ -41,7 +41,8 @@ def test_power_cut(tmp_path: Path, libver: str) -> None:
 KILLED = """
 import sys, h5py, numpy as np
 with h5py.File(sys.argv[1], "w", libver=sys.argv[2]) as file:
-    rows = file.create_dataset("rows", (0, 64), "i8", maxshape=(None, 64), chunks=(16, 64), compression="gzip")
+    options = {"maxshape": (None, 64), "chunks": (16, 64), "compression": "gzip"}
+    rows = file.create_dataset("rows", (0, 64), "i8", **options)
     for number in range(100_000):
         rows.resize(len(rows) + 16, axis=0)
         rows[-16:] = np.arange(16 * 64).reshape(16, 64) + number * 1024

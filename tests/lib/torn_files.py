@@ -169,7 +169,9 @@ def record(seed: int, libver: Any, flushes: int = 4) -> Recording:
         start = int(rng.integers(len(data)))
         stop = int(rng.integers(start, len(data))) + 1
         if data.dtype.kind == "O":
-            data[start:stop] = [f"{name} new {note_number[0]} " + "u" * int(rng.integers(90))] * (stop - start)
+            data[start:stop] = [f"{name} new {note_number[0]} " + "u" * int(rng.integers(90))] * (
+                stop - start
+            )
             note_number[0] += 1
         elif data.chunks is not None and rng.integers(2) and len(data) < 150:
             rows = int(rng.integers(1, 30))
@@ -301,9 +303,7 @@ def judge(recording: Recording, upto: int, data: bytes, folder: Path) -> Verdict
                     may_fill[...] = True
                 else:
                     may_fill[
-                        tuple(
-                            slice(at * n, (at + 1) * n) for at, n in zip(loss.chunk, chunks, strict=True)
-                        )
+                        tuple(slice(at * n, (at + 1) * n) for at, n in zip(loss.chunk, chunks, strict=True))
                     ] = True
             if not fits(found[name], allowed, may_fill):
                 verdict.wrong.append(f"{name}: wrong values")
@@ -331,9 +331,7 @@ def cuts(recording: Recording, rng: np.random.Generator, most: int) -> list[tupl
     return [(int(cut), frozenset()) for cut in all_cuts]
 
 
-def unordered(
-    recording: Recording, rng: np.random.Generator, most: int
-) -> list[tuple[int, frozenset[int]]]:
+def unordered(recording: Recording, rng: np.random.Generator, most: int) -> list[tuple[int, frozenset[int]]]:
     """Like `cuts`, without a random part of the changes since the last flush: a power cut."""
     states = []
     for cut, _ in cuts(recording, rng, most):
@@ -351,7 +349,9 @@ def run(
     choose: Callable[..., list[tuple[int, frozenset[int]]]] = cuts,
 ) -> dict[str, Any]:
     """Judges many torn files. Returns the sums, and what is wrong."""
-    sums: dict[str, Any] = dict.fromkeys(("files", "before", "after", "in_place", "right", "found", "named"), 0)
+    sums: dict[str, Any] = dict.fromkeys(
+        ("files", "before", "after", "in_place", "right", "found", "named"), 0
+    )
     sums["wrong"] = []
     for seed in seeds:
         recording = record(seed, libver)
