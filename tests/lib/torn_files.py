@@ -210,6 +210,8 @@ class Verdict:
     right: int = 0
     found: int = 0
     named: int = 0
+    # Datasets with wrong values that the plan names as doubtful.
+    doubtful: int = 0
     wrong: list[str] = field(default_factory=list)
 
 
@@ -286,9 +288,13 @@ def judge(recording: Recording, upto: int, data: bytes, folder: Path) -> Verdict
         return verdict
     with hs.File(new) as ours:
         for name, value in found.items():
-            mine = ours[name][...]
-            if not np.array_equal(np.asarray(mine), value):
+            mine = np.asarray(ours[name][...])
+            # Rows that were not flushed may be seen by one of them only.
+            if not np.array_equal(mine, value) and not (
+                name in promised and fits(mine, promised[name], False) and fits(value, promised[name], False)
+            ):
                 verdict.wrong.append(f"{name}: hyperslab and h5py read different values")
+    doubtful = {loss.path.strip("/") for loss in done.doubtful}
     losses: dict[str, list[Any]] = {}
     for loss in done.lost:
         losses.setdefault(loss.path.strip("/"), []).append(loss)
@@ -306,7 +312,10 @@ def judge(recording: Recording, upto: int, data: bytes, folder: Path) -> Verdict
                         tuple(slice(at * n, (at + 1) * n) for at, n in zip(loss.chunk, chunks, strict=True))
                     ] = True
             if not fits(found[name], allowed, may_fill):
-                verdict.wrong.append(f"{name}: wrong values")
+                if name in doubtful:
+                    verdict.doubtful += 1
+                else:
+                    verdict.wrong.append(f"{name}: wrong values")
             elif fits(found[name], allowed, False):
                 verdict.right += 1
             else:
@@ -350,7 +359,7 @@ def run(
 ) -> dict[str, Any]:
     """Judges many torn files. Returns the sums, and what is wrong."""
     sums: dict[str, Any] = dict.fromkeys(
-        ("files", "before", "after", "in_place", "right", "found", "named"), 0
+        ("files", "before", "after", "in_place", "right", "found", "named", "doubtful"), 0
     )
     sums["wrong"] = []
     for seed in seeds:
@@ -362,7 +371,7 @@ def run(
             sums["before"] += verdict.opened_before
             sums["after"] += verdict.opened_after
             sums["in_place"] += verdict.in_place
-            for name in ("right", "found", "named"):
+            for name in ("right", "found", "named", "doubtful"):
                 sums[name] += getattr(verdict, name)
             sums["wrong"] += [(seed, cut, sorted(dropped), why) for why in verdict.wrong]
     return sums

@@ -116,7 +116,12 @@ impl RepairArgs {
                 Some(key) => format!("{}, key '{key}'", action.path),
                 None => action.path.clone(),
             };
-            writeln!(out, "  {}  {}", style.bold(&format!("{:<11}", action.kind.name())), text::sanitize(&place))?;
+            writeln!(
+                out,
+                "  {}  {}",
+                style.bold(&format!("{:<11}", action.kind.name())),
+                text::sanitize(&place)
+            )?;
             writeln!(out, "               {}", text::sanitize(&action.why))?;
             writeln!(out, "               {}", style.dim(&format!("→ {}", text::sanitize(&action.does))))?;
         }
@@ -124,6 +129,10 @@ impl RepairArgs {
             let chunk = lost.chunk.as_ref().map_or(String::new(), |chunk| format!(", chunk {chunk:?}"));
             writeln!(out, "  {:<11}  {}{chunk}", "lost", text::sanitize(&lost.path))?;
             writeln!(out, "               {}", text::sanitize(&lost.why))?;
+        }
+        for doubt in plan.doubtful.iter().take(SHOWN) {
+            writeln!(out, "  {:<11}  {}", "doubtful", text::sanitize(&doubt.path))?;
+            writeln!(out, "               {}", text::sanitize(&doubt.why))?;
         }
         let hidden = plan.actions.len().saturating_sub(SHOWN) + plan.lost.len().saturating_sub(SHOWN);
         if hidden > 0 || plan.more_lost > 0 {

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hyperslab import _native
 from hyperslab._base.progress import show_progress
@@ -58,6 +58,8 @@ class RepairPlan:
     """The actions, in their order."""
     lost: list[RepairLoss]
     """The losses."""
+    doubtful: list[RepairLoss]
+    """Nodes that may have wrong values. They stay as they are."""
     left: list[str]
     """Faults that no action mends."""
     adopted: int
@@ -77,6 +79,17 @@ class RepairPlan:
     def to_json(self) -> str:
         """Return everything as JSON, as ``hyperslab repair --json`` prints it."""
         return self._json
+
+
+def _loss(facts: dict[str, Any]) -> RepairLoss:
+    chunk, region = facts["chunk"], facts["region"]
+    return RepairLoss(
+        path=facts["path"],
+        chunk=None if chunk is None else tuple(chunk),
+        region=None if region is None else tuple(map(slice, region["start"], region["stop"])),
+        offset=facts["offset"],
+        why=facts["why"],
+    )
 
 
 def repair(
@@ -131,22 +144,11 @@ def repair(
             os.fspath(path), hash_, None if to is None else os.fspath(to), bool(fill), threads, told
         )
     facts = json.loads(text)
-    lost = [
-        RepairLoss(
-            path=one["path"],
-            chunk=None if one["chunk"] is None else tuple(one["chunk"]),
-            region=None
-            if one["region"] is None
-            else tuple(map(slice, one["region"]["start"], one["region"]["stop"])),
-            offset=one["offset"],
-            why=one["why"],
-        )
-        for one in facts["lost"]
-    ]
     return RepairPlan(
         location=facts["location"],
         actions=[RepairAction(**one) for one in facts["actions"]],
-        lost=lost,
+        lost=[_loss(one) for one in facts["lost"]],
+        doubtful=[_loss(one) for one in facts["doubtful"]],
         left=facts["left"],
         adopted=facts["adopted"],
         needs_target=facts["needs_target"],

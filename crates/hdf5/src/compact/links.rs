@@ -1,6 +1,7 @@
 //! Links and attributes that are not in the header of their object.
 
 use super::mover::Mover;
+use super::salvaged;
 use super::survey::cursor;
 use super::unstorable;
 use crate::error::Built;
@@ -49,12 +50,17 @@ fn read_all(file: &File, message: &Message) -> Result<GroupLinks> {
     let Some(heap) = info.heap else { return Ok(GroupLinks::InHeader) };
     let names = info.names.ok_or_else(|| source.invalid("it has a heap of links without an index"))?;
     let mut ids = Vec::new();
+    let before = source.losses().map(|losses| losses.count());
     btree2::records(source, names, LINK_NAMES, &mut |record| {
         record.skip(4)?;
         ids.push(record.take_rest().to_vec());
         Ok(())
-    })?;
+    })
+    .or_else(|error| source.lose(error))?;
     let heap = file.heap(heap)?;
+    if source.losses().map(|losses| losses.count()) != before {
+        return Ok(GroupLinks::Dense(salvaged::links_of_heap(file, &heap)));
+    }
     let mut messages = Vec::with_capacity(ids.len());
     for id in ids {
         match heap.get(source, &id) {

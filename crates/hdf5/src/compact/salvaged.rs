@@ -2,12 +2,13 @@
 
 use super::mover::Mover;
 use crate::group::{Link, LinkTarget};
+use crate::heaps::FractalHeap;
 use crate::index::ChunkIndex;
 use crate::messages::{Message, link};
 use crate::object_header::ObjectHeader;
 use crate::trees::symbol_table::{Entry, EntryTarget};
-use crate::{Hdf5Error, Result};
-use std::collections::HashMap;
+use crate::{File, Hdf5Error, Result};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Replacements for damaged structures, by the addresses of object headers.
@@ -34,6 +35,46 @@ const ESSENTIAL: [u16; 8] = [
     link::INFO_KIND,
     link::SYMBOL_TABLE_KIND,
 ];
+
+/// Returns the link messages in the heap of a group that has lost its index. They are told by their form:
+/// a link counts if its target is an object.
+pub(super) fn links_of_heap(file: &File, heap: &FractalHeap) -> Vec<Vec<u8>> {
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let mut names = HashSet::new();
+    for block in heap.contents(file.source()) {
+        let mut at = 0;
+        while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
+            let mut cursor = super::survey::cursor(rest);
+            let link = if rest.first() == Some(&1) { Link::parse(&mut cursor).ok() } else { None };
+            match link.filter(|link| is_link(file, link)) {
+                Some(link) => {
+                    let len = cursor.position().max(1);
+                    if names.insert(link.name) {
+                        found.extend(rest.get(..len).map(<[u8]>::to_vec));
+                    }
+                    at = at.saturating_add(len);
+                }
+                None => at = at.saturating_add(1),
+            }
+        }
+    }
+    found
+}
+
+fn is_link(file: &File, link: &Link) -> bool {
+    let is_object = |address: u64| {
+        // Not by the cache of the file: what is lost of the header is noted when it is read again.
+        let has = || ObjectHeader::read(file.source(), address).is_ok_and(|header| header.links() > 0);
+        file.source().losses().map_or_else(has, |losses| losses.muted(has))
+    };
+    !link.name.contains(['/', '\0'])
+        && match &link.target {
+            LinkTarget::Hard(address) => is_object(*address),
+            LinkTarget::Soft(path) => !path.is_empty() && !path.contains('\0'),
+            LinkTarget::External { .. } => true,
+            LinkTarget::UserDefined(_) => false,
+        }
+}
 
 impl Mover<'_> {
     /// Returns the header at an address.

@@ -42,6 +42,11 @@ impl Stored {
         }
     }
 
+    /// The numbers of the filters.
+    pub fn filter_ids(&self) -> Vec<u16> {
+        self.filters.iter().map(|filter| filter.id).collect()
+    }
+
     pub fn pieces(&self) -> u64 {
         if self.filters.is_empty() { 0 } else { self.index.records.len().div_ceil(PIECE) as u64 }
     }

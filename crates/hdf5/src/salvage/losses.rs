@@ -88,9 +88,18 @@ impl Losses {
         }
     }
 
-    /// Nothing is noted while bytes are only tried.
-    pub fn mute(&self, muted: bool) {
-        self.noted.lock().muted = muted;
+    /// Number of losses so far.
+    pub fn count(&self) -> u64 {
+        let noted = self.noted.lock();
+        (noted.found.len() as u64).saturating_add(noted.more)
+    }
+
+    /// Notes nothing during a call, in which bytes are only tried.
+    pub fn muted<T>(&self, call: impl FnOnce() -> T) -> T {
+        let before = std::mem::replace(&mut self.noted.lock().muted, true);
+        let result = call();
+        self.noted.lock().muted = before;
+        result
     }
 
     /// Returns `true` if nothing was lost so far.

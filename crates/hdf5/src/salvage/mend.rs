@@ -43,7 +43,7 @@ pub(super) fn of(opened: &Opened, walk: &Walk) -> Result<Mend> {
         return Ok(mend);
     }
     let mut why = Vec::new();
-    if superblock.writing || superblock.swmr {
+    if opened.is_marked {
         why.push("the file is marked as open for writing".to_owned());
     }
     let mut end = superblock.end;

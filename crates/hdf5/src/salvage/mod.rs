@@ -10,6 +10,7 @@
 //! 5. The code that compacts files copies what was found, message for message ([`Salvage`]).
 
 mod chunks;
+mod doubts;
 pub(crate) mod losses;
 mod mend;
 mod open;
@@ -22,12 +23,12 @@ pub use losses::Loss;
 pub use mend::{Mend, Patch};
 pub use open::is_damage;
 
+use crate::compact::Compacted;
 use crate::compact::{Compaction, Found, Salvaged};
 use crate::messages::Message;
 use crate::new_file::group;
 use crate::object_header::{ObjectHeader, Prefix};
-use crate::compact::Compacted;
-use crate::{FileOptions, Result};
+use crate::{FileOptions, Hdf5Error, Result};
 use chunks::{Owner, overlapping};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{EditedFile, Store};
@@ -68,7 +69,8 @@ impl Torn {
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<Torn> {
         let first = Torn::walked(&store, key, &options, false)?;
         // Whole files may have leaves that only their neighbours know: those of earlier states.
-        match first.opened.is_ours || !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty()
+        match first.opened.is_ours
+            || !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty()
         {
             true => Ok(first),
             false => Torn::walked(&store, key, &options, true),
@@ -123,7 +125,8 @@ impl Torn {
             wrong.entry(dataset).or_default().insert(chunk, why);
         }
         self.lose(&losses, &wrong);
-        let (mut wrong, mut runs): (HashMap<usize, HashMap<u64, String>>, HashSet<usize>) = Default::default();
+        let (mut wrong, mut runs): (HashMap<usize, HashMap<u64, String>>, HashSet<usize>) =
+            Default::default();
         let why = "its bytes are also those of something else: nobody can tell whose they are";
         for owner in overlapping(self.walk.all_extents(&losses.structures())) {
             match owner {
@@ -168,6 +171,30 @@ impl Torn {
     /// All losses so far, and the number of those that are not listed.
     pub fn losses(&self) -> (Vec<Loss>, u64) {
         self.opened.losses.all()
+    }
+
+    /// Reads everything that a copy would read, and notes what is lost: values of variable length.
+    ///
+    /// Call it before the file is put right in place.
+    pub fn rehearse(&mut self) -> Result<()> {
+        let Opened { file, superblock, .. } = &self.opened;
+        let salvaged = Salvaged { root: file.inner.superblock.root, ..Salvaged::default() };
+        let all = self.walk.objects.clone();
+        match Compaction::salvaged(file, superblock.clone(), all, salvaged) {
+            // It cannot be copied, but may be put right in place.
+            Ok(_) | Err(Hdf5Error::Unsupported { .. } | Hdf5Error::Unstorable { .. }) => Ok(()),
+            Err(error) => self.opened.file.source().lose(error),
+        }
+    }
+
+    /// Paths of datasets of a torn file that may have chunks with the values of others: their places were
+    /// taken by chunks of the same length.
+    pub fn doubts(&self) -> Result<Vec<String>> {
+        let Opened { file, losses, .. } = &self.opened;
+        match losses.is_torn() {
+            true => doubts::doubts(file.source(), &self.walk, &losses.structures()),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// The changes that put flags and lengths right. Empty: nothing is wrong with them.

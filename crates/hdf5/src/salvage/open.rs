@@ -16,6 +16,8 @@ pub(super) struct Opened {
     pub superblock: Vec<u8>,
     /// `true` if the file has a superblock.
     pub has_superblock: bool,
+    /// `true` if the file is marked as open for writing.
+    pub is_marked: bool,
     /// `true` if hyperslab writes the file, or was killed while it wrote.
     pub is_ours: bool,
 }
@@ -31,13 +33,16 @@ pub(super) fn open(store: Arc<dyn Store>, key: &str, options: FileOptions, torn:
         None => Err(source.invalid("it has no superblock: the names of its objects are lost")),
     };
     let source = source.with_losses(losses.clone());
-    let (superblock, has_superblock) = match parsed {
+    let (mut superblock, has_superblock) = match parsed {
         Ok(superblock) => (superblock, true),
         Err(error) => {
             source.lose(error)?;
             (nothing(), false)
         }
     };
+    let is_marked = superblock.writing || superblock.swmr;
+    // Nobody writes it now: a structure that is not whole is not read again.
+    (superblock.writing, superblock.swmr) = (false, false);
     if superblock.driver.is_some() {
         return Err(source.unsupported("the salvage of a file in several parts".into()));
     }
@@ -55,7 +60,7 @@ pub(super) fn open(store: Arc<dyn Store>, key: &str, options: FileOptions, torn:
         true => read_unclosed(&file)?,
         false => crate::superblock::build_old(0, 0, 0, None),
     };
-    Ok(Opened { file, losses, superblock, has_superblock, is_ours })
+    Ok(Opened { file, losses, superblock, has_superblock, is_marked, is_ours })
 }
 
 /// The superblock of a file that has none.

@@ -1,7 +1,7 @@
 //! Finds object headers by their bytes, for objects that nothing leads to any more.
 
 use super::losses::Losses;
-use super::walk::{Walk, check_kind, is_dataset};
+use super::walk::{Walk, check_kind, is_dataset, joined};
 use crate::compact::survey;
 use crate::object_header::ObjectHeader;
 use crate::{File, Result, Source};
@@ -24,9 +24,8 @@ const MOST: usize = 1 << 16;
 /// Returns the addresses of objects that are not in `walk`. Those that no other of them leads to come
 /// first.
 pub(super) fn orphans(file: &File, losses: &Losses, walk: &Walk) -> Result<Vec<u64>> {
-    losses.mute(true);
-    let found = try_all(file, walk, &taken(walk, losses));
-    losses.mute(false);
+    let taken = joined(walk, &losses.structures());
+    let found = losses.muted(|| try_all(file, walk, &taken));
     // What was parsed is parsed again, and its losses are noted.
     file.forget_metadata();
     found
@@ -61,21 +60,6 @@ fn try_all(file: &File, walk: &Walk, taken: &[(u64, u64)]) -> Result<Vec<u64>> {
 /// Returns `true` if a header is one of a group or a dataset. Types alone are too short to be sure.
 fn is_object(file: &File, header: &ObjectHeader) -> bool {
     (header.is_group() || is_dataset(header)) && check_kind(file, header, "").is_ok()
-}
-
-/// The bytes of elements and headers that were found, sorted and joined.
-fn taken(walk: &Walk, losses: &Losses) -> Vec<(u64, u64)> {
-    let mut all: Vec<(u64, u64)> =
-        walk.all_extents(&losses.structures()).iter().map(|extent| (extent.start, extent.end)).collect();
-    all.sort_unstable();
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in all {
-        match joined.last_mut() {
-            Some((_, last)) if start <= *last => *last = end.max(*last),
-            _ => joined.push((start, end)),
-        }
-    }
-    joined
 }
 
 /// Returns the addresses at which a header may begin.

@@ -110,7 +110,7 @@ impl Walk {
         Ok(())
     }
 
-    /// All ranges of bytes. `first_dataset`: without the chunks of datasets before it.
+    /// All ranges of bytes.
     pub fn all_extents(&self, structures: &[u64]) -> Vec<Extent> {
         let mut all = self.extents.clone();
         for (number, dataset) in self.datasets.iter().enumerate() {
@@ -127,6 +127,21 @@ impl Walk {
         }));
         all
     }
+}
+
+/// The bytes of elements, headers and structures that were found, sorted and joined.
+pub(super) fn joined(walk: &Walk, structures: &[u64]) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> =
+        walk.all_extents(structures).iter().map(|extent| (extent.start, extent.end)).collect();
+    all.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in all {
+        match joined.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
 }
 
 pub(super) fn is_dataset(header: &ObjectHeader) -> bool {

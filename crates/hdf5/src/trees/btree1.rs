@@ -61,16 +61,6 @@ impl Tree {
         Ok(Node { level, siblings, entries, last: cursor.take(self.key)? })
     }
 
-    /// Calls `leaf` with the entries of each node of level 0, in order.
-    pub(crate) fn walk(
-        self,
-        source: &Source,
-        root: u64,
-        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
-    ) -> Result<()> {
-        self.walk_nodes(source, root, leaf, &mut |_, _| {})
-    }
-
     /// The places of all nodes: address and length.
     pub(crate) fn places(self, source: &Source, root: u64) -> Result<Vec<(u64, u64)>> {
         let len = self.node_len(USUAL, source.sizes());
@@ -79,8 +69,8 @@ impl Tree {
         Ok(places)
     }
 
-    /// Like [`Tree::walk`]. Calls `each` with every node and its address, level by level from the root
-    /// down.
+    /// Calls `leaf` with the entries of each node of level 0, in order. Calls `each` with every node and
+    /// its address, level by level from the root down.
     pub(crate) fn walk_nodes(
         self,
         source: &Source,

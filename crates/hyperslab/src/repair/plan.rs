@@ -88,6 +88,8 @@ pub struct Plan {
     pub lost: Vec<Lost>,
     /// Number of losses that are not listed.
     pub more_lost: u64,
+    /// Nodes that may have wrong values. They stay as they are.
+    pub doubtful: Vec<Lost>,
     /// Faults that no action mends.
     pub left: Vec<String>,
     /// Objects of an HDF5 file that nothing leads to, which get names in `/lost+found`.
@@ -135,6 +137,7 @@ impl Plan {
             ("actions", Json::Array(self.actions.iter().map(action).collect())),
             ("lost", Json::Array(self.lost.iter().map(lost).collect())),
             ("more_lost", self.more_lost.into()),
+            ("doubtful", Json::Array(self.doubtful.iter().map(lost).collect())),
             ("left", Json::Array(self.left.iter().map(|left| left.as_str().into()).collect())),
             ("adopted", self.adopted.into()),
             ("needs_target", self.needs_target.into()),

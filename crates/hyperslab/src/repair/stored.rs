@@ -82,7 +82,10 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
         planner.add(finding)?;
     }
     if report.omitted > 0 {
-        planner.plan.left.push(format!("{} findings are not listed: repair again after this", report.omitted));
+        planner
+            .plan
+            .left
+            .push(format!("{} findings are not listed: repair again after this", report.omitted));
     }
     let Planner { mut plan, steps, .. } = planner;
     let steps: Vec<Step> = steps.into_values().collect();
@@ -116,7 +119,9 @@ impl Planner<'_> {
         let path = finding.path.trim_matches('/').to_owned();
         match (finding.kind, &finding.key) {
             (Kind::Leftover, Some(key)) => self.leftover(finding, &path, key),
-            (Kind::Stale, _) if finding.severity == Severity::Error || finding.severity == Severity::Warning => {
+            (Kind::Stale, _)
+                if finding.severity == Severity::Error || finding.severity == Severity::Warning =>
+            {
                 self.consolidate(finding, &path)
             }
             (Kind::DeadSpace, _) => self.dead_space(finding, &path),
@@ -143,9 +148,10 @@ impl Planner<'_> {
 
     fn leftover(&mut self, finding: &Finding, path: &str, key: &str) -> Result<()> {
         let file = self.root.join(key);
-        let age = fs::symlink_metadata(&file).ok().filter(fs::Metadata::is_file).and_then(|found| {
-            SystemTime::now().duration_since(found.modified().ok()?).ok()
-        });
+        let age = fs::symlink_metadata(&file)
+            .ok()
+            .filter(fs::Metadata::is_file)
+            .and_then(|found| SystemTime::now().duration_since(found.modified().ok()?).ok());
         match age {
             Some(age) if age >= OLD => {
                 let Ok(bytes) = fs::read(&file) else { return Ok(()) };
@@ -258,7 +264,12 @@ impl Planner<'_> {
                 _ => {
                     let lost = BTreeSet::from([chunk.clone()]);
                     self.steps.insert(place, new(Does::Drop(shard, lost)));
-                    self.act(ActionKind::Shard, finding, key, "writes the shard again, from its other chunks");
+                    self.act(
+                        ActionKind::Shard,
+                        finding,
+                        key,
+                        "writes the shard again, from its other chunks",
+                    );
                 }
             }
             return Ok(());

@@ -1,7 +1,7 @@
 //! Repairs of files.
 
 use super::*;
-use crate::{ArraySpec, Array, Format, Group, Index};
+use crate::{Array, ArraySpec, Format, Group, Index};
 use std::fs;
 
 fn file(directory: &Path) -> String {

@@ -32,17 +32,24 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
     test(&mut torn, options)?;
     let mut plan = Plan { location: location.to_owned(), ..Plan::default() };
     if !torn.has_losses() {
+        torn.rehearse().map_err(interrupted)?;
+    }
+    if !torn.has_losses() {
+        plan.doubtful = doubtful(&torn)?;
         let mend = torn.mend().map_err(interrupted)?;
         describe(&mend, &mut plan);
         return Ok((plan, Work::File(Cure::InPlace(mend))));
     }
     torn.adopt().map_err(interrupted)?;
     test(&mut torn, options)?;
+    plan.doubtful = doubtful(&torn)?;
     let salvage = torn.salvage().map_err(interrupted)?;
     let expected = salvage.expected();
     let objects = salvage.paths().count();
     if objects <= 1 && salvage.lost.is_empty() {
-        return Err(Error::Options(format!("cannot repair '{location}': no objects of HDF5 were found in it")));
+        return Err(Error::Options(format!(
+            "cannot repair '{location}': no objects of HDF5 were found in it"
+        )));
     }
     plan.adopted = salvage.adopted;
     plan.needs_target = true;
@@ -57,6 +64,21 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
         does: format!("copies {objects} objects to a new file of {} bytes", expected.after),
     });
     Ok((plan, Work::File(Cure::Copy(Box::new(salvage)))))
+}
+
+/// Datasets of which some chunks may be wrong.
+fn doubtful(torn: &Torn) -> Result<Vec<Lost>> {
+    let why = "compressed chunks were being written when the program was killed: a chunk may have the values \
+               of another one that has as many stored bytes";
+    let paths = torn.doubts().map_err(interrupted)?;
+    let doubt = |path: String| Lost {
+        path: format!("/{}", path.trim_matches('/')),
+        chunk: None,
+        region: None,
+        offset: None,
+        why: why.into(),
+    };
+    Ok(paths.into_iter().map(doubt).collect())
 }
 
 fn lost(loss: &Loss) -> Lost {
