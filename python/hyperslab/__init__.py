@@ -58,6 +58,7 @@ if _TYPE_CHECKING:
     )
     from hyperslab._compute.map import BlockInfo, map_chunks
     from hyperslab._compute.pyramid import pyramid
+    from hyperslab._compute.repair import RepairAction, RepairLoss, RepairPlan, repair, undo_repair
     from hyperslab._compute.statistics import Statistics, statistics
     from hyperslab._compute.validate import (
         Finding,
@@ -114,6 +115,7 @@ _LAZY = {
     "_compute.content_hash": ("ContentHash", "content_hash"),
     "_compute.map": ("BlockInfo", "map_chunks"),
     "_compute.pyramid": ("pyramid",),
+    "_compute.repair": ("RepairAction", "RepairLoss", "RepairPlan", "repair", "undo_repair"),
     "_compute.statistics": ("Statistics", "statistics"),
     "_compute.validate": (
         "Finding",
@@ -217,6 +219,9 @@ __all__ = [
     "Ragged",
     "Reference",
     "RegionReference",
+    "RepairAction",
+    "RepairLoss",
+    "RepairPlan",
     "SoftLink",
     "Statistics",
     "Store",
@@ -267,6 +272,7 @@ __all__ = [
     "plan_copy",
     "print_debug_info",
     "pyramid",
+    "repair",
     "save",
     "save_array",
     "save_group",
@@ -275,6 +281,7 @@ __all__ = [
     "testing",
     "transaction",
     "tree",
+    "undo_repair",
     "validate",
     "validation_cost",
     "vlen_dtype",

@@ -115,6 +115,7 @@ __all__ = [
     "recycled_bytes",
     "remove_below",
     "remove_parts",
+    "repair_location",
     "replace_directory",
     "run_cli",
     "set_codec_finder",
@@ -142,6 +143,7 @@ __all__ = [
     "statistics_part",
     "statistics_types",
     "takes_storage_options",
+    "undo_repair",
     "user_attributes",
     "v3_data_type",
     "validate_all",
@@ -328,6 +330,15 @@ def validate_all(
     progress: Callable[[Literal["verify"], int, int], object] | None = None,
 ) -> str: ...
 def validate_cost(sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]], decode: bool) -> str: ...
+def repair_location(
+    location: str,
+    hash: str | None,
+    to: str | None,
+    fill: bool,
+    threads: int | None = None,
+    progress: Callable[[Literal["verify", "copy"], int, int], object] | None = None,
+) -> str: ...
+def undo_repair(location: str) -> bool: ...
 def content_hash(
     source: ArrayHandle | GroupHandle,
     appended_to: str | None = None,

@@ -71,7 +71,7 @@ pub use select::view::{Source, Target};
 pub use select::{Index, Selection};
 pub use shard::inspect::{InnerChunk, ShardContents, inspect_shard};
 pub use write::barrier::{Settled, settle, settle_all, settle_below};
-pub use write::compact::{compact, compact_asking};
+pub use write::compact::{compact, compact_asking, drop_inner_chunks};
 pub use write::shard_parts::{ShardParts, write_shard_in_parts};
 pub use write::sink::encode_on_threads;
 pub use write::write_behind::{Writer, WriterOptions};

@@ -1,5 +1,5 @@
 //! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `diff`, `index`,
-//! `hash`, `compact`, `validate`.
+//! `hash`, `compact`, `validate`, `repair`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -20,6 +20,7 @@ mod many;
 mod meter;
 mod planned_copy;
 mod python;
+mod repair;
 mod selection;
 mod signals;
 mod stats;

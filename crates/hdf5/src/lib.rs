@@ -62,6 +62,7 @@ mod paths;
 pub mod reference;
 mod rehearsal;
 mod rows;
+pub mod salvage;
 pub mod selection;
 mod source;
 mod superblock;

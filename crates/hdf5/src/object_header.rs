@@ -13,6 +13,8 @@ use crate::output::{self, NEW_SIZES, Output, fit};
 use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 use std::collections::{HashSet, VecDeque};
 
+const CONTINUED: &str = "object header continuation block";
+
 /// Bytes of the first fetch of a header. Most headers are smaller.
 const GUESS: usize = 1024;
 
@@ -85,17 +87,27 @@ impl ObjectHeader {
         let mut seen = HashSet::from([start]);
         source.announce(waiting.make_contiguous())?;
         while let Some((address, len)) = waiting.pop_front() {
-            let fail = |why| source.structure_error("object header continuation block", address, why);
+            let fail = |why| source.structure_error(CONTINUED, address, why);
             header.bytes = header.bytes.saturating_add(len);
             if !seen.insert(address) || header.bytes > source.end() {
                 let why = "continuation blocks overlap or go in a circle".into();
                 return Err(fail(ParseError::Corrupt { at: address, why }));
             }
             header.blocks.push((address, len));
-            let bytes = source.read("object header continuation block", address, len)?;
-            let (start, bytes) = continuation(&prefix, source.cursor(&bytes, address)).map_err(fail)?;
-            let cursor = source.cursor(&bytes, start);
-            waiting.extend(header.block(&prefix, &bytes, cursor).map_err(fail)?);
+            let mut read = || {
+                let bytes = source.read(CONTINUED, address, len)?;
+                if source.is_lenient() && bytes.iter().all(|byte| *byte == 0) {
+                    // A block of version 1 has no checksum: zeros look like empty messages.
+                    return Err(source.parse_error(CONTINUED, address, &bytes, ParseError::Need(1)));
+                }
+                let (start, bytes) = continuation(&prefix, source.cursor(&bytes, address)).map_err(fail)?;
+                let cursor = source.cursor(&bytes, start);
+                header.block(&prefix, &bytes, cursor).map_err(fail)
+            };
+            match read() {
+                Ok(found) => waiting.extend(found),
+                Err(error) => source.lose(error)?,
+            }
         }
         Ok(header)
     }

@@ -44,9 +44,14 @@ impl Source {
                     // longer than guessed.
                     Err(ParseError::Need(needed)) => {
                         let guess = to_usize(needed.max(*guess));
-                        self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
+                        let again = self.parse(structure, *address, guess, |cursor| parse(place, cursor));
+                        again.or_else(|error| self.lose(error))?;
                     }
-                    answer => answer.map_err(|why| self.parse_error(structure, *address, there, why))?,
+                    Ok(()) => self.note_structure(*address),
+                    answer => {
+                        let wrong = |why| self.lose(self.parse_error(structure, *address, there, why));
+                        answer.or_else(wrong)?;
+                    }
                 }
                 place += 1;
             }

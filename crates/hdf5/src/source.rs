@@ -8,6 +8,7 @@
 //! [`Source::forget`] drops them.
 
 use crate::cursor::to_usize;
+use crate::salvage::losses::Losses;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt, rehearsal};
 use hyperslab_codec::room;
 use hyperslab_store::fork::{Mutex, MutexGuard};
@@ -50,6 +51,8 @@ pub struct Source {
     far: bool,
     /// Replacements for bytes of the file: offset and new bytes, sorted.
     instead: Vec<(u64, Bytes)>,
+    /// The losses of a lenient reader.
+    pub(crate) losses: Option<Arc<Losses>>,
     /// Gated. Never held while bytes are fetched.
     pages: Mutex<Pages>,
 }
@@ -96,6 +99,7 @@ impl Source {
             sizes: Sizes { offset: 8, length: 8 },
             verify: true,
             instead: Vec::new(),
+            losses: None,
             pages: Mutex::default(),
         })
     }
@@ -281,7 +285,10 @@ impl Source {
         loop {
             let bytes = self.read(structure, address, wanted)?;
             match parse(&mut self.first(&bytes, address)) {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    self.note_structure(address);
+                    return Ok(value);
+                }
                 Err(ParseError::Need(needed)) if needed > available => {
                     let why = format!(
                         "expected at least {needed} bytes, but the file has only {available} bytes from \

@@ -62,25 +62,25 @@ pub fn inspect_shard(layout: &ArrayLayout, shard: &[u64]) -> Result<Option<Shard
     let size = opened.size();
     let index = shard.index(level, &*opened, stamp, (0, size))?;
     let Some(place) = level.index_range(size) else { return Ok(None) };
-    // The first inner chunk of the shard, in the array.
-    let grid = layout.object_grid();
-    let first: Dims = task
-        .chunk
-        .iter()
-        .zip(level.inner())
-        .enumerate()
-        .map(|(axis, (at, inner))| grid.start(axis, *at) / (*inner).max(1))
-        .collect();
     let (mut chunks, mut used, mut faulty) = (Vec::new(), 0_u64, false);
     for (number, offset, len) in index.present_chunks() {
         let fault = index.get(number).err();
         faulty |= fault.is_some();
         used = used.saturating_add(len);
-        let chunk = place_of(level, number).iter().zip(&first).map(|(at, first)| at + first).collect();
+        let chunk = inner_chunk(layout, level, &task.chunk, number);
         chunks.push(InnerChunk { chunk, offset, len, fault });
     }
     let dead = if faulty { 0 } else { size.saturating_sub(place.1).saturating_sub(used) };
     Ok(Some(ShardContents { size, index: place, chunks, dead }))
+}
+
+/// The inner chunk of an entry of a shard's index: its index in the array.
+pub(crate) fn inner_chunk(layout: &ArrayLayout, level: &ShardLevel, shard: &[u64], number: usize) -> Dims {
+    let grid = layout.object_grid();
+    let first = shard.iter().zip(level.inner()).enumerate();
+    // The first inner chunk of the shard, in the array.
+    let first = first.map(|(axis, (at, inner))| grid.start(axis, *at) / (*inner).max(1));
+    place_of(level, number).iter().zip(first).map(|(at, first)| at + first).collect()
 }
 
 /// The place of an entry of the index: the reverse of [`ShardLevel::number`].

@@ -1,4 +1,4 @@
-//! Gives back bytes of shards that nothing refers to.
+//! Gives back bytes of shards that nothing refers to, and drops damaged inner chunks.
 //!
 //! Some writers leave the bytes of inner chunks that they replace.
 
@@ -12,9 +12,10 @@ use crate::plan::Plan;
 use crate::plan::lot::FoundObject;
 use crate::plan::task::Task;
 use crate::select::Selection;
+use crate::shard::inspect::inner_chunk;
 use crate::shard::open_shard::Shard;
 use crate::write::shard::read_old_shard;
-use crate::write::shard_output::{Sink, begin, finish};
+use crate::write::shard_output::{Former, Sink, begin, finish};
 use hyperslab_store::Expected;
 
 /// Rewrites a shard without the bytes that nothing refers to, and returns their number.
@@ -40,6 +41,32 @@ pub fn compact_asking(
     dry: bool,
     ask: Option<Interrupt<'_>>,
 ) -> Result<u64, ArrayError> {
+    rewrite(layout, shard, dry, None, ask)
+}
+
+/// Rewrites a shard without damaged inner chunks, which become absent. Returns `false` if nothing was
+/// done: there is no such shard, or another writer was faster.
+///
+/// `lost` says which inner chunks are damaged, by their index in the array. Entries of the index that
+/// cannot be right are lost, too. The others are copied as they are. A shard without chunks is deleted.
+///
+/// Fails with [`ArrayError::Shard`] if the index as a whole is wrong, and with [`ArrayError::Store`].
+pub fn drop_inner_chunks(
+    layout: &ArrayLayout,
+    shard: &[u64],
+    lost: &dyn Fn(&[u64]) -> bool,
+    ask: Option<Interrupt<'_>>,
+) -> Result<bool, ArrayError> {
+    rewrite(layout, shard, false, Some(lost), ask).map(|dead| dead > 0)
+}
+
+fn rewrite(
+    layout: &ArrayLayout,
+    shard: &[u64],
+    dry: bool,
+    lost: Option<&dyn Fn(&[u64]) -> bool>,
+    ask: Option<Interrupt<'_>>,
+) -> Result<u64, ArrayError> {
     let Some(sharding) = layout.sharding() else { return Ok(0) };
     if sharding.levels().first().is_some_and(|level| !level.codecs().is_empty()) {
         return Ok(0);
@@ -58,13 +85,26 @@ pub fn compact_asking(
     let Some(level) = shard.level(0) else { return Ok(0) };
     let Some(FoundObject { opened: Some(opened), stamp, .. }) = shard.open()? else { return Ok(0) };
     let opened = &*opened;
-    let former = read_old_shard(&shard, 0, opened, stamp, (0, opened.size()))?;
-    let live: u64 = former.index.present_chunks().map(|(_, _, len)| len).sum();
+    let range = (0, opened.size());
+    let former = match lost {
+        None => read_old_shard(&shard, 0, opened, stamp, range)?,
+        Some(_) => Former { opened, range, index: shard.index(level, opened, stamp, range)? },
+    };
+    let is_lost = |number: usize| {
+        lost.is_some_and(|lost| {
+            former.index.get(number).is_err() || lost(&inner_chunk(layout, level, &task.chunk, number))
+        })
+    };
+    let stays = || former.index.present_chunks().filter(|(number, ..)| !is_lost(*number));
+    let live: u64 = stays().map(|(_, _, len)| len).sum();
     // If the store cannot check and delete in one step, an empty shard is written instead.
-    let empty = former.index.present_chunks().next().is_none() && store.facts().swaps_out;
+    let empty = stays().next().is_none() && store.facts().swaps_out;
     // A shard that holds nothing needs no index either.
     let needed = if empty { 0 } else { live.saturating_add(level.index().size() as u64) };
-    let dead = opened.size().saturating_sub(needed);
+    let dead = match lost {
+        None => opened.size().saturating_sub(needed),
+        Some(_) => opened.size().max(1),
+    };
     if dry || dead == 0 {
         return Ok(dead);
     }
@@ -80,7 +120,7 @@ pub fn compact_asking(
     let mut sink = Sink::object(store, checked);
     let absent = level.index().absent().map_err(|source| codec_error(layout, &task, &key, source))?;
     let ask = ask.unwrap_or(&|| false);
-    let index = begin(level, &mut sink, Some(&former), false, &|_| false, absent, ask).map_err(fail)?;
+    let index = begin(level, &mut sink, Some(&former), false, &is_lost, absent, ask).map_err(fail)?;
     finish(layout, &task, &key, level, &mut sink, &index)?;
     let put = sink.commit(expected, Some(ask)).map_err(fail)?;
     drop((lock, turn));

@@ -95,7 +95,16 @@ impl Mover<'_> {
         let place = self.moved(id, Some(len), |mover, value| match base.filter(|base| base.refers()) {
             Some(base) => mover.elements(base, value),
             None => Ok(()),
-        })?;
+        });
+        let place = match place {
+            Ok(place) => place,
+            Err(error) => {
+                self.file.source().lose(error)?;
+                // An element without items.
+                element.fill(0);
+                return Ok(());
+            }
+        };
         put_id(element, COUNT, place);
         Ok(())
     }
@@ -146,7 +155,14 @@ impl Mover<'_> {
     /// Moves the heap object of a reference, which has the address of an object at `at`. A reference to
     /// a deleted object becomes empty.
     fn object_of(&mut self, id: Id, at: usize, element: &mut [u8], id_at: usize) -> Result<()> {
-        let value = self.value(id, None)?;
+        let value = match self.value(id, None) {
+            Ok(value) => value,
+            Err(error) => {
+                self.file.source().lose(error)?;
+                element.fill(0);
+                return Ok(());
+            }
+        };
         let Some(address) = value.get(at..).and_then(|value| value.first_chunk::<8>()) else {
             return Err(self.file.source().invalid("a reference leads to too few bytes"));
         };

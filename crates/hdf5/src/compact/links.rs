@@ -1,6 +1,7 @@
 //! Links and attributes that are not in the header of their object.
 
 use super::mover::Mover;
+use super::salvaged;
 use super::survey::cursor;
 use super::unstorable;
 use crate::error::Built;
@@ -25,6 +26,19 @@ pub(super) enum GroupLinks {
 
 /// Reads the links that a symbol table message or a link info message leads to.
 pub(super) fn read(file: &File, message: &Message) -> Result<GroupLinks> {
+    match read_all(file, message) {
+        Err(error) => {
+            file.source().lose(error)?;
+            Ok(match message.kind {
+                link::SYMBOL_TABLE_KIND => GroupLinks::Table(Vec::new()),
+                _ => GroupLinks::Dense(Vec::new()),
+            })
+        }
+        links => links,
+    }
+}
+
+fn read_all(file: &File, message: &Message) -> Result<GroupLinks> {
     let source = file.source();
     if message.kind == link::SYMBOL_TABLE_KIND {
         let table = file.parse(message, SymbolTable::parse)?;
@@ -36,18 +50,39 @@ pub(super) fn read(file: &File, message: &Message) -> Result<GroupLinks> {
     let Some(heap) = info.heap else { return Ok(GroupLinks::InHeader) };
     let names = info.names.ok_or_else(|| source.invalid("it has a heap of links without an index"))?;
     let mut ids = Vec::new();
+    let before = source.losses().map(|losses| losses.count());
     btree2::records(source, names, LINK_NAMES, &mut |record| {
         record.skip(4)?;
         ids.push(record.take_rest().to_vec());
         Ok(())
-    })?;
+    })
+    .or_else(|error| source.lose(error))?;
     let heap = file.heap(heap)?;
-    let messages = ids.iter().map(|id| Ok(heap.get(source, id)?.to_vec()));
-    Ok(GroupLinks::Dense(messages.collect::<Result<_>>()?))
+    if source.losses().map(|losses| losses.count()) != before {
+        return Ok(GroupLinks::Dense(salvaged::links_of_heap(file, &heap)));
+    }
+    let mut messages = Vec::with_capacity(ids.len());
+    for id in ids {
+        match heap.get(source, &id) {
+            Ok(message) => messages.push(message.to_vec()),
+            Err(error) => source.lose(error)?,
+        }
+    }
+    Ok(GroupLinks::Dense(messages))
 }
 
 /// Reads the attributes that an attribute info message leads to: creation orders and messages.
 pub(super) fn read_attributes(file: &File, message: &Message) -> Result<Vec<(u32, Vec<u8>)>> {
+    match read_all_attributes(file, message) {
+        Err(error) => {
+            file.source().lose(error)?;
+            Ok(Vec::new())
+        }
+        found => found,
+    }
+}
+
+fn read_all_attributes(file: &File, message: &Message) -> Result<Vec<(u32, Vec<u8>)>> {
     let source = file.source();
     let info = file.parse(message, AttributeInfo::parse)?;
     let Some((heap, names)) = info.heap.zip(info.names) else { return Ok(Vec::new()) };
@@ -61,7 +96,14 @@ pub(super) fn read_attributes(file: &File, message: &Message) -> Result<Vec<(u32
         true => Err(shared_in_heap(file)),
         false => Ok((record.creation, heap.get(source, &record.id)?.to_vec())),
     };
-    records.iter().map(read).collect()
+    let mut found = Vec::with_capacity(records.len());
+    for record in &records {
+        match read(record) {
+            Ok(attribute) => found.push(attribute),
+            Err(error) => source.lose(error)?,
+        }
+    }
+    Ok(found)
 }
 
 /// The error of a message in a heap of shared messages.
@@ -79,11 +121,29 @@ fn places(data: &[u8], width: usize) -> (usize, bool) {
     (2 + if flags & 1 != 0 { width } else { 0 }, flags & 2 != 0)
 }
 
+/// Returns the creation order of a further link of a group, by its link info message, and the message
+/// once there are `more` links. `None`: the group keeps no orders.
+pub(super) fn with_orders(info: &[u8], more: impl FnOnce(Option<i64>) -> u64) -> (Option<i64>, Vec<u8>) {
+    let mut data = info.to_vec();
+    let tracks = info.get(1).is_some_and(|flags| flags & 1 != 0);
+    let Some(next) = data.get_mut(2..).and_then(|data| data.first_chunk_mut::<8>()).filter(|_| tracks) else {
+        return (None, data);
+    };
+    let first = i64::from_le_bytes(*next).max(0);
+    *next = first.saturating_add_unsigned(more(Some(first))).to_le_bytes();
+    (Some(first), data)
+}
+
 /// A structure that must not cross the border of a page.
 pub(super) fn whole<T>(built: Built<(T, Vec<u8>)>) -> Result<(T, Vec<u8>, u64)> {
     let (result, bytes) = built.map_err(unstorable)?;
     let len = bytes.len() as u64;
     Ok((result, bytes, len))
+}
+
+/// The places of links or attributes of which nothing is left.
+fn nowhere(orders: bool) -> [Option<u64>; 3] {
+    [Some(u64::MAX), Some(u64::MAX), orders.then_some(u64::MAX)]
 }
 
 impl Mover<'_> {
@@ -102,10 +162,11 @@ impl Mover<'_> {
     }
 
     /// Builds the links of a symbol table.
-    pub fn table(&mut self, message: &Message) -> Result<Vec<u8>> {
+    pub fn table(&mut self, group: u64, message: &Message) -> Result<Vec<u8>> {
         let GroupLinks::Table(mut entries) = read(self.file, message)? else {
             return Ok(message.data.to_vec());
         };
+        self.mend_table(group, &mut entries);
         for entry in &mut entries {
             if let EntryTarget::Hard(address) = &mut entry.target {
                 *address = self.header_address(*address)?;
@@ -120,8 +181,19 @@ impl Mover<'_> {
     }
 
     /// Builds the heap and the indexes of links.
-    pub fn link_info(&mut self, message: &Message) -> Result<Vec<u8>> {
-        let GroupLinks::Dense(messages) = read(self.file, message)? else { return Ok(message.data.to_vec()) };
+    pub fn link_info(&mut self, group: u64, message: &Message) -> Result<Vec<u8>> {
+        let GroupLinks::Dense(mut messages) = read(self.file, message)? else {
+            self.links_in_header = true;
+            return Ok(message.data.to_vec());
+        };
+        let mut info = message.data.to_vec();
+        if self.salvaged.is_some() {
+            messages.retain(|data| !self.leads_to_lost(data));
+            let count = messages.len();
+            let first = with_orders(&info, |_| 0).0;
+            messages.extend(self.added_links(group, first)?);
+            info = with_orders(&info, |_| (messages.len() - count) as u64).1;
+        }
         let messages = messages.iter().map(|data| self.link(data)).collect::<Result<Vec<_>>>()?;
         let mut links = Vec::with_capacity(messages.len());
         for message in &messages {
@@ -129,9 +201,12 @@ impl Mover<'_> {
                 LinkHead::parse(&mut cursor(message)).map_err(|why| self.wrong("link message", why))?;
             links.push(group::DenseLink { name: head.name, order: head.creation_order, message });
         }
-        let (at, orders) = places(&message.data, 8);
+        let (at, orders) = places(&info, 8);
+        if links.is_empty() && self.salvaged.is_some() {
+            return self.put_places(&info, at, nowhere(orders));
+        }
         let new = self.structure(|at, _| whole(group::dense_structures(&links, orders, at)))?;
-        self.put_places(&message.data, at, new)
+        self.put_places(&info, at, new)
     }
 
     /// Builds the heap and the indexes of attributes.
@@ -143,7 +218,10 @@ impl Mover<'_> {
         }
         let mut moved = Vec::with_capacity(found.len());
         for (order, data) in found {
-            moved.push((order, self.attribute(&data)?));
+            match self.attribute(&data) {
+                Ok(data) => moved.push((order, data)),
+                Err(error) => self.file.source().lose(error)?,
+            }
         }
         let mut attributes: Vec<(&[u8], u32, &[u8])> = Vec::with_capacity(moved.len());
         for (order, data) in &moved {
@@ -152,6 +230,9 @@ impl Mover<'_> {
             attributes.push((parts.stored_name, *order, data));
         }
         let (at, orders) = places(&message.data, 2);
+        if attributes.is_empty() && self.salvaged.is_some() {
+            return self.put_places(&message.data, at, nowhere(orders));
+        }
         let new = self.structure(|at, _| whole(attribute::dense_structures(&attributes, orders, at)))?;
         self.put_places(&message.data, at, new)
     }

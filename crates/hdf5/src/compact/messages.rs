@@ -25,9 +25,10 @@ impl Mover<'_> {
             return self.shared(&message.data).map(Some);
         }
         let data = match message.kind {
+            link::KIND if self.leads_to_lost(&message.data) => return Ok(None),
             link::KIND => self.link(&message.data)?,
-            link::SYMBOL_TABLE_KIND => self.table(message)?,
-            link::INFO_KIND => self.link_info(message)?,
+            link::SYMBOL_TABLE_KIND => self.table(header.address, message)?,
+            link::INFO_KIND => self.link_info(header.address, message)?,
             attribute::KIND => self.attribute(&message.data)?,
             attribute::INFO_KIND => self.attribute_info(message)?,
             fill_value::KIND | fill_value::OLD_KIND => self.fill(header, message)?,

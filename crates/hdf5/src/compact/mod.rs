@@ -22,8 +22,9 @@ mod messages;
 mod mover;
 mod output;
 pub(crate) mod pages;
+pub(crate) mod salvaged;
 mod storage;
-mod superblock;
+pub(crate) mod superblock;
 pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,9 @@ use crate::{File, Hdf5Error, Result};
 use hyperslab_store::EditedFile;
 use mover::{Mover, Passed, Places};
 pub use pages::Pages;
+pub(crate) use salvaged::Salvaged;
 use std::sync::Arc;
-use survey::Found;
+pub(crate) use survey::Found;
 
 /// The gain of a copy without unused space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub struct Compaction {
     extension: Option<Vec<u8>>,
     first: Passed,
     places: Places,
+    /// Of a damaged file: what the copy has instead.
+    salvaged: Option<Salvaged>,
 }
 
 impl Compaction {
@@ -86,7 +90,7 @@ impl Compaction {
         }
         let unplaced =
             Places { headers: objects.iter().map(|found| (found.address, 0)).collect(), ..Places::default() };
-        let dry = |places: &Places| Mover::new(file, places, None, &mut |_| true).run(&objects);
+        let dry = |places: &Places| Mover::new(file, places, None, None, &mut |_| true).run(&objects);
         let mut first = dry(&unplaced)?;
         let (mut extension, mut page) = (None, None);
         if let Some(pages) = pages {
@@ -108,7 +112,34 @@ impl Compaction {
                 places = Places::new(&objects, &first, front, page);
             }
         }
-        Ok(Compaction { file: file.clone(), superblock, objects, extension, first, places })
+        Ok(Compaction { file: file.clone(), superblock, objects, extension, first, places, salvaged: None })
+    }
+
+    /// Reads what is left of a damaged file, which was opened by a lenient reader. Objects that cannot be
+    /// copied are left out, and noted as lost.
+    pub(crate) fn salvaged(
+        file: &File,
+        superblock: Vec<u8>,
+        mut objects: Vec<Found>,
+        salvaged: Salvaged,
+    ) -> Result<Compaction> {
+        loop {
+            let unplaced = objects.iter().map(|found| (found.address, 0)).collect();
+            let unplaced = Places { headers: unplaced, ..Places::default() };
+            let first = Mover::new(file, &unplaced, Some(&salvaged), None, &mut |_| true).run(&objects)?;
+            if !first.failed.is_empty() {
+                objects.retain(|found| !first.failed.contains(&found.address));
+                continue;
+            }
+            let places = Places::new(&objects, &first, superblock::len(&superblock), None);
+            let (file, salvaged) = (file.clone(), Some(salvaged));
+            return Ok(Compaction { file, superblock, objects, extension: None, first, places, salvaged });
+        }
+    }
+
+    /// The paths of all objects of the copy.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.objects.iter().map(|found| found.path.as_str())
     }
 
     /// The address of an object in the copy, given its address in the file.
@@ -133,7 +164,8 @@ impl Compaction {
     pub fn write(&self, into: &Arc<EditedFile>, advance: &mut dyn FnMut(u64) -> bool) -> Result<Compacted> {
         let source = self.file.source();
         let places = &self.places;
-        let passed = Mover::new(&self.file, places, Some(&**into), advance).run(&self.objects)?;
+        let salvaged = self.salvaged.as_ref();
+        let passed = Mover::new(&self.file, places, salvaged, Some(&**into), advance).run(&self.objects)?;
         let lens =
             |passed: &Passed| (passed.headers.clone(), passed.structures, passed.values, passed.indexes);
         if lens(&passed) != lens(&self.first) {
@@ -142,6 +174,7 @@ impl Compaction {
         let end = places.elements.saturating_add(passed.elements);
         let of = |address: Option<u64>| address.and_then(|old| places.headers.get(&old).copied());
         let Superblock { root, extension, .. } = self.file.inner.superblock.clone();
+        let root = self.salvaged.as_ref().map_or(root, |salvaged| salvaged.root);
         let root = of(Some(root)).ok_or_else(|| source.invalid("it has no root group"))?;
         let new = superblock::moved(
             &self.superblock,
@@ -167,6 +200,10 @@ impl Compaction {
     fn check(&self, copy: &Arc<EditedFile>) -> Result<()> {
         let copy = File::open(copy.clone(), copy.key(), self.file.options().clone())?;
         let found = survey::survey(&copy)?;
+        if self.salvaged.is_some() && found.len() == self.objects.len() {
+            // An object may have another first path: links to lost objects are gone.
+            return Ok(());
+        }
         let paths = |all: &[Found]| all.iter().map(|found| found.path.clone()).collect::<Vec<_>>();
         let mut expected = paths(&self.objects);
         expected.extend(self.extension.as_ref().map(|_| survey::EXTENSION.to_owned()));

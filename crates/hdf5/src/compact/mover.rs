@@ -2,11 +2,12 @@
 
 use super::output::{Out, Part};
 use super::pages;
+use super::salvaged::Salvaged;
 use super::survey::Found;
 use super::unstorable;
 use crate::heaps::{Collection, HeapPlace, HeapWriter};
 use crate::messages::Message;
-use crate::messages::link::SymbolTable;
+use crate::messages::link::{self, SymbolTable};
 use crate::object_header::{self, ObjectHeader};
 use crate::{File, Hdf5Error, ParseError, Result};
 use hyperslab_store::EditedFile;
@@ -70,12 +71,16 @@ pub(super) struct Passed {
     pub lost_references: u64,
     /// The links of the root group, if it is an old group.
     pub root_table: Option<SymbolTable>,
+    /// Addresses of objects that cannot be copied from a damaged file.
+    pub failed: Vec<u64>,
 }
 
 /// Copies objects.
 pub(super) struct Mover<'m> {
     pub file: &'m File,
     places: &'m Places,
+    /// Of a damaged file: what the copy has instead.
+    pub salvaged: Option<&'m Salvaged>,
     pub out: Out<'m>,
     headers: Part,
     structures: Part,
@@ -95,6 +100,8 @@ pub(super) struct Mover<'m> {
     pub lost_references: u64,
     /// The symbol table of the last old group.
     pub table: Option<SymbolTable>,
+    /// `true` if the last new group has its links in its header.
+    pub links_in_header: bool,
     advance: &'m mut dyn FnMut(u64) -> bool,
 }
 
@@ -103,13 +110,17 @@ impl<'m> Mover<'m> {
     pub fn new(
         file: &'m File,
         places: &'m Places,
+        salvaged: Option<&'m Salvaged>,
         into: Option<&'m EditedFile>,
         advance: &'m mut dyn FnMut(u64) -> bool,
     ) -> Mover<'m> {
-        let end = file.source().end();
+        // What a damaged file has lost at its end counts, too.
+        let expected = file.inner.superblock.end.filter(|_| salvaged.is_some()).unwrap_or(0);
+        let end = file.source().end().max(expected);
         Mover {
             file,
             places,
+            salvaged,
             out: Out { file: into, base: file.source().base() },
             headers: Part::new(places.first_header),
             structures: Part::new(places.structures),
@@ -124,6 +135,7 @@ impl<'m> Mover<'m> {
             values_left: end,
             lost_references: 0,
             table: None,
+            links_in_header: false,
             advance,
         }
     }
@@ -131,14 +143,27 @@ impl<'m> Mover<'m> {
     /// Copies all objects.
     pub fn run(mut self, objects: &[Found]) -> Result<Passed> {
         let (mut lens, mut root_table) = (Vec::with_capacity(objects.len()), None);
+        let root = self.salvaged.map_or(self.file.inner.superblock.root, |salvaged| salvaged.root);
+        let mut failed = Vec::new();
         for found in objects {
             self.advance(0)?;
-            let header = self.file.header(found.address)?;
-            let bytes = self.header(&header).map_err(|error| named(error, &found.path))?;
+            if let Some(losses) = self.file.source().losses() {
+                losses.enter(&found.path);
+            }
+            let header = self.header_at(found.address)?;
+            let bytes = match self.header(&header) {
+                Ok(bytes) => bytes,
+                Err(error) if self.salvaged.is_some() => {
+                    self.file.source().lose(error)?;
+                    failed.push(found.address);
+                    continue;
+                }
+                Err(error) => return Err(named(error, &found.path)),
+            };
             lens.push(bytes.len() as u64);
             let at = pages::place(self.headers.end(), bytes.len() as u64, self.places.page);
             self.headers.put_at(self.out, at, &bytes)?;
-            if found.address == self.file.inner.superblock.root {
+            if found.address == root {
                 root_table = self.table.take();
             }
         }
@@ -157,17 +182,39 @@ impl<'m> Mover<'m> {
             elements: self.rest.len(),
             lost_references: self.lost_references,
             root_table,
+            failed,
         })
     }
 
     fn header(&mut self, header: &ObjectHeader) -> Result<Vec<u8>> {
         let mut messages = Vec::new();
+        self.links_in_header = false;
         for message in header.all_messages() {
-            if let Some(data) = self.message(header, message)? {
-                messages.push(Message { data: data.into(), ..message.clone() });
+            match self.message(header, message) {
+                Ok(Some(data)) => messages.push(Message { data: data.into(), ..message.clone() }),
+                Ok(None) => {}
+                Err(error) => self.lose_message(message, error)?,
             }
         }
+        if self.links_in_header {
+            self.add_links(header, &mut messages)?;
+        }
         object_header::rebuild(&header.prefix, &messages).map_err(unstorable)
+    }
+
+    /// Adds links to a group that has its links in its header.
+    fn add_links(&self, header: &ObjectHeader, messages: &mut Vec<Message>) -> Result<()> {
+        let info = messages.iter_mut().find(|message| message.kind == link::INFO_KIND);
+        let Some(info) = info else { return Ok(()) };
+        let (first, data) = super::links::with_orders(&info.data, |first| {
+            self.added_links(header.address, first).map_or(0, |links| links.len() as u64)
+        });
+        info.data = data.into();
+        for data in self.added_links(header.address, first)? {
+            let data = self.link(&data)?.into();
+            messages.push(Message { kind: link::KIND, flags: 0, creation: None, address: 0, data });
+        }
+        Ok(())
     }
 
     /// Appends links or attributes. `build` gets their address and the bytes of a page. It returns its
@@ -205,6 +252,24 @@ impl<'m> Mover<'m> {
     /// Appends bytes of the file to the rest. Returns their new address.
     pub fn copy(&mut self, address: u64, len: u64) -> Result<u64> {
         self.take_elements(len)?;
+        let there = self.there(address, len);
+        if there < len {
+            let start = self.copy_bytes(address, there)?;
+            let end = start.saturating_add(len);
+            self.rest.put_at(self.out, end, &[])?;
+            return Ok(start);
+        }
+        self.copy_bytes(address, len)
+    }
+
+    /// The number of bytes that are in the file, of `len` bytes from an address on. A lenient reader
+    /// does without the others.
+    pub fn there(&self, address: u64, len: u64) -> u64 {
+        let source = self.file.source();
+        if source.is_lenient() { len.min(source.end().saturating_sub(address)) } else { len }
+    }
+
+    fn copy_bytes(&mut self, address: u64, len: u64) -> Result<u64> {
         let (file, advance) = (self.file, &mut *self.advance);
         let source = file.source();
         self.rest.copy(self.out, source, (address, len), &mut |bytes| {

@@ -83,15 +83,16 @@ impl Mover<'_> {
         let start = self.rest.end();
         let size = usize::try_from(datatype.size).unwrap_or(usize::MAX).max(1);
         let piece = (PIECE / size).max(1).saturating_mul(size) as u64;
-        let mut done = 0;
-        while done < len {
-            let part = piece.min(len - done);
+        let (mut done, there) = (0, self.there(address, len));
+        while done < there {
+            let part = piece.min(there - done);
             let mut bytes = self.file.source().read("elements", address.saturating_add(done), part)?.to_vec();
             self.elements(datatype, &mut bytes)?;
             self.rest.put(self.out, &bytes)?;
             self.advance(part)?;
             done = done.saturating_add(part);
         }
+        self.rest.put_at(self.out, start.saturating_add(len), &[])?;
         Ok(start)
     }
 
@@ -131,7 +132,10 @@ impl Mover<'_> {
             ChunkIndexKind::FixedArray { .. } => ChunkIndexKind::FixedArray { page_bits: index::PAGE_BITS },
             kind => kind.clone(),
         };
-        let mut records = ChunkIndex::read(&request)?;
+        let mut records = match self.chosen_chunks(header) {
+            Some(chosen) => chosen,
+            None => ChunkIndex::read(&request)?,
+        };
         let is_stored = layout.address.is_some()
             && (!records.records.is_empty() || matches!(new_kind, ChunkIndexKind::Implicit));
         let address = if !is_stored {

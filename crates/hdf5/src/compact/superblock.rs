@@ -12,6 +12,9 @@ pub(super) const CHUNK_K: u16 = 32;
 /// Bytes of the user block that are copied at once.
 const PIECE: u64 = 1 << 20;
 
+/// Offset of the flags in a superblock of version 2 or 3.
+pub(crate) const FLAGS: usize = 11;
+
 fn byte(superblock: &[u8], at: usize) -> u8 {
     superblock.get(at).copied().unwrap_or_default()
 }
@@ -27,14 +30,20 @@ pub(super) fn len(superblock: &[u8]) -> u64 {
 
 /// Reads the superblock of a file. Refuses files that cannot be copied as they are.
 pub(super) fn read(file: &File) -> Result<Vec<u8>> {
+    if file.is_being_written() && file.inner.superblock.driver.is_none() {
+        return Err(Hdf5Error::Unclosed { file: file.source().name() });
+    }
+    read_unclosed(file)
+}
+
+/// Reads the superblock of a file, which its writer may have left open. The result says that it is
+/// closed.
+pub(crate) fn read_unclosed(file: &File) -> Result<Vec<u8>> {
     let source = file.source();
     let refuse = |what: &str| Err(source.unsupported(format!("compacting {what}")));
     let found = &file.inner.superblock;
     if found.driver.is_some() {
         return refuse("a file that is split into several files");
-    }
-    if found.writing || found.swmr {
-        return Err(Hdf5Error::Unclosed { file: source.name() });
     }
     let sizes = file.sizes();
     if (sizes.offset, sizes.length) != (8, 8) {
@@ -52,6 +61,11 @@ pub(super) fn read(file: &File) -> Result<Vec<u8>> {
     }
     if byte(&bytes, 8) == 1 && number(24) != CHUNK_K {
         return refuse(&format!("a file with chunk indexes of other nodes (k {})", number(24)));
+    }
+    if byte(&bytes, 8) >= 2
+        && let Some(flags) = bytes.get_mut(FLAGS)
+    {
+        *flags = 0;
     }
     Ok(bytes)
 }

@@ -29,7 +29,7 @@ pub(super) const EXTENSION: &str = "superblock extension";
 
 /// An object.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Address of its header.
     pub address: u64,
     /// A path that leads there, for messages.
@@ -95,44 +95,51 @@ pub(super) fn check_extension(file: &File) -> Result<()> {
 }
 
 /// The objects that an object leads to: addresses and names.
-fn below(file: &File, header: &ObjectHeader) -> Result<Vec<(u64, String)>> {
-    let source = file.source();
+pub(crate) fn below(file: &File, header: &ObjectHeader) -> Result<Vec<(u64, String)>> {
     let mut found = Vec::new();
     for message in header.all_messages() {
-        let wrong = |why| {
-            let name = name(message.kind).unwrap_or("message");
-            source.structure_error(name, message.address, why)
-        };
-        if message.is_shared() {
-            found.extend(shared(&message.data).map_err(wrong)?.map(|address| (address, "type".into())));
-            continue;
+        match below_message(file, message) {
+            Ok(below) => found.extend(below),
+            Err(error) => file.source().lose(error)?,
         }
-        match message.kind {
-            link::KIND => {
-                found.extend(hard_link(&message.data).map_err(wrong)?);
+    }
+    Ok(found)
+}
+
+fn below_message(file: &File, message: &Message) -> Result<Vec<(u64, String)>> {
+    let source = file.source();
+    let mut found = Vec::new();
+    let wrong = |why| {
+        let name = name(message.kind).unwrap_or("message");
+        source.structure_error(name, message.address, why)
+    };
+    if message.is_shared() {
+        found.extend(shared(&message.data).map_err(wrong)?.map(|address| (address, "type".into())));
+        return Ok(found);
+    }
+    match message.kind {
+        link::KIND => found.extend(hard_link(&message.data).map_err(wrong)?),
+        link::SYMBOL_TABLE_KIND | link::INFO_KIND => match links::read(file, message)? {
+            GroupLinks::InHeader => {}
+            GroupLinks::Table(entries) => {
+                found.extend(entries.into_iter().filter_map(|entry| match entry.target {
+                    EntryTarget::Hard(address) => Some((address, crate::lossless(&entry.name))),
+                    EntryTarget::Soft(_) => None,
+                }));
             }
-            link::SYMBOL_TABLE_KIND | link::INFO_KIND => match links::read(file, message)? {
-                GroupLinks::InHeader => {}
-                GroupLinks::Table(entries) => {
-                    found.extend(entries.into_iter().filter_map(|entry| match entry.target {
-                        EntryTarget::Hard(address) => Some((address, crate::lossless(&entry.name))),
-                        EntryTarget::Soft(_) => None,
-                    }));
-                }
-                GroupLinks::Dense(messages) => {
-                    for data in messages {
-                        found.extend(hard_link(&data).map_err(wrong)?);
-                    }
-                }
-            },
-            attribute::KIND => found.extend(type_of(&message.data).map_err(wrong)?),
-            attribute::INFO_KIND => {
-                for (_, data) in links::read_attributes(file, message)? {
-                    found.extend(type_of(&data).map_err(wrong)?);
+            GroupLinks::Dense(messages) => {
+                for data in messages {
+                    found.extend(hard_link(&data).map_err(wrong)?);
                 }
             }
-            _ => {}
+        },
+        attribute::KIND => found.extend(type_of(&message.data).map_err(wrong)?),
+        attribute::INFO_KIND => {
+            for (_, data) in links::read_attributes(file, message)? {
+                found.extend(type_of(&data).map_err(wrong)?);
+            }
         }
+        _ => {}
     }
     Ok(found)
 }

@@ -159,7 +159,7 @@ pub(crate) fn parse_slot(bytes: &[u8]) -> Option<Slot> {
 }
 
 /// Reads the slot before the end of the file. `None`: there is none.
-pub(super) fn read_slot(source: &Source, end: u64) -> Result<Option<Slot>> {
+pub(crate) fn read_slot(source: &Source, end: u64) -> Result<Option<Slot>> {
     let Some(slot) = end.checked_sub(SLOT).filter(|at| at % SLOT == 0 && end <= source.end()) else {
         return Ok(None);
     };

@@ -51,6 +51,11 @@ fn build_prefix(address: u64, len: u64, free: u64) -> Output {
 }
 
 impl LocalHeap {
+    /// A heap without names.
+    pub(crate) fn empty() -> LocalHeap {
+        LocalHeap { address: 0, data: Vec::new().into() }
+    }
+
     pub fn read(source: &Source, address: u64) -> Result<LocalHeap> {
         let (len, address) = source.parse("local heap", address, 32, prefix)?;
         let data = match len {

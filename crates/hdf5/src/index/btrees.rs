@@ -8,9 +8,11 @@ use crate::cursor::address as address_of;
 use crate::cursor::number;
 use crate::error::Built;
 use crate::output::{Output, fit};
+use crate::salvage::losses::Losses;
 use crate::trees::btree1::{NewTree, Tree};
 use crate::trees::btree2;
 use crate::{Cursor, ParseError, Parsed, Result};
+use std::collections::HashSet;
 
 /// Adds the wanted chunks of a version 1 B-tree.
 ///
@@ -19,9 +21,52 @@ use crate::{Cursor, ParseError, Parsed, Result};
 pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let tree = Tree { kind: 1, key: 8 + 8 * (request.layout.chunk.len() + 1) };
     match records.only {
-        None => tree.walk(request.source, address, &mut |entries| add_leaf(request, tree, entries, records)),
+        None => {
+            // The leaves, and the node behind each.
+            let mut leaves = Vec::new();
+            let mut leaf = |entries: &mut Cursor<'_>| add_leaf(request, tree, entries, records);
+            tree.walk_nodes(request.source, address, &mut leaf, &mut |at, node| {
+                if node.level == 0 {
+                    leaves.push((at, node.siblings[1]));
+                }
+            })?;
+            match request.source.losses() {
+                Some(losses) if losses.is_torn() => neighbours(request, tree, &leaves, losses, records),
+                _ => Ok(()),
+            }
+        }
         Some(number) => descend(request, tree, address, number, records),
     }
+}
+
+/// Adds the chunks of leaves that only their neighbours know: a killed writer had split a node, and had
+/// not written the node above.
+///
+/// A leaf counts only if the tree has no chunk between its first and its last one: the tree may have a
+/// newer leaf there.
+fn neighbours(
+    request: &IndexRequest<'_>,
+    tree: Tree,
+    leaves: &[(u64, Option<u64>)],
+    losses: &Losses,
+    records: &mut Records,
+) -> Result<()> {
+    let known: HashSet<u64> = leaves.iter().map(|(at, _)| *at).collect();
+    for (at, next) in leaves {
+        let (mut before, mut next) = (*at, *next);
+        // Each step adds chunks: a circle ends.
+        while let Some(here) = next.filter(|next| !known.contains(next)) {
+            let mut found = Records::new(request, None)?;
+            let mut leaf = |entries: &mut Cursor<'_>| add_leaf(request, tree, entries, &mut found);
+            let Ok(after) = tree.neighbour(request.source, here, before, &mut leaf) else { break };
+            if !records.take_between(found) {
+                break;
+            }
+            losses.note(Some(here), "a node of its index is known to its neighbour only");
+            (before, next) = (here, after);
+        }
+    }
+    Ok(())
 }
 
 /// The places of the nodes of a version 1 B-tree of chunks with `rank` axes.

@@ -1,7 +1,9 @@
 //! The table of chunks while it is built.
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
+use crate::salvage::losses::Losses;
 use crate::{ParseError, Parsed, Result, Source};
+use std::sync::Arc;
 
 /// Chunks of the current extent, numbered in C order.
 #[derive(Debug)]
@@ -47,6 +49,28 @@ pub(super) fn strides(counts: &[u64]) -> Option<(Vec<u64>, u64)> {
     Some((strides, product))
 }
 
+/// Drops chunks that are stored at two places: nobody can tell which one is right. `records` are sorted
+/// by number.
+fn without_ambiguous(mut records: Vec<ChunkRecord>, counts: &[u64], losses: &Losses) -> Vec<ChunkRecord> {
+    records.dedup();
+    let mut kept: Vec<ChunkRecord> = Vec::with_capacity(records.len());
+    for same in records.chunk_by(|a, b| a.number == b.number) {
+        match same {
+            [only] => kept.push(*only),
+            [first, ..] => {
+                let why = format!("two places are stored for it, addresses {:?}", addresses(same));
+                losses.chunk(first.number, counts, first.address, why);
+            }
+            [] => {}
+        }
+    }
+    kept
+}
+
+fn addresses(records: &[ChunkRecord]) -> Vec<u64> {
+    records.iter().map(|record| record.address).collect()
+}
+
 #[derive(Debug)]
 pub(super) struct Records {
     pub grid: Grid,
@@ -57,6 +81,8 @@ pub(super) struct Records {
     /// `true` if the wanted chunk may be anywhere in the index.
     pub unsorted: bool,
     end: u64,
+    /// The losses of a lenient reader.
+    losses: Option<Arc<Losses>>,
     records: Vec<ChunkRecord>,
     /// `true` if the records are already sorted by number.
     ascending: bool,
@@ -88,7 +114,8 @@ impl Records {
         let number = |place| grid.number(place).ok_or_else(|| outside(place));
         let only = only.map(number).transpose()?;
         let (end, records) = (source.end(), Vec::new());
-        Ok(Records { grid, chunk_bytes, only, unsorted: false, end, records, ascending: true })
+        let losses = source.losses().cloned();
+        Ok(Records { grid, chunk_bytes, only, unsorted: false, end, losses, records, ascending: true })
     }
 
     /// Adds a chunk, unless only another one is wanted. `at` is the address of its index entry, for
@@ -104,19 +131,37 @@ impl Records {
                 "expected chunk {number} to have bytes and to end in the file of {end} bytes, found {size} \
                  bytes at address {address}"
             );
-            return Err(ParseError::Corrupt { at, why });
+            let Some(losses) = &self.losses else { return Err(ParseError::Corrupt { at, why }) };
+            losses.chunk(number, &self.grid.counts, address, format!("{size} bytes are not inside the file"));
+            return Ok(());
         }
         self.ascending &= self.records.last().is_none_or(|last| last.number < number);
         self.records.push(ChunkRecord { number, address, size, skipped });
         Ok(())
     }
 
+    /// Takes over the chunks of another table, unless there are none, or unless this table has chunks
+    /// between their first and their last one. Returns `true` if it took them.
+    pub fn take_between(&mut self, other: Records) -> bool {
+        let numbers = || other.records.iter().map(|record| record.number);
+        let Some((first, last)) = numbers().min().zip(numbers().max()) else { return false };
+        if self.records.iter().any(|record| (first..=last).contains(&record.number)) {
+            return false;
+        }
+        self.records.extend(other.records);
+        self.ascending = false;
+        true
+    }
+
     /// Returns the index. Fails if a chunk is stored twice.
     pub fn finish(self, source: &Source) -> Result<ChunkIndex> {
-        let Records { grid, mut records, ascending, .. } = self;
+        let Records { grid, mut records, ascending, losses, .. } = self;
         if !ascending {
             // This sort merges runs that are already sorted.
             records.sort_by_key(|record| record.number);
+            if let Some(losses) = &losses {
+                records = without_ambiguous(records, &grid.counts, losses);
+            }
             let mut pairs = records.iter().zip(records.iter().skip(1));
             if let Some((first, second)) = pairs.find(|(a, b)| a.number == b.number) {
                 let (number, one, other) = (first.number, first.address, second.address);

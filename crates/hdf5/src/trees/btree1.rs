@@ -61,16 +61,6 @@ impl Tree {
         Ok(Node { level, siblings, entries, last: cursor.take(self.key)? })
     }
 
-    /// Calls `leaf` with the entries of each node of level 0, in order.
-    pub(crate) fn walk(
-        self,
-        source: &Source,
-        root: u64,
-        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
-    ) -> Result<()> {
-        self.walk_nodes(source, root, leaf, &mut |_, _| {})
-    }
-
     /// The places of all nodes: address and length.
     pub(crate) fn places(self, source: &Source, root: u64) -> Result<Vec<(u64, u64)>> {
         let len = self.node_len(USUAL, source.sizes());
@@ -79,8 +69,8 @@ impl Tree {
         Ok(places)
     }
 
-    /// Like [`Tree::walk`]. Calls `each` with every node and its address, level by level from the root
-    /// down.
+    /// Calls `leaf` with the entries of each node of level 0, in order. Calls `each` with every node and
+    /// its address, level by level from the root down.
     pub(crate) fn walk_nodes(
         self,
         source: &Source,
@@ -117,6 +107,26 @@ impl Tree {
             children.iter_mut().for_each(|(_, guess)| *guess = self.node_len(most, sizes));
             (level, nodes) = (below, children);
         }
+    }
+
+    /// Reads the node of level 0 at an address, if it names `before` as the node before it. Calls `leaf`
+    /// with its entries. Returns the address of the node behind it.
+    pub(crate) fn neighbour(
+        self,
+        source: &Source,
+        address: u64,
+        before: u64,
+        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
+    ) -> Result<Option<u64>> {
+        let guess = to_usize(self.node_len(USUAL, source.sizes()));
+        source.parse(STRUCTURE, address, guess, |cursor| {
+            let mut node = self.parse(cursor)?;
+            check_level(address, node.level, Some(0))?;
+            match node.siblings {
+                [Some(found), after] if found == before => leaf(&mut node.entries).map(|()| after),
+                _ => Err(cursor.corrupt(format!("expected a node behind the one at address {before}"))),
+            }
+        })
     }
 
     /// Follows `choose` from the root down and returns the chosen child of a leaf. `None`: it chose

@@ -288,7 +288,8 @@ pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Resul
             }
             Ok(())
         })?;
-        next.extend(old);
+        // A lenient reader goes on without nodes that it cannot read.
+        next.extend(old.filter(|part| matches!(part, Stretch::Records(_))));
         parts = next;
     }
     for part in parts {

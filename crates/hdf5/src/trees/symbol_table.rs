@@ -3,18 +3,21 @@
 //! A B-tree of names leads to symbol table nodes. Each has a few entries sorted by name. The names
 //! are in a local heap.
 
-use crate::cursor::to_usize;
+use crate::cursor::{number, to_usize};
 use crate::error::Built;
 use crate::group::{Link, LinkTarget};
 use crate::heaps::LocalHeap;
 use crate::heaps::build_local_heap;
 use crate::messages::link::SymbolTable;
 use crate::output::{NEW_SIZES, Output, fit};
+use crate::salvage::losses::Losses;
 use crate::superblock::{GROUP_K, LEAF_K};
 use crate::text::lossless;
 use crate::trees::Visited;
 use crate::trees::btree1::{Node, Tree};
 use crate::{Cursor, Parsed, Result, Sizes, Source};
+use std::cell::RefCell;
+use std::sync::Arc;
 
 const STRUCTURE: &str = "symbol table node";
 
@@ -51,37 +54,71 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
 pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Entry>> {
     // The heap and the B-tree do not depend on each other. Fetch both together.
     source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
-    let (heap, nodes) = (LocalHeap::read(source, heap)?, nodes(source, btree)?);
+    let heap = match LocalHeap::read(source, heap) {
+        Ok(heap) => heap,
+        Err(error) => {
+            source.lose(error)?;
+            LocalHeap::empty()
+        }
+    };
+    let nodes = nodes(source, btree)?;
     let mut visited = Visited::new(source);
     let mut entries = Vec::new();
-    for (address, guess) in nodes {
+    for (address, guess, key) in nodes {
         let found = source.parse(STRUCTURE, address, to_usize(guess), |cursor| {
             let mut found = Vec::new();
-            node(cursor, &heap, |name, entry| {
+            let mut last = None;
+            node(cursor, &heap, source.losses(), |place, name, entry| {
+                last = Some(place);
                 found.push(Entry::parse(name, entry, &heap)?);
                 Ok(true)
             })?;
-            Ok((found, cursor.position() as u64))
+            Ok((found, last, cursor.position() as u64))
         });
-        let (found, len) = found?;
+        let (found, last, len) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                source.lose(error)?;
+                continue;
+            }
+        };
+        // A writer that was killed may have split a node, and not have written the new one's parent.
+        // In whole files, a deleted link may have left such a key.
+        if let (Some(losses), Some(last)) = (source.losses(), last)
+            && losses.is_torn()
+            && heap.bytes(last) != heap.bytes(key)
+        {
+            losses.note(Some(address), "links are missing: a node of its symbol table was split");
+        }
         visited.meet(address, len).map_err(|why| source.structure_error(STRUCTURE, address, why))?;
         entries.extend(found);
     }
     Ok(entries)
 }
 
-/// Fetches all nodes. Returns their addresses and sizes.
-fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64)>> {
+/// Fetches all nodes. Returns their addresses and sizes, and the place of each one's last name.
+fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64, u64)>> {
     let (mut nodes, tree) = (Vec::new(), tree(source.sizes()));
-    tree.walk(source, btree, &mut |entries| {
+    // The keys behind the children of the node that is read.
+    let keys = RefCell::new(Vec::new());
+    let mut leaf = |entries: &mut Cursor<'_>| {
+        let mut keys = std::mem::take(&mut *keys.borrow_mut()).into_iter();
         while !entries.is_empty() {
             entries.skip(tree.key)?;
-            nodes.push((entries.defined_address(STRUCTURE)?, GUESS));
+            let child = entries.defined_address(STRUCTURE)?;
+            nodes.push((child, GUESS, keys.next().unwrap_or_default()));
         }
         Ok(())
+    };
+    tree.walk_nodes(source, btree, &mut leaf, &mut |_, node| {
+        let mut entries = node.entries.clone();
+        let all = entries.take_rest().chunks_exact(tree.entry(source.sizes())).skip(1);
+        let key = |entry: &[u8]| entry.get(..tree.key).and_then(number).unwrap_or_default();
+        keys.replace(all.chain([node.last]).map(key).collect());
     })?;
     // Prefetch. Object headers are close to these nodes and will be read next.
-    source.prefetch(&nodes)?;
+    let places: Vec<(u64, u64)> = nodes.iter().map(|(address, len, _)| (*address, *len)).collect();
+    source.prefetch(&places)?;
     Ok(nodes)
 }
 
@@ -97,7 +134,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
     if let Some(address) = found {
         link_found = source.parse(STRUCTURE, address, to_usize(GUESS), |cursor| {
             let mut found = None;
-            node(cursor, &names, |stored, entry| {
+            node(cursor, &names, None, |_, stored, entry| {
                 if stored == name.as_bytes() {
                     below = group_below(&mut entry.clone()).unwrap_or_default();
                     found = Some(Entry::parse(stored, entry, &names)?.into_link());
@@ -198,11 +235,13 @@ pub(crate) fn build_entries(address: u64, links: &[Entry]) -> Built<(SymbolTable
     Ok((SymbolTable { btree: tree.root, heap: address }, out.take()))
 }
 
-/// Calls `each` with name and rest of each entry, until it returns `false`.
+/// Calls `each` with the place of the name, the name and the rest of each entry, until it returns
+/// `false`. A lenient reader leaves out entries without a name.
 fn node<'h>(
     cursor: &mut Cursor<'_>,
     heap: &'h LocalHeap,
-    mut each: impl FnMut(&'h [u8], &mut Cursor<'_>) -> Parsed<bool>,
+    losses: Option<&Arc<Losses>>,
+    mut each: impl FnMut(u64, &'h [u8], &mut Cursor<'_>) -> Parsed<bool>,
 ) -> Parsed<()> {
     cursor.signature(b"SNOD")?;
     cursor.version(STRUCTURE, &[1])?;
@@ -213,8 +252,17 @@ fn node<'h>(
     let mut entries = cursor.part(len.saturating_mul(count.into()))?;
     while !entries.is_empty() {
         let mut entry = entries.part(len)?;
-        let name = heap.bytes(entry.length()?)?;
-        if !each(name, &mut entry)? {
+        let place = entry.length()?;
+        let name = match (heap.bytes(place), losses) {
+            (Ok(name), None) => name,
+            (Ok(name), Some(_)) if !name.is_empty() => name,
+            (_, Some(losses)) => {
+                losses.note(Some(entry.address()), "a link has lost its name");
+                continue;
+            }
+            (Err(error), None) => return Err(error),
+        };
+        if !each(place, name, &mut entry)? {
             break;
         }
     }

@@ -17,6 +17,9 @@ use std::collections::HashMap;
 const DIRECT: &str = "fractal heap direct block";
 const INDIRECT: &str = "fractal heap indirect block";
 
+/// Entries of blocks that are looked at without an index.
+const MOST_SCANNED: usize = 1 << 16;
+
 /// Bytes of cached blocks per heap.
 const KEPT: usize = 8 << 20;
 
@@ -97,6 +100,37 @@ impl FractalHeap {
             *left = fewer;
             if let Some(child) = self.entry(&bytes, block, rows, block.offset.saturating_add(start)) {
                 self.visit_block(source, child, left);
+            }
+            let Some(next) = start.checked_add(size) else { return };
+            start = next;
+        }
+    }
+
+    /// The contents of all direct blocks that can be read, for readers that have lost the index.
+    pub(crate) fn contents(&self, source: &Source) -> Vec<Bytes> {
+        let mut found = Vec::new();
+        if let Some(root) = self.root {
+            self.add_contents(source, root, &mut { MOST_SCANNED }, &mut found);
+        }
+        found
+    }
+
+    fn add_contents(&self, source: &Source, block: HeapBlock, left: &mut usize, found: &mut Vec<Bytes>) {
+        let Ok(bytes) = self.block(source, block) else { return };
+        let BlockKind::Indirect { rows } = block.kind else {
+            let head = self.block_head() + if self.summed { 4 } else { 0 };
+            found.push(bytes.slice(head..bytes.len()));
+            return;
+        };
+        let mut start = 0u64;
+        // This ends: each level of blocks has fewer rows.
+        while let Some(size) =
+            self.table.place(start).and_then(|(row, ..)| self.table.size(row).filter(|_| row < rows))
+        {
+            let Some(fewer) = left.checked_sub(1) else { return };
+            *left = fewer;
+            if let Some(child) = self.entry(&bytes, block, rows, block.offset.saturating_add(start)) {
+                self.add_contents(source, child, left, found);
             }
             let Some(next) = start.checked_add(size) else { return };
             start = next;

@@ -1,0 +1,149 @@
+//! What a copy has instead of damaged structures of its file.
+
+use super::mover::Mover;
+use crate::group::{Link, LinkTarget};
+use crate::heaps::FractalHeap;
+use crate::index::ChunkIndex;
+use crate::messages::{Message, link};
+use crate::object_header::ObjectHeader;
+use crate::trees::symbol_table::{Entry, EntryTarget};
+use crate::{File, Hdf5Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Replacements for damaged structures, by the addresses of object headers.
+#[derive(Debug, Default)]
+pub(crate) struct Salvaged {
+    /// Address of the root group.
+    pub root: u64,
+    /// Headers that the file does not have.
+    pub headers: HashMap<u64, Arc<ObjectHeader>>,
+    /// Links that groups get in addition: names, and addresses of headers.
+    pub links: HashMap<u64, Vec<(String, u64)>>,
+    /// The chunks of datasets.
+    pub chunks: HashMap<u64, ChunkIndex>,
+}
+
+/// Messages without which an object means something else.
+const ESSENTIAL: [u16; 8] = [
+    crate::dataspace::KIND,
+    crate::datatype::KIND,
+    crate::data_layout::KIND,
+    crate::filter::KIND,
+    crate::messages::external_files::KIND,
+    crate::messages::fill_value::KIND,
+    link::INFO_KIND,
+    link::SYMBOL_TABLE_KIND,
+];
+
+/// Returns the link messages in the heap of a group that has lost its index. They are told by their form:
+/// a link counts if its target is an object.
+pub(super) fn links_of_heap(file: &File, heap: &FractalHeap) -> Vec<Vec<u8>> {
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let mut names = HashSet::new();
+    for block in heap.contents(file.source()) {
+        let mut at = 0;
+        while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
+            let mut cursor = super::survey::cursor(rest);
+            let link = if rest.first() == Some(&1) { Link::parse(&mut cursor).ok() } else { None };
+            match link.filter(|link| is_link(file, link)) {
+                Some(link) => {
+                    let len = cursor.position().max(1);
+                    if names.insert(link.name) {
+                        found.extend(rest.get(..len).map(<[u8]>::to_vec));
+                    }
+                    at = at.saturating_add(len);
+                }
+                None => at = at.saturating_add(1),
+            }
+        }
+    }
+    found
+}
+
+fn is_link(file: &File, link: &Link) -> bool {
+    let is_object = |address: u64| {
+        // Not by the cache of the file: what is lost of the header is noted when it is read again.
+        let has = || ObjectHeader::read(file.source(), address).is_ok_and(|header| header.links() > 0);
+        file.source().losses().map_or_else(has, |losses| losses.muted(has))
+    };
+    !link.name.contains(['/', '\0'])
+        && match &link.target {
+            LinkTarget::Hard(address) => is_object(*address),
+            LinkTarget::Soft(path) => !path.is_empty() && !path.contains('\0'),
+            LinkTarget::External { .. } => true,
+            LinkTarget::UserDefined(_) => false,
+        }
+}
+
+impl Mover<'_> {
+    /// Returns the header at an address.
+    pub fn header_at(&self, address: u64) -> Result<Arc<ObjectHeader>> {
+        match self.salvaged.and_then(|salvaged| salvaged.headers.get(&address)) {
+            Some(header) => Ok(header.clone()),
+            None => self.file.header(address),
+        }
+    }
+
+    /// Returns the chunks of a dataset that were chosen before.
+    pub fn chosen_chunks(&self, header: &ObjectHeader) -> Option<ChunkIndex> {
+        self.salvaged?.chunks.get(&header.address).cloned()
+    }
+
+    fn added(&self, group: u64) -> &[(String, u64)] {
+        self.salvaged.and_then(|salvaged| salvaged.links.get(&group)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Notes that a message is lost, if the reader is lenient and the object has a meaning without it.
+    pub fn lose_message(&self, message: &Message, error: Hdf5Error) -> Result<()> {
+        let source = self.file.source();
+        let essential = ESSENTIAL.contains(&message.kind);
+        match source.is_lenient() && !essential {
+            true => source.lose(error),
+            false => Err(error),
+        }
+    }
+
+    /// Removes links to lost objects from a symbol table, and adds links.
+    pub fn mend_table(&self, group: u64, entries: &mut Vec<Entry>) {
+        let Some(losses) = self.file.source().losses() else { return };
+        entries.retain(|entry| match entry.target {
+            EntryTarget::Hard(address) if !self.is_kept(address) => {
+                let name = crate::lossless(&entry.name);
+                losses.note(Some(address), format!("the object that the link '{name}' leads to is lost"));
+                false
+            }
+            _ => true,
+        });
+        for (name, address) in self.added(group) {
+            entries.push(Entry { name: name.clone().into_bytes(), target: EntryTarget::Hard(*address) });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries.dedup_by(|later, first| later.name == first.name);
+    }
+
+    /// Returns `true` if a link message leads to a lost object.
+    pub fn leads_to_lost(&self, data: &[u8]) -> bool {
+        let Some(losses) = self.file.source().losses() else { return false };
+        let mut cursor = super::survey::cursor(data);
+        match Link::parse(&mut cursor) {
+            Ok(Link { name, target: LinkTarget::Hard(address), .. }) if !self.is_kept(address) => {
+                losses.note(Some(address), format!("the object that the link '{name}' leads to is lost"));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns messages of the links that a group gets in addition. `first`: the creation order of the
+    /// first one, if the group keeps orders.
+    pub fn added_links(&self, group: u64, first: Option<i64>) -> Result<Vec<Vec<u8>>> {
+        let message = |(number, (name, address)): (usize, &(String, u64))| {
+            let creation_order = first.map(|first| first.saturating_add_unsigned(number as u64));
+            Link { name: name.clone(), target: LinkTarget::Hard(*address), creation_order }
+                .build()
+                .map_err(super::unstorable)
+        };
+        self.added(group).iter().enumerate().map(message).collect()
+    }
+}

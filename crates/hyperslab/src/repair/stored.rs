@@ -1,0 +1,485 @@
+//! Zarr stores: leftovers, consolidated metadata, dead space, damaged chunks and shards.
+//!
+//! The plan is made from what [`validate`](crate::validate) finds. Each object is replaced or deleted
+//! only if it is still the one that was saved: what other writers put there meanwhile stays.
+
+use super::plan::{Action, ActionKind, Lost, Plan};
+use super::quarantine::{Change, Quarantine};
+use super::{RepairOptions, Work};
+use crate::content_hash::Digest;
+use crate::open::{Location, Mode, Opening, Place, node_at, open_in};
+use crate::stores::StoreOptions;
+use crate::validate::{Finding, Kind, Severity, Subject, ValidateOptions, validate};
+use crate::{Array, Dims, Error, Group, Index, MemoryStore, Node, Result, WriteOptions};
+use hyperslab_array::{Source, drop_inner_chunks, inspect_shard};
+use hyperslab_store::{Expected, Key, Store};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Younger leftovers may be files of a living writer.
+const OLD: Duration = Duration::from_secs(60);
+
+/// Shards with less dead space, in parts of their size, stay: 1 in 4, as in validation.
+const DEAD_SHARE: u64 = 4;
+
+/// Names of documents that an array has.
+const DOCUMENTS: [&str; 3] = ["zarr.json", ".zarray", ".zattrs"];
+
+/// A change of one object.
+#[derive(Debug)]
+struct Step {
+    key: String,
+    /// Path of the node, without the leading `/`.
+    path: String,
+    /// The object that the plan is about.
+    digest: Digest,
+    does: Does,
+}
+
+#[derive(Debug)]
+enum Does {
+    /// Removes a leftover, which is no object of the store.
+    Sweep,
+    Delete,
+    /// Writes the chunk with the fill value.
+    Fill(Dims),
+    /// Drops inner chunks of a shard.
+    Drop(Dims, BTreeSet<Vec<u64>>),
+    /// Drops the dead space of a shard.
+    Compact(Dims),
+    Consolidate,
+}
+
+/// The steps of a plan.
+#[derive(Debug)]
+pub(super) struct Steps(Vec<Step>);
+
+/// Plans the repair of a store.
+pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> Result<(Plan, Work)> {
+    let wanted = ValidateOptions {
+        decode: true,
+        no_conventions: true,
+        threads: options.threads,
+        progress: options.progress,
+        ..ValidateOptions::default()
+    };
+    let report = validate(&[Subject::Location(path.display().to_string())], &wanted)?;
+    if let Some((_, why)) = report.unreached.first() {
+        return Err(Error::Options(format!("cannot repair '{location}': {why}")));
+    }
+    let mut planner = Planner {
+        root: path,
+        place: reach(path)?,
+        fill: options.fill,
+        plan: Plan { location: location.to_owned(), ..Plan::default() },
+        steps: BTreeMap::new(),
+        arrays: BTreeMap::new(),
+    };
+    for finding in &report.findings {
+        planner.add(finding)?;
+    }
+    if report.omitted > 0 {
+        planner
+            .plan
+            .left
+            .push(format!("{} findings are not listed: repair again after this", report.omitted));
+    }
+    let Planner { mut plan, steps, .. } = planner;
+    let steps: Vec<Step> = steps.into_values().collect();
+    for step in &steps {
+        plan.state.push_str(&format!("{} {} ", step.key, step.digest));
+    }
+    Ok((plan, Work::Store(Steps(steps))))
+}
+
+fn reach(path: &Path) -> Result<Place> {
+    Place::reach(Location::Path(path), Some(Mode::Change), StoreOptions::default())
+}
+
+fn digest(store: &dyn Store, key: &str) -> Result<Option<Digest>> {
+    let mut bytes = Vec::new();
+    Ok(store.read_all(Key::new(key)?, &mut bytes, usize::MAX)?.then(|| Digest::of(&bytes)))
+}
+
+struct Planner<'p> {
+    root: &'p Path,
+    place: Place,
+    fill: bool,
+    plan: Plan,
+    /// By order and key: several findings may be about one object.
+    steps: BTreeMap<(u8, String), Step>,
+    arrays: BTreeMap<String, Option<Array>>,
+}
+
+impl Planner<'_> {
+    fn add(&mut self, finding: &Finding) -> Result<()> {
+        let path = finding.path.trim_matches('/').to_owned();
+        match (finding.kind, &finding.key) {
+            (Kind::Leftover, Some(key)) => self.leftover(finding, &path, key),
+            (Kind::Stale, _)
+                if finding.severity == Severity::Error || finding.severity == Severity::Warning =>
+            {
+                self.consolidate(finding, &path)
+            }
+            (Kind::DeadSpace, _) => self.dead_space(finding, &path),
+            (Kind::Damaged | Kind::Empty | Kind::WrongSize | Kind::ShardIndex, Some(key)) => {
+                self.damage(finding, &path, key)
+            }
+            _ if finding.severity == Severity::Error => {
+                self.plan.left.push(finding.to_string());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn act(&mut self, kind: ActionKind, finding: &Finding, key: &str, does: &str) {
+        self.plan.actions.push(Action {
+            kind,
+            path: finding.path.clone(),
+            key: Some(key.to_owned()),
+            why: finding.found.clone(),
+            does: does.to_owned(),
+        });
+    }
+
+    fn leftover(&mut self, finding: &Finding, path: &str, key: &str) -> Result<()> {
+        let file = self.root.join(key);
+        let age = fs::symlink_metadata(&file)
+            .ok()
+            .filter(fs::Metadata::is_file)
+            .and_then(|found| SystemTime::now().duration_since(found.modified().ok()?).ok());
+        match age {
+            Some(age) if age >= OLD => {
+                let Ok(bytes) = fs::read(&file) else { return Ok(()) };
+                let step = Step {
+                    key: key.to_owned(),
+                    path: path.to_owned(),
+                    digest: Digest::of(&bytes),
+                    does: Does::Sweep,
+                };
+                self.steps.insert((0, key.to_owned()), step);
+                self.act(ActionKind::Leftover, finding, key, "moves it to the quarantine");
+            }
+            _ => self.plan.left.push(format!(
+                "'{key}' may belong to a living writer: it is younger than {} seconds, or no file",
+                OLD.as_secs()
+            )),
+        }
+        Ok(())
+    }
+
+    /// The group that has consolidated metadata: at the path of the finding, or above.
+    fn consolidate(&mut self, finding: &Finding, path: &str) -> Result<()> {
+        let mut at = path;
+        loop {
+            let opening = Opening { mode: Some(Mode::Read), ..Opening::default() };
+            let place = Place { path: at.to_owned(), ..self.place.clone() };
+            if let Ok(Node::Group(group)) = node_at(&place, &opening).and_then(crate::Object::into_node)
+                && group.is_consolidated()
+            {
+                let name = match group.format() {
+                    crate::Format::ZarrV2 => ".zmetadata",
+                    _ => "zarr.json",
+                };
+                let key = if at.is_empty() { name.to_owned() } else { format!("{at}/{name}") };
+                let Some(digest) = digest(&*self.place.store, &key)? else { return Ok(()) };
+                if !self.steps.contains_key(&(9, key.clone())) {
+                    self.act(ActionKind::Consolidate, finding, &key, "writes consolidated metadata again");
+                }
+                let step = Step { key: key.clone(), path: at.to_owned(), digest, does: Does::Consolidate };
+                self.steps.insert((9, key), step);
+                return Ok(());
+            }
+            match at.rsplit_once('/') {
+                Some((above, _)) => at = above,
+                None if !at.is_empty() => at = "",
+                None => {
+                    self.plan.left.push(finding.to_string());
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn array(&mut self, path: &str) -> Option<Array> {
+        let place = Place { path: path.to_owned(), ..self.place.clone() };
+        let open = || {
+            let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
+            match open_in(place, &opening).ok()?.node?.into_node().ok()? {
+                Node::Array(array) => Some(array),
+                Node::Group(_) => None,
+            }
+        };
+        self.arrays.entry(path.to_owned()).or_insert_with(open).clone()
+    }
+
+    fn dead_space(&mut self, finding: &Finding, path: &str) -> Result<()> {
+        let Some(array) = self.array(path) else { return Ok(()) };
+        let layout = array.layout().clone();
+        for shard in array.node().stored_objects(None)?.unwrap_or_default() {
+            let Ok(Some(contents)) = inspect_shard(&layout, &shard) else { continue };
+            if contents.dead == 0 || contents.dead < contents.size / DEAD_SHARE {
+                continue;
+            }
+            let mut key = String::new();
+            layout.locate(&shard, &mut key)?;
+            let Some(digest) = digest(&*self.place.store, &key)? else { continue };
+            let does = format!("gives back {} of its {} bytes", contents.dead, contents.size);
+            self.act(ActionKind::DeadSpace, finding, &key, &does);
+            let step = Step { key: key.clone(), path: path.to_owned(), digest, does: Does::Compact(shard) };
+            self.steps.insert((8, key), step);
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self, finding: &Finding, path: &str, key: &str) -> Result<()> {
+        let Some(array) = self.array(path) else {
+            self.plan.left.push(finding.to_string());
+            return Ok(());
+        };
+        let Some(digest) = digest(&*self.place.store, key)? else { return Ok(()) };
+        let layout = array.layout();
+        let is_sharded = layout.sharding().is_some();
+        let new = |does| Step { key: key.to_owned(), path: path.to_owned(), digest, does };
+        self.lose(finding, &array);
+        if let Some(chunk) = finding.chunk.as_ref().filter(|_| is_sharded) {
+            // The object that has the chunk.
+            let grid = layout.grid();
+            let objects = layout.object_grid();
+            let shard: Dims = chunk
+                .iter()
+                .enumerate()
+                .map(|(axis, at)| objects.index_of(axis, grid.start(axis, *at)))
+                .collect();
+            let place = (5, key.to_owned());
+            if self.steps.contains_key(&(4, key.to_owned())) {
+                return Ok(());
+            }
+            match self.steps.get_mut(&place).map(|step| &mut step.does) {
+                Some(Does::Drop(_, lost)) => drop(lost.insert(chunk.clone())),
+                _ => {
+                    let lost = BTreeSet::from([chunk.clone()]);
+                    self.steps.insert(place, new(Does::Drop(shard, lost)));
+                    self.act(
+                        ActionKind::Shard,
+                        finding,
+                        key,
+                        "writes the shard again, from its other chunks",
+                    );
+                }
+            }
+            return Ok(());
+        }
+        let place = (4, key.to_owned());
+        if self.steps.contains_key(&place) {
+            return Ok(());
+        }
+        // The whole object is lost.
+        self.steps.remove(&(5, key.to_owned()));
+        let chunk = finding.chunk.as_deref().map(Dims::from);
+        match chunk.filter(|_| self.fill && !is_sharded && array.vlen().is_none()) {
+            Some(chunk) => {
+                self.steps.insert(place, new(Does::Fill(chunk)));
+                self.act(ActionKind::Fill, finding, key, "writes the chunk with the fill value");
+            }
+            None => {
+                self.steps.insert(place, new(Does::Delete));
+                self.act(ActionKind::Absent, finding, key, "moves it to the quarantine: it becomes absent");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists what a finding says is lost.
+    fn lose(&mut self, finding: &Finding, array: &Array) {
+        let (layout, shape) = (array.layout(), array.shape());
+        let region = finding.chunk.as_ref().map(|chunk| {
+            let grid = layout.grid();
+            let start: Vec<u64> = chunk.iter().enumerate().map(|(axis, at)| grid.start(axis, *at)).collect();
+            let ends = start.iter().zip(chunk).enumerate().map(|(axis, (start, at))| {
+                start + grid.len_inside(axis, *at, shape.get(axis).copied().unwrap_or(0))
+            });
+            let ends = ends.collect();
+            (start, ends)
+        });
+        self.plan.lost.push(Lost {
+            path: finding.path.clone(),
+            chunk: finding.chunk.clone(),
+            region,
+            offset: finding.offset,
+            why: finding.found.clone(),
+        });
+    }
+}
+
+impl Steps {
+    /// Carries the steps out.
+    pub fn run(&self, path: &Path, hash: &str, options: &RepairOptions<'_>) -> Result<()> {
+        let (place, quarantine) = (reach(path)?, Quarantine::create(path)?);
+        let mut changes = Vec::new();
+        for (number, step) in self.0.iter().enumerate() {
+            let saved = number.to_string();
+            let bytes = fs::read(path.join(&step.key)).map_err(|source| Error::Io {
+                what: "read",
+                path: path.join(&step.key),
+                source,
+            })?;
+            if Digest::of(&bytes) != step.digest {
+                return Err(Error::Options(format!("'{}' was changed meanwhile: plan again", step.key)));
+            }
+            quarantine.save(&saved, &bytes)?;
+            changes.push(Change::Object { key: step.key.clone(), saved: Some(saved), new: None });
+        }
+        quarantine.write(hash, &changes)?;
+        for (step, change) in self.0.iter().zip(&mut changes) {
+            if options.progress.is_some_and(crate::copy::Progress::cancelled) {
+                return Err(Error::Interrupted);
+            }
+            step.run(path, &place)?;
+            if let Change::Object { new, .. } = change {
+                *new = Some(digest(&*place.store, &step.key).ok().flatten().map(|digest| digest.to_string()));
+            }
+        }
+        // Undo can now tell what others have changed since.
+        quarantine.write(hash, &changes)
+    }
+}
+
+impl Step {
+    fn run(&self, root: &Path, place: &Place) -> Result<()> {
+        let store = &*place.store;
+        match &self.does {
+            Does::Sweep => {
+                let file = root.join(&self.key);
+                match fs::remove_file(&file) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                    done => done.map_err(|source| Error::Io { what: "remove", path: file, source }),
+                }
+            }
+            Does::Delete => self.exchange(store, None).map(drop),
+            Does::Fill(chunk) => {
+                let bytes = filled(store, &self.path, &self.key, chunk)?;
+                self.exchange(store, Some(&bytes)).map(drop)
+            }
+            Does::Drop(shard, lost) => {
+                let array = self.array(place)?;
+                drop_inner_chunks(array.layout(), shard, &|chunk| lost.contains(chunk), None)?;
+                Ok(())
+            }
+            Does::Compact(shard) => {
+                hyperslab_array::compact(self.array(place)?.layout(), shard, false)?;
+                Ok(())
+            }
+            Does::Consolidate => {
+                let place = Place { path: self.path.clone(), ..place.clone() };
+                let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
+                match open_in(place, &opening)?.node.map(crate::Object::into_node) {
+                    Some(Ok(Node::Group(mut group))) => consolidate(&mut group),
+                    _ => Err(Error::Options(format!("there is no group at '/{}': plan again", self.path))),
+                }
+            }
+        }
+    }
+
+    /// Replaces or deletes the object if it is the one of the plan.
+    fn exchange(&self, store: &dyn Store, new: Option<&[u8]>) -> Result<bool> {
+        let key = Key::new(&self.key)?;
+        let Some(opened) = store.open(key, None)? else { return Ok(false) };
+        let mut found = vec![0; usize::try_from(opened.size()).unwrap_or_default()];
+        let mut range = [hyperslab_store::RangeRead { offset: 0, buf: &mut found }];
+        opened.read_ranges(&mut range)?;
+        if Digest::of(&found) != self.digest {
+            return Ok(false);
+        }
+        let expected = Expected::Same(&*opened);
+        Ok(match new {
+            Some(new) => store.swap(key, expected, &[new], None)?,
+            None => store.swap_out(key, expected, None)?,
+        })
+    }
+
+    fn array(&self, place: &Place) -> Result<Array> {
+        let place = Place { path: self.path.clone(), ..place.clone() };
+        let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
+        match open_in(place, &opening)?.node.map(crate::Object::into_node) {
+            Some(Ok(Node::Array(array))) => Ok(array),
+            _ => Err(Error::Options(format!("there is no array at '/{}': plan again", self.path))),
+        }
+    }
+}
+
+fn consolidate(group: &mut Group) -> Result<()> {
+    Ok(group.as_zarr_mut()?.consolidate(None)?)
+}
+
+/// The bytes of a chunk of fill value, as the array stores it.
+fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> Result<Vec<u8>> {
+    // The same array in memory, without chunks.
+    let memory = Arc::new(MemoryStore::new());
+    for name in DOCUMENTS {
+        let document = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+        let mut bytes = Vec::new();
+        if store.read_all(Key::new(&document)?, &mut bytes, usize::MAX)? {
+            memory.write(Key::new(&document)?, &[&bytes])?;
+        }
+    }
+    let place = Place::in_store(memory.clone(), path, false);
+    let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
+    let node = open_in(place, &opening)?.node.map(crate::Object::into_node);
+    let Some(Ok(Node::Array(array))) = node else {
+        return Err(Error::Options(format!("there is no array at '/{path}': plan again")));
+    };
+    let grid = array.layout().grid().clone();
+    let shape = array.shape().to_vec();
+    let ranges: Vec<Index<'_>> = chunk
+        .iter()
+        .enumerate()
+        .map(|(axis, at)| {
+            let start = grid.start(axis, *at);
+            let end = start + grid.len_inside(axis, *at, shape.get(axis).copied().unwrap_or(0));
+            let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+            Index::Slice { start: Some(whole(start)), stop: Some(whole(end)), step: 1 }
+        })
+        .collect();
+    let selection = array.select(&ranges)?;
+    let values = array.read(&selection, crate::ReadOptions::default())?;
+    let source = Source::dense(values.as_slice(), &selection.shape(), array.dtype().size());
+    let source = source.ok_or_else(|| Error::Options("a chunk of fill value has another size".into()))?;
+    let options = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
+    array.write(&selection, &source, options)?;
+    let mut bytes = Vec::new();
+    memory.read_all(Key::new(key)?, &mut bytes, usize::MAX)?;
+    Ok(bytes)
+}
+
+/// Takes back the changes of a store.
+pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> Result<()> {
+    let mut put = Vec::new();
+    for change in changes {
+        let Change::Object { key, saved: Some(saved), new } = change else { continue };
+        let old = fs::read(quarantine.path(saved)).map_err(|source| Error::Io {
+            what: "read",
+            path: quarantine.path(saved),
+            source,
+        })?;
+        let now = fs::read(path.join(key)).ok();
+        let digest = now.as_ref().map(|bytes| Digest::of(bytes).to_string());
+        let is_known = now.as_ref() == Some(&old) || new.as_ref().is_none_or(|new| *new == digest);
+        if !is_known {
+            return Err(Error::Options(format!(
+                "'{key}' was changed after it was repaired: undo would lose that"
+            )));
+        }
+        if now.as_ref() != Some(&old) {
+            put.push((path.join(key), old));
+        }
+    }
+    for (file, bytes) in put {
+        super::quarantine::replace(&file, &bytes)?;
+    }
+    Ok(())
+}
