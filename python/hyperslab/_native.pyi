@@ -8,7 +8,14 @@ from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._core.arguments import ArraySpec, CopyCrew, CopyPart, CopyRegion, CopySpec
+from hyperslab._core.arguments import (
+    ArraySpec,
+    CopyCrew,
+    CopyPart,
+    CopyRegion,
+    CopySpec,
+    ValidationSource,
+)
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import Kind
 
@@ -146,6 +153,9 @@ __all__ = [
     "v3_data_type",
     "validate_all",
     "validate_cost",
+    "validate_join",
+    "validate_part",
+    "validate_plan",
     "write_field",
 ]
 
@@ -319,15 +329,16 @@ def advise_shape(
 ) -> dict[str, Any]: ...
 def packing(array: ArrayHandle) -> tuple[str, list[bytes]]: ...
 def validate_all(
-    sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]],
-    decode: bool,
-    missing: bool,
-    expect_complete: bool,
-    conventions: bool,
-    threads: int | None = None,
+    sources: Sequence[ValidationSource],
+    wanted: dict[str, Any],
     progress: Callable[[Literal["verify"], int, int], object] | None = None,
-) -> str: ...
-def validate_cost(sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]], decode: bool) -> str: ...
+) -> tuple[str, bytes | None]: ...
+def validate_cost(sources: Sequence[ValidationSource], decode: bool) -> str: ...
+def validate_join(report: str, outcomes: Sequence[str]) -> str: ...
+def validate_part(source: ValidationSource, part: str, threads: int | None = None) -> str: ...
+def validate_plan(
+    sources: Sequence[ValidationSource], wanted: dict[str, Any], part_bytes: int
+) -> tuple[str, list[tuple[int, int, str]]]: ...
 def content_hash(
     source: ArrayHandle | GroupHandle,
     appended_to: str | None = None,

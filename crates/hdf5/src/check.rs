@@ -4,13 +4,15 @@
 //! but not decoded. The ranges of chunks and of runs of elements must lie in the file, and must not
 //! share bytes with each other or with object headers.
 
+mod references;
+
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
-use crate::element::ElementKind;
 use crate::group::join;
 use crate::index::place;
-use crate::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, Result, reference};
+use crate::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, Result};
 use hyperslab_array::Dims;
+use references::References;
 use std::collections::{HashMap, HashSet};
 
 /// An object that the check reached.
@@ -100,8 +102,17 @@ struct Extent {
 
 /// Checks a file. Fails with [`Hdf5Error::Interrupted`].
 pub fn check(file: &File) -> Result<Checked> {
-    let mut check = Check { file, found: Checked::default(), extents: Vec::new(), seen: HashSet::new() };
+    let mut check = Check {
+        file,
+        found: Checked::default(),
+        extents: Vec::new(),
+        seen: HashSet::new(),
+        references: References::default(),
+    };
     check.objects()?;
+    let is_hidden = |fault: &Fault| !matches!(fault.kind, FaultKind::DanglingLink | FaultKind::Circle);
+    let whole = !check.found.faults.iter().any(is_hidden);
+    check.dangling_references(whole);
     check.overlaps();
     Ok(check.found)
 }
@@ -111,6 +122,7 @@ struct Check<'f> {
     found: Checked,
     extents: Vec<Extent>,
     seen: HashSet<u64>,
+    references: References,
 }
 
 /// An object to visit.
@@ -290,7 +302,8 @@ impl Check<'_> {
         {
             self.fail(path, error)?;
         }
-        Ok(())
+        self.uses_type(dataset.committed_type());
+        self.dataset_references(dataset, path)
     }
 
     /// Checks that a range of elements is in the file.
@@ -316,24 +329,8 @@ impl Check<'_> {
                 self.fail(path, error)?;
                 continue;
             }
-            let Ok(element) = attribute.element() else { continue };
-            if !matches!(element.kind, ElementKind::ObjectReference) {
-                continue;
-            }
-            let Ok(memory) = attribute.values() else { continue };
-            let count = memory.len() / element.size.max(1);
-            let Ok(found) = reference::resolve(self.file, &element, &memory, 0, element.size, count) else {
-                continue;
-            };
-            for target in found.into_iter().flatten().filter(|target| target.file.is_none()) {
-                let gone = match self.file.header(target.address) {
-                    Ok(_) => continue,
-                    Err(error @ Hdf5Error::Interrupted { .. }) => return Err(error),
-                    Err(error) => error,
-                };
-                let why = format!("a reference in attribute '{}' leads to no object: {gone}", attribute.name);
-                self.note(FaultKind::DanglingReference, path, Some(target.address), why);
-            }
+            self.uses_type(attribute.committed);
+            self.attribute_references(attribute, path)?;
         }
         Ok(())
     }

@@ -108,10 +108,7 @@ impl File {
             return Err(Hdf5Error::Unclosed { file: source.name() });
         }
         if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
-            let size = source.size();
-            return Err(source.invalid(format!(
-                "it is truncated, or its writer has not finished: expected {end} bytes, found {size}"
-            )));
+            return Err(Hdf5Error::Truncated { file: source.name(), expected: end, found: source.size() });
         }
         let end = superblock.end_from(base).unwrap_or(source.size()).saturating_sub(base);
         let source = match redo::pending(&source, end)? {

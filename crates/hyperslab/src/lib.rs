@@ -73,6 +73,7 @@ mod nodes;
 pub mod open;
 pub mod present;
 pub mod references;
+mod png;
 pub mod settings;
 pub mod statistics;
 pub mod stores;
