@@ -67,6 +67,7 @@ if _TYPE_CHECKING:
         validate,
         validation_cost,
     )
+    from hyperslab._compute.validation_plan import ValidationPart, ValidationPlan, plan_validation
     from hyperslab._copy.copy import CopyReport, copy
     from hyperslab._copy.plan import CopyPlan, CopyPrices
     from hyperslab._copy.planning import plan_copy
@@ -123,6 +124,7 @@ _LAZY = {
         "validate",
         "validation_cost",
     ),
+    "_compute.validation_plan": ("ValidationPart", "ValidationPlan", "plan_validation"),
     "_copy.copy": ("CopyReport", "copy"),
     "_copy.plan": ("CopyPlan", "CopyPrices"),
     "_copy.planning": ("plan_copy",),
@@ -226,6 +228,8 @@ __all__ = [
     "UnreadableArray",
     "UnreadableNodeWarning",
     "ValidationCost",
+    "ValidationPart",
+    "ValidationPlan",
     "ValidationReport",
     "View",
     "Writer",
@@ -265,6 +269,7 @@ __all__ = [
     "open_like",
     "optional_dtype",
     "plan_copy",
+    "plan_validation",
     "print_debug_info",
     "pyramid",
     "save",

@@ -3,19 +3,12 @@
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._core.arguments import (
-    ArraySpec,
-    CopyCrew,
-    CopyPart,
-    CopyRegion,
-    CopySpec,
-    ValidationSource,
-)
+from hyperslab._core.arguments import ArraySpec, CopyCrew, CopyPart, CopyRegion, CopySpec
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import Kind
 
@@ -328,16 +321,22 @@ def advise_shape(
     shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
 ) -> dict[str, Any]: ...
 def packing(array: ArrayHandle) -> tuple[str, list[bytes]]: ...
+
+# A name, and what it stands for: a node, a path in a store, or credentials of a server.
+_ValidationSource: TypeAlias = tuple[
+    str, ArrayHandle | GroupHandle | tuple[StoreHandle, str] | list[tuple[str, str]] | None
+]
+
 def validate_all(
-    sources: Sequence[ValidationSource],
+    sources: Sequence[_ValidationSource],
     wanted: dict[str, Any],
     progress: Callable[[Literal["verify"], int, int], object] | None = None,
 ) -> tuple[str, bytes | None]: ...
-def validate_cost(sources: Sequence[ValidationSource], decode: bool) -> str: ...
+def validate_cost(sources: Sequence[_ValidationSource], decode: bool) -> str: ...
 def validate_join(report: str, outcomes: Sequence[str]) -> str: ...
-def validate_part(source: ValidationSource, part: str, threads: int | None = None) -> str: ...
+def validate_part(source: _ValidationSource, part: str, threads: int | None = None) -> str: ...
 def validate_plan(
-    sources: Sequence[ValidationSource], wanted: dict[str, Any], part_bytes: int
+    sources: Sequence[_ValidationSource], wanted: dict[str, Any], part_bytes: int
 ) -> tuple[str, list[tuple[int, int, str]]]: ...
 def content_hash(
     source: ArrayHandle | GroupHandle,

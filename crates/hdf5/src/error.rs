@@ -76,7 +76,9 @@ pub enum Hdf5Error {
         file: String,
     },
     /// The file is shorter than its superblock says.
-    #[error("{file}: it is truncated, or its writer has not finished: expected {expected} bytes, found {found}")]
+    #[error(
+        "{file}: it is truncated, or its writer has not finished: expected {expected} bytes, found {found}"
+    )]
     Truncated {
         /// The file.
         file: String,

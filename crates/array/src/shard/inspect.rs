@@ -144,7 +144,9 @@ impl Inspection<'_, '_, '_> {
                     () if chain.stores_decoded() && len != size => {
                         Some(format!("it has {len} bytes; a chunk without codecs has {size}"))
                     }
-                    () if len > most => Some(format!("it has {len} bytes; {most} are the most that can be right")),
+                    () if len > most => {
+                        Some(format!("it has {len} bytes; {most} are the most that can be right"))
+                    }
                     () => None,
                 };
             }

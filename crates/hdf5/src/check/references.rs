@@ -239,12 +239,12 @@ fn outside(region: &Selection, shape: &[u64]) -> Option<String> {
     };
     match region {
         Selection::None | Selection::All => {}
-        Selection::Points { .. } => region
-            .points()
-            .for_each(|point| point.iter().enumerate().for_each(|(axis, at)| reach(axis, at.saturating_add(1)))),
-        Selection::Blocks { .. } => region
-            .blocks()
-            .for_each(|(_, last)| last.iter().enumerate().for_each(|(axis, at)| reach(axis, at.saturating_add(1)))),
+        Selection::Points { .. } => region.points().for_each(|point| {
+            point.iter().enumerate().for_each(|(axis, at)| reach(axis, at.saturating_add(1)))
+        }),
+        Selection::Blocks { .. } => region.blocks().for_each(|(_, last)| {
+            last.iter().enumerate().for_each(|(axis, at)| reach(axis, at.saturating_add(1)))
+        }),
         Selection::Regular(slabs) => {
             for (axis, slab) in slabs.iter().enumerate() {
                 let blocks = slab.count.unwrap_or(1).saturating_sub(1).saturating_mul(slab.stride);

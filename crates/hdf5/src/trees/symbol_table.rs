@@ -64,6 +64,7 @@ pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<V
             Ok((found, cursor.position() as u64))
         });
         let (found, len) = found?;
+        source.note(STRUCTURE, address, len, GUESS);
         visited.meet(address, len).map_err(|why| source.structure_error(STRUCTURE, address, why))?;
         entries.extend(found);
     }

@@ -111,8 +111,7 @@ impl<'a> Decoding<'a> {
                 progress.advance(bytes);
             }
         };
-        let outcome =
-            workers::share(count, threads, &ask, &tell, &|n, stop| job.block(numbers.get(n), stop));
+        let outcome = workers::share(count, threads, &ask, &tell, &|n, stop| job.block(numbers.get(n), stop));
         MEMORY.take();
         outcome?;
         tell();

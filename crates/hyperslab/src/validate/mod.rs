@@ -250,8 +250,7 @@ fn decode_all(
             progress.array(path);
         }
         let stored = stored.as_deref();
-        let bytes =
-            decode::decode(array, path, stored, threads, findings, progress, journal.as_deref_mut())?;
+        let bytes = decode::decode(array, path, stored, threads, findings, progress, journal.as_deref_mut())?;
         decoded = decoded.saturating_add(bytes);
     }
     Ok(decoded)

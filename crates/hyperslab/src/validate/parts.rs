@@ -68,10 +68,12 @@ impl Numbers {
     fn some(&self, n: u64, most: u64) -> Self {
         let end = n.saturating_add(most);
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        Numbers::joined(self.ranges.iter().zip(starts.zip(&self.ends)).filter_map(|(range, (first, last))| {
-            let (from, to) = (n.max(first), end.min(*last));
-            (from < to).then(|| range.start + (from - first)..range.start + (to - first))
-        }))
+        Numbers::joined(self.ranges.iter().zip(starts.zip(&self.ends)).filter_map(
+            |(range, (first, last))| {
+                let (from, to) = (n.max(first), end.min(*last));
+                (from < to).then(|| range.start + (from - first)..range.start + (to - first))
+            },
+        ))
     }
 }
 
@@ -119,11 +121,14 @@ pub(super) fn stamps(
             let sum = stamp.map(|stamp| hash(&[key.as_bytes()], &stamp));
             for block in decoding.blocks_of(place) {
                 // Parts ascend.
-                let at = parts.partition_point(|part| part.ranges.last().is_some_and(|last| last.end <= block));
+                let at =
+                    parts.partition_point(|part| part.ranges.last().is_some_and(|last| last.end <= block));
                 let part = parts.get(at).filter(|part| part.contains(block)).and_then(|_| sums.get_mut(at));
                 let Some(part) = part else { continue };
                 *part = part.zip(sum).map(|(one, other)| {
-                    std::array::from_fn(|n| one.get(n).zip(other.get(n)).map_or(0, |(a, b)| a.wrapping_add(*b)))
+                    std::array::from_fn(|n| {
+                        one.get(n).zip(other.get(n)).map_or(0, |(a, b)| a.wrapping_add(*b))
+                    })
                 });
             }
         }
@@ -134,7 +139,8 @@ pub(super) fn stamps(
             let ranges = format!("{:?}", part.ranges);
             let all = [sum, whole].concat();
             let numbers: Vec<u8> = all.iter().flat_map(|number| number.to_le_bytes()).collect();
-            let hashed = hash(&[array.path().as_bytes(), document.as_bytes(), ranges.as_bytes(), &numbers], &[0; 4]);
+            let hashed =
+                hash(&[array.path().as_bytes(), document.as_bytes(), ranges.as_bytes(), &numbers], &[0; 4]);
             hashed.iter().map(|number| format!("{number:016x}")).collect()
         })
     };
@@ -175,7 +181,9 @@ fn hash(texts: &[&[u8]], stamp: &SharedStamp) -> [u64; 4] {
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text);
     }
-    stamp.iter().for_each(|number| drop(hasher.update(&number.to_le_bytes())));
+    for number in stamp {
+        hasher.update(&number.to_le_bytes());
+    }
     let hashed = hasher.finalize();
     let words = hashed.as_bytes().as_chunks::<8>().0;
     std::array::from_fn(|n| words.get(n).map_or(0, |word| u64::from_le_bytes(*word)))

@@ -83,9 +83,9 @@ fn color(stored: u64, total: u64) -> Color {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Dims;
     use crate::validate::Looked;
     use crate::validate::absent::of_objects;
-    use crate::Dims;
 
     #[test]
     fn cells_have_their_colors() {

@@ -207,7 +207,10 @@ impl Decoded {
 
     fn from_json(json: &Json) -> Option<Decoded> {
         let findings = json.get("findings")?.as_array()?.iter().map(Finding::from_json);
-        Some(Decoded { bytes: json.get("decoded")?.as_integer()?, findings: findings.collect::<Option<_>>()? })
+        Some(Decoded {
+            bytes: json.get("decoded")?.as_integer()?,
+            findings: findings.collect::<Option<_>>()?,
+        })
     }
 }
 

@@ -56,7 +56,8 @@ pub(super) fn inspect(
             }
         };
         for broken in &contents.broken {
-            let what = format!("the shard within it that begins at element {:?}: {}", broken.first, broken.why);
+            let what =
+                format!("the shard within it that begins at element {:?}: {}", broken.first, broken.why);
             let made = findings.make(Severity::Error, Level::Structure, Kind::ShardIndex, path, what);
             findings.put(Finding { key: Some(key.clone()), offset: Some(broken.offset), ..made });
         }
