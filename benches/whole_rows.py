@@ -3,7 +3,8 @@
     python benches/whole_rows.py [--megabytes 2000] [--rounds 3] [--row NAME] [--folder FOLDER]
 
 Each row is measured in turns with one read of the same data by the same engine, with files in the page
-cache, and medians are printed. Rows of the structure are beside a listing of all keys, and beside `find`, which also gets sizes.
+cache, and medians are printed. Rows of the structure are beside a listing of all keys, and beside `find`,
+which also gets sizes.
 `benches/diff_rows.py` compares with other programs.
 """
 

@@ -78,7 +78,7 @@ def test_an_error_leaves_nothing(tmp_path: Path, far: bool) -> None:
         def fail(block: Any) -> Any:
             raise RuntimeError("stop")
 
-        ds = steps(4, 3).chunk(time=1)
+        ds = steps(4, 3).chunk(time=3)
         ds["sst"] = ds["sst"].copy(data=ds["sst"].data.map_blocks(fail, dtype="f8", meta=np.empty((0, 0))))
         with pytest.raises(RuntimeError, match="stop"):
             to_zarr(ds, place, append_dim="time", **options)

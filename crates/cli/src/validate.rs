@@ -58,7 +58,7 @@ pub(crate) struct ValidateArgs {
     /// With --missing, draw maps of the arrays that lack chunks to a file.
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
-    /// With --decode, note in a file what was decoded. Another run with the file goes on.
+    /// With --decode, note decoded parts in a file. Another run with the file goes on.
     #[arg(long, value_name = "JOURNAL", requires = "decode")]
     resume: Option<PathBuf>,
     /// Leave out the conventions of CF and NetCDF.

@@ -248,8 +248,8 @@ def validate(
         Draw a map of the chunks of each array that lacks some, for `ValidationReport.png`. Implies
         ``missing``.
     resume : str or path, optional
-        A file that notes what was decoded, with sizes and times (or tags) of the objects. It is made if it
-        does not exist. Another call with the same file decodes only what is not in it, or has changed.
+        A file that notes decoded parts, with sizes and times (or tags) of their objects. It is made if it
+        does not exist. Another call with the same file decodes only new and changed objects.
     threads : int, optional
         Number of threads. ``None``: `hyperslab.config`.
     progress : callable, or True, optional

@@ -41,7 +41,7 @@ class ValidationPart:
 class ValidationPlan:
     """A plan for a validation by many processes; made by `hyperslab.plan_validation`.
 
-    Plans are small and picklable. The structure has been checked: `report` says what was found.
+    Plans are small and picklable. The structure has been checked: `report` has the findings.
     """
 
     sources: tuple[Source, ...]

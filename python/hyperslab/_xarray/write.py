@@ -10,6 +10,7 @@ Groups and arrays are ours.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -416,8 +417,10 @@ def _shorten(plan: Plan, later: Collection[PlannedArray]) -> None:
         if there is None or array in later:
             continue
         old = array.old_shape
-        if old != array.shape and there.refresh().shape == array.shape:
-            there.resize(old)
+        # The first error is the one to raise.
+        with contextlib.suppress(Exception):
+            if old != array.shape and there.refresh().shape == array.shape:
+                there.resize(old)
 
 
 def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:

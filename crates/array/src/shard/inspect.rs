@@ -108,7 +108,7 @@ pub fn inspect_shard(layout: &ArrayLayout, shard: &[u64]) -> Result<Option<Shard
     Ok(Some(ShardContents { size, index: place, inner, chunks, broken, dead }))
 }
 
-/// What is found in a shard.
+/// The inspection of one shard, and its results so far.
 struct Inspection<'i, 'a, 's> {
     shard: &'i Shard<'a, 's>,
     opened: &'i dyn Opened,

@@ -1,7 +1,7 @@
 //! References in attributes and in elements of datasets: each must lead to something.
 //!
-//! A reference leads nowhere if there is no object at its address, if the object has no name any more,
-//! if its region is not inside the dataset, or if the object does not have its attribute.
+//! A reference leads nowhere if there is no object at its address, or if the object has lost its name. A
+//! region must be inside its dataset. An attribute must exist.
 
 use super::{Check, Fault, FaultKind};
 use crate::element::{Element, ElementKind};

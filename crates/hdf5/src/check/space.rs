@@ -1,4 +1,4 @@
-//! Who owns the bytes of a file: ranges that overlap, and bytes that nothing owns.
+//! The owners of the bytes of a file: finds ranges that overlap, and bytes without an owner.
 //!
 //! The source of the file notes each structure that is read, so that all structures are known that the
 //! check has come by. Chunks and runs of elements come from the indexes.

@@ -1,7 +1,7 @@
-//! A journal of what was decoded, so that a second run goes on.
+//! A journal of decoded parts, so that a second run goes on.
 //!
-//! Lines of JSON: the first says what the file is, each other one is a part that was checked: its stamp
-//! (see `parts`), the bytes of its elements, and its findings. A line that was cut off by a kill is
+//! A journal has lines of JSON. The first line names the format. Each other line is a part: its stamp (see
+//! `parts`), the bytes of its elements, and its findings. A kill may cut off the last line. Such a line is
 //! ignored, and written again.
 
 use super::finding::Finding;

@@ -99,7 +99,7 @@ pub struct ValidateOptions<'a> {
     pub picture: bool,
     /// Leave out the conventions of CF and NetCDF.
     pub no_conventions: bool,
-    /// A journal of what was decoded. Parts that are in it and have not changed are not decoded again.
+    /// A journal of decoded parts. Parts that are in it and have not changed are not decoded again.
     pub resume: Option<&'a Path>,
     /// Number of threads; `None`: from the settings.
     pub threads: Option<usize>,
@@ -154,8 +154,8 @@ pub fn validate(subjects: &[Subject], options: &ValidateOptions<'_>) -> Result<R
     })
 }
 
-/// What to do about the chunks of a subject's arrays: its number, its arrays, threads. Returns the bytes
-/// of decoded elements.
+/// Handles the chunks of a subject's arrays. Gets the number of the subject, its arrays and the number of
+/// threads. Returns the bytes of decoded elements.
 type Chunks<'c> = dyn FnMut(usize, &[Visited], usize, &Findings) -> Result<u64> + 'c;
 
 fn validate_with(

@@ -21,8 +21,9 @@ const MOSTLY: Color = [146, 197, 222];
 const PARTLY: Color = [244, 165, 130];
 const ABSENT: Color = [178, 24, 43];
 
-/// The picture as PNG, of all arrays of a report that have absent chunks. `None`: there are none, or
-/// [`ValidateOptions::picture`](super::ValidateOptions::picture) was not set.
+/// The picture as PNG, of all arrays of a report that have absent chunks. `None`: no array has any.
+///
+/// The report must be made with [`ValidateOptions::picture`](super::ValidateOptions::picture).
 pub fn picture(report: &Report) -> Result<Option<Vec<u8>>> {
     let all = report.looked.iter().flat_map(|looked| &looked.missing).filter(|missing| missing.absent > 0);
     let maps: Vec<(&MissingChunks, &ChunkMap)> =

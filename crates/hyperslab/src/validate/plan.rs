@@ -31,7 +31,7 @@ pub struct Part {
 /// The findings about the structure, and the parts to decode.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is known without decoding.
+    /// The findings without decoding.
     pub report: Report,
     /// The parts.
     pub parts: Vec<Part>,
