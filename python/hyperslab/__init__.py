@@ -68,6 +68,7 @@ if _TYPE_CHECKING:
         validate,
         validation_cost,
     )
+    from hyperslab._compute.validation_plan import ValidationPart, ValidationPlan, plan_validation
     from hyperslab._copy.copy import CopyReport, copy
     from hyperslab._copy.plan import CopyPlan, CopyPrices
     from hyperslab._copy.planning import plan_copy
@@ -125,6 +126,7 @@ _LAZY = {
         "validate",
         "validation_cost",
     ),
+    "_compute.validation_plan": ("ValidationPart", "ValidationPlan", "plan_validation"),
     "_copy.copy": ("CopyReport", "copy"),
     "_copy.plan": ("CopyPlan", "CopyPrices"),
     "_copy.planning": ("plan_copy",),
@@ -231,6 +233,8 @@ __all__ = [
     "UnreadableArray",
     "UnreadableNodeWarning",
     "ValidationCost",
+    "ValidationPart",
+    "ValidationPlan",
     "ValidationReport",
     "View",
     "Writer",
@@ -270,6 +274,7 @@ __all__ = [
     "open_like",
     "optional_dtype",
     "plan_copy",
+    "plan_validation",
     "print_debug_info",
     "pyramid",
     "repair",

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -148,6 +148,9 @@ __all__ = [
     "v3_data_type",
     "validate_all",
     "validate_cost",
+    "validate_join",
+    "validate_part",
+    "validate_plan",
     "write_field",
 ]
 
@@ -320,16 +323,23 @@ def advise_shape(
     shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
 ) -> dict[str, Any]: ...
 def packing(array: ArrayHandle) -> tuple[str, list[bytes]]: ...
+
+# A name, and what it stands for: a node, a path in a store, or credentials of a server.
+_ValidationSource: TypeAlias = tuple[
+    str, ArrayHandle | GroupHandle | tuple[StoreHandle, str] | list[tuple[str, str]] | None
+]
+
 def validate_all(
-    sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]],
-    decode: bool,
-    missing: bool,
-    expect_complete: bool,
-    conventions: bool,
-    threads: int | None = None,
+    sources: Sequence[_ValidationSource],
+    wanted: dict[str, Any],
     progress: Callable[[Literal["verify"], int, int], object] | None = None,
-) -> str: ...
-def validate_cost(sources: Sequence[tuple[str, ArrayHandle | GroupHandle | None]], decode: bool) -> str: ...
+) -> tuple[str, bytes | None]: ...
+def validate_cost(sources: Sequence[_ValidationSource], decode: bool) -> str: ...
+def validate_join(report: str, outcomes: Sequence[str]) -> str: ...
+def validate_part(source: _ValidationSource, part: str, threads: int | None = None) -> str: ...
+def validate_plan(
+    sources: Sequence[_ValidationSource], wanted: dict[str, Any], part_bytes: int
+) -> tuple[str, list[tuple[int, int, str]]]: ...
 def repair_location(
     location: str,
     hash: str | None,

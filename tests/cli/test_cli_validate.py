@@ -106,3 +106,35 @@ def test_costs(command: str, ocean: Path) -> None:
     code, out, _ = run(command, "--explain", "--json", ocean)
     assert json.loads(out)[0]["decode_requests"] == 0
     assert run(command, "--explain", ocean / "none")[0] == 2
+
+
+def test_a_map_of_absent_chunks(command: str, ocean: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "map.png"
+    code, out, err = run(command, "--missing", "--png", picture, ocean)
+    assert (code, err) == (0, "")
+    assert "2 of 8 chunks absent" in out
+    pixels = np.asarray(pytest.importorskip("PIL.Image").open(picture).convert("RGB"))
+    stored, absent = [33, 102, 172], [178, 24, 43]
+    # Below the title: four rows of two cells.
+    assert pixels[40, 20].tolist() == stored
+    assert pixels[26 + 3 * 32 + 5, 20].tolist() == absent
+    assert (pixels == stored).all(axis=2).sum() == 3 * (pixels == absent).all(axis=2).sum()
+    hs.open_array(ocean / "sst", mode="r+")[3] = 1
+    code, _, err = run(command, "--png", tmp_path / "none.png", ocean)
+    assert (code, err) == (0, "hyperslab: no chunk is absent: no picture was written\n")
+    assert not (tmp_path / "none.png").exists()
+    assert run(command, "--png", tmp_path / "no/folder.png", ocean)[0] == 0
+
+
+def test_a_run_goes_on(command: str, ocean: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "checked"
+    assert run(command, "--resume", journal, ocean)[0] == 2
+    (ocean / "sst/c/1/1").write_bytes(b"xyz")
+    first = run(command, "--decode", "--resume", journal, ocean)
+    assert first[0] == 1
+    assert len(journal.read_text().splitlines()) == 2
+    assert run(command, "--decode", "--resume", journal, ocean) == first
+    assert len(journal.read_text().splitlines()) == 2
+    code, _, err = run(command, "--decode", "--resume", ocean / "zarr.json", ocean)
+    assert code == 2
+    assert "no journal" in err

@@ -69,7 +69,7 @@ pub use runtime::pool::is_worker;
 pub use runtime::recycler::recycled_bytes;
 pub use select::view::{Source, Target};
 pub use select::{Index, Selection};
-pub use shard::inspect::{InnerChunk, ShardContents, inspect_shard};
+pub use shard::inspect::{BrokenShard, InnerChunk, ShardContents, inspect_shard, inspected_levels};
 pub use write::barrier::{Settled, settle, settle_all, settle_below};
 pub use write::compact::{compact, compact_asking, drop_inner_chunks};
 pub use write::shard_parts::{ShardParts, write_shard_in_parts};

@@ -8,10 +8,11 @@ use crate::style::Style;
 use crate::text;
 use hyperslab::Json;
 use hyperslab::validate::{
-    Estimate, Finding, Looked, MissingChunks, Report, Severity, Subject, ValidateOptions, explain, validate,
+    Estimate, Finding, Looked, MissingChunks, Report, Severity, Subject, ValidateOptions, explain, picture,
+    validate,
 };
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Findings and absent chunks that are shown for each location. The rest is in --json.
 const SHOWN: usize = 100;
@@ -31,6 +32,8 @@ Examples:
   hyperslab validate ocean.zarr                  the structure
   hyperslab validate --decode *.nc               every chunk of many files
   hyperslab validate --missing ocean.zarr        which chunks are absent
+  hyperslab validate --missing --png map.png ocean.zarr
+  hyperslab validate --decode --resume checked.json ocean.zarr
   hyperslab validate --explain --decode s3://bucket/ocean.zarr
   hyperslab validate --json ocean.zarr | jq .findings
 
@@ -52,6 +55,12 @@ pub(crate) struct ValidateArgs {
     /// Absent chunks are errors.
     #[arg(long)]
     expect_complete: bool,
+    /// With --missing, draw maps of the arrays that lack chunks to a file.
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// With --decode, note decoded parts in a file. Another run with the file goes on.
+    #[arg(long, value_name = "JOURNAL", requires = "decode")]
+    resume: Option<PathBuf>,
     /// Leave out the conventions of CF and NetCDF.
     #[arg(long)]
     no_conventions: bool,
@@ -79,7 +88,9 @@ impl Command for ValidateArgs {
         let meter = Meter::new(watch, self.quiet);
         let options = ValidateOptions {
             decode: self.decode,
-            missing: self.missing,
+            missing: self.missing || self.png.is_some(),
+            picture: self.png.is_some(),
+            resume: self.resume.as_deref(),
             expect_complete: self.expect_complete,
             no_conventions: self.no_conventions,
             progress: Some(&meter),
@@ -103,9 +114,16 @@ impl Command for ValidateArgs {
         let report = report?;
         let fails_from = if self.strict { Severity::Warning } else { Severity::Error };
         if let Some(file) = &self.junit {
-            std::fs::write(file, report.to_junit(fails_from)).map_err(|source| {
-                Failure::Library(hyperslab::Error::Io { what: "write", path: file.clone(), source })
-            })?;
+            write(file, report.to_junit(fails_from).as_bytes())?;
+        }
+        if let Some(file) = &self.png {
+            match picture(&report)? {
+                Some(png) => write(file, &png)?,
+                // Standard error may be closed.
+                None => {
+                    let _ = writeln!(io::stderr(), "hyperslab: no chunk is absent: no picture was written");
+                }
+            }
         }
         if self.json {
             writeln!(out, "{}", report.to_json().to_text(Some(2)))?;
@@ -129,6 +147,12 @@ impl Command for ValidateArgs {
             }
         }
     }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, bytes).map_err(|source| {
+        Failure::Library(hyperslab::Error::Io { what: "write", path: file.to_owned(), source })
+    })
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {

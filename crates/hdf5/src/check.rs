@@ -2,16 +2,22 @@
 //!
 //! A fault does not end the check: it is noted, and the other objects are checked. Chunks are located,
 //! but not decoded. The ranges of chunks and of runs of elements must lie in the file, and must not
-//! share bytes with each other or with object headers.
+//! share bytes with each other or with structures (`space`). References must lead somewhere
+//! (`references`).
+
+mod references;
+mod space;
 
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
-use crate::element::ElementKind;
 use crate::group::join;
 use crate::index::place;
-use crate::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, Result, reference};
+use crate::source::Structure;
+use crate::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, Result};
 use hyperslab_array::Dims;
-use std::collections::{HashMap, HashSet};
+use references::References;
+use space::Space;
+use std::collections::HashSet;
 
 /// An object that the check reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +54,8 @@ pub enum FaultKind {
     OutOfFile,
     /// Two ranges share bytes.
     Overlap,
+    /// Bytes that nothing refers to.
+    Unreferenced,
     /// A link leads nowhere.
     DanglingLink,
     /// A reference leads to no object.
@@ -86,31 +94,42 @@ pub struct Checked {
     pub element_bytes: u64,
 }
 
-/// A range of bytes of the file.
-#[derive(Clone, Debug)]
-struct Extent {
-    start: u64,
-    end: u64,
-    /// Number of the object in [`Checked::objects`].
-    object: usize,
-    chunk: Option<Dims>,
-    /// `true` for elements, `false` for a part of an object header.
-    elements: bool,
-}
-
 /// Checks a file. Fails with [`Hdf5Error::Interrupted`].
 pub fn check(file: &File) -> Result<Checked> {
-    let mut check = Check { file, found: Checked::default(), extents: Vec::new(), seen: HashSet::new() };
+    // Structures that were parsed before would not be noted.
+    let fresh = space::recording(file)?;
+    let notes = fresh.is_some();
+    let file = fresh.as_ref().unwrap_or(file);
+    let mut check = Check {
+        file,
+        found: Checked::default(),
+        space: Space::default(),
+        seen: HashSet::new(),
+        references: References::default(),
+        notes,
+    };
     check.objects()?;
+    // A group that cannot be read hides its members.
+    let hides = |fault: &Fault| {
+        matches!(fault.kind, FaultKind::Structure | FaultKind::Unsupported | FaultKind::Unreadable)
+    };
+    let whole = !check.found.faults.iter().any(hides);
+    check.dangling_references(whole);
     check.overlaps();
+    if whole && notes {
+        check.unreferenced()?;
+    }
     Ok(check.found)
 }
 
 struct Check<'f> {
     file: &'f File,
     found: Checked,
-    extents: Vec<Extent>,
+    space: Space,
     seen: HashSet<u64>,
+    references: References,
+    /// Structures are noted when they are read.
+    notes: bool,
 }
 
 /// An object to visit.
@@ -147,7 +166,6 @@ impl Check<'_> {
                 Node::Datatype(_) => CheckedKind::Datatype,
             };
             self.found.objects.push(CheckedObject { path: path.clone(), address, kind });
-            self.header(address, &path)?;
             match object {
                 Node::Group(group) => {
                     let members = self.group(&group, &path)?;
@@ -161,26 +179,27 @@ impl Check<'_> {
                 Node::Dataset(dataset) => self.dataset(&dataset, &path)?,
                 Node::Datatype(datatype) => self.attributes(&datatype.attributes, &path)?,
             }
+            self.structures(address, &path)?;
         }
         Ok(())
     }
 
-    /// Notes the bytes of an object header.
-    fn header(&mut self, address: u64, path: &str) -> Result<()> {
+    /// Notes the bytes of an object header, and of everything else that was read for the object.
+    fn structures(&mut self, address: u64, path: &str) -> Result<()> {
+        let object = self.found.objects.len().saturating_sub(1);
+        if self.notes {
+            self.space.note(self.file.source().take_record(), object);
+            return Ok(());
+        }
         let header = match self.file.header(address) {
             Ok(header) => header,
             Err(error) => return self.fail(path, error),
         };
-        let object = self.found.objects.len().saturating_sub(1);
         // The length of the prefix depends on the version: without it, the range is a little short.
         let blocks = [(address, header.prefix.block)].into_iter().chain(header.blocks.iter().copied());
-        self.extents.extend(blocks.map(|(start, len)| Extent {
-            start,
-            end: start.saturating_add(len),
-            object,
-            chunk: None,
-            elements: false,
-        }));
+        let name = "object header";
+        self.space
+            .note(blocks.map(|(address, len)| Structure { name, address, len, room: len }).collect(), object);
         Ok(())
     }
 
@@ -290,7 +309,8 @@ impl Check<'_> {
         {
             self.fail(path, error)?;
         }
-        Ok(())
+        self.uses_type(dataset.committed_type());
+        self.dataset_references(dataset, path)
     }
 
     /// Checks that a range of elements is in the file.
@@ -298,7 +318,7 @@ impl Check<'_> {
         self.found.element_bytes = self.found.element_bytes.saturating_add(len);
         let file_end = self.file.source().end();
         match start.checked_add(len).filter(|end| *end <= file_end) {
-            Some(end) => self.extents.push(Extent { start, end, object, chunk, elements: true }),
+            Some(end) => self.space.elements(start..end, object, chunk),
             None => self.found.faults.push(Fault {
                 kind: FaultKind::OutOfFile,
                 path: path.to_owned(),
@@ -316,75 +336,10 @@ impl Check<'_> {
                 self.fail(path, error)?;
                 continue;
             }
-            let Ok(element) = attribute.element() else { continue };
-            if !matches!(element.kind, ElementKind::ObjectReference) {
-                continue;
-            }
-            let Ok(memory) = attribute.values() else { continue };
-            let count = memory.len() / element.size.max(1);
-            let Ok(found) = reference::resolve(self.file, &element, &memory, 0, element.size, count) else {
-                continue;
-            };
-            for target in found.into_iter().flatten().filter(|target| target.file.is_none()) {
-                let gone = match self.file.header(target.address) {
-                    Ok(_) => continue,
-                    Err(error @ Hdf5Error::Interrupted { .. }) => return Err(error),
-                    Err(error) => error,
-                };
-                let why = format!("a reference in attribute '{}' leads to no object: {gone}", attribute.name);
-                self.note(FaultKind::DanglingReference, path, Some(target.address), why);
-            }
+            self.uses_type(attribute.committed);
+            self.attribute_references(attribute, path)?;
         }
         Ok(())
-    }
-
-    /// Finds ranges of elements that share bytes with other ranges.
-    fn overlaps(&mut self) {
-        self.extents.retain(|extent| extent.start < extent.end);
-        self.extents.sort_by_key(|extent| (extent.start, extent.end));
-        // The range so far that ends last. A later range that begins before shares bytes with it.
-        let mut furthest: Option<&Extent> = None;
-        let mut faults = Vec::new();
-        let mut named: HashMap<(usize, usize), u64> = HashMap::new();
-        for extent in &self.extents {
-            if let Some(other) = furthest
-                && extent.start < other.end
-                && (extent.elements || other.elements)
-            {
-                // One of many chunks that overlap tells enough about a pair of objects.
-                let times = named.entry((other.object, extent.object)).or_default();
-                *times += 1;
-                if *times <= MOST_OVERLAPS {
-                    let (of, with) = if extent.elements { (extent, other) } else { (other, extent) };
-                    faults.push(self.overlap(of, with));
-                }
-            }
-            if furthest.is_none_or(|other| extent.end > other.end) {
-                furthest = Some(extent);
-            }
-        }
-        self.found.faults.extend(faults);
-    }
-
-    fn overlap(&self, of: &Extent, with: &Extent) -> Fault {
-        let path = |extent: &Extent| {
-            self.found.objects.get(extent.object).map(|object| object.path.clone()).unwrap_or_default()
-        };
-        let what = match (&with.chunk, with.elements) {
-            (Some(chunk), _) => format!("chunk {:?} of '/{}'", chunk.as_slice(), path(with)),
-            (None, true) => format!("elements of '/{}'", path(with)),
-            (None, false) => format!("the object header of '/{}'", path(with)),
-        };
-        Fault {
-            kind: FaultKind::Overlap,
-            path: path(of),
-            chunk: of.chunk.as_ref().map(|chunk| chunk.to_vec()),
-            address: Some(of.start),
-            why: format!(
-                "bytes {}..{} are partly those of {what} ({}..{})",
-                of.start, of.end, with.start, with.end
-            ),
-        }
     }
 
     fn note(&mut self, kind: FaultKind, path: &str, address: Option<u64>, why: String) {
@@ -413,9 +368,6 @@ impl Check<'_> {
         Ok(())
     }
 }
-
-/// Overlaps that are named for each pair of objects.
-const MOST_OVERLAPS: u64 = 10;
 
 #[cfg(test)]
 mod tests {

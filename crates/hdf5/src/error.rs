@@ -75,6 +75,18 @@ pub enum Hdf5Error {
         /// The file.
         file: String,
     },
+    /// The file is shorter than its superblock says.
+    #[error(
+        "{file}: it is truncated, or its writer has not finished: expected {expected} bytes, found {found}"
+    )]
+    Truncated {
+        /// The file.
+        file: String,
+        /// Bytes by the superblock.
+        expected: u64,
+        /// Bytes of the file.
+        found: u64,
+    },
     /// A structure was never written: its bytes are zeros.
     #[error(
         "{file}{} is incomplete: the {structure} at address {address} has no bytes yet. The file is open for writing, or its writer was \

@@ -83,9 +83,20 @@ impl Debug for File {
 impl File {
     /// Opens the object `key`. Fails with [`Hdf5Error::NotHdf5`] if there is no superblock.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File> {
+        File::open_with(store, key, options, false)
+    }
+
+    /// Like [`File::open`]. `record`: [`Source::take_record`] returns all structures that are read.
+    pub(crate) fn open_with(
+        store: Arc<dyn Store>,
+        key: &str,
+        options: FileOptions,
+        record: bool,
+    ) -> Result<File> {
         // Before the first state is read: a writer that comes later does not use its space again.
         store.lock_for_reading();
         let source = Source::new(store, key, 0)?;
+        let source = if record { source.recording() } else { source };
         let found = superblock::find(source.store().as_ref(), key, source.size())?;
         let base = found.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: source.name(),
@@ -108,10 +119,7 @@ impl File {
             return Err(Hdf5Error::Unclosed { file: source.name() });
         }
         if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
-            let size = source.size();
-            return Err(source.invalid(format!(
-                "it is truncated, or its writer has not finished: expected {end} bytes, found {size}"
-            )));
+            return Err(Hdf5Error::Truncated { file: source.name(), expected: end, found: source.size() });
         }
         let end = superblock.end_from(base).unwrap_or(source.size()).saturating_sub(base);
         let source = match redo::pending(&source, end)? {

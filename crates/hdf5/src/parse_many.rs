@@ -39,7 +39,12 @@ impl Source {
             for ((address, guess), found) in batch.iter().zip(found) {
                 self.go_on()?;
                 let there = buffer.get(found).unwrap_or_default();
-                match parse(place, &mut self.first(there, *address)) {
+                let mut cursor = self.first(there, *address);
+                let outcome = parse(place, &mut cursor);
+                if outcome.is_ok() {
+                    self.note(structure, *address, cursor.position() as u64, 0);
+                }
+                match outcome {
                     // The structure was not fetched because its pages are in memory, or it is
                     // longer than guessed.
                     Err(ParseError::Need(needed)) => {
@@ -47,7 +52,7 @@ impl Source {
                         let again = self.parse(structure, *address, guess, |cursor| parse(place, cursor));
                         again.or_else(|error| self.lose(error))?;
                     }
-                    Ok(()) => self.note_structure(*address),
+                    Ok(()) => {}
                     answer => {
                         let wrong = |why| self.lose(self.parse_error(structure, *address, there, why));
                         answer.or_else(wrong)?;

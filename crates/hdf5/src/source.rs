@@ -55,6 +55,19 @@ pub struct Source {
     pub(crate) losses: Option<Arc<Losses>>,
     /// Gated. Never held while bytes are fetched.
     pages: Mutex<Pages>,
+    /// Gated. The structures that were read. `None`: nobody wants to know.
+    record: Option<Mutex<Vec<Structure>>>,
+}
+
+/// A structure that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Structure {
+    pub name: &'static str,
+    pub address: u64,
+    /// Bytes that were parsed.
+    pub len: u64,
+    /// Bytes that the file reserves for it, at most. Some nodes are half empty.
+    pub room: u64,
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +114,33 @@ impl Source {
             instead: Vec::new(),
             losses: None,
             pages: Mutex::default(),
+            record: None,
         })
+    }
+
+    /// Records the structures that are read from now on.
+    pub(crate) fn recording(self) -> Self {
+        Source { record: Some(Mutex::default()), ..self }
+    }
+
+    /// Returns `true` if structures are recorded.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.record.is_some()
+    }
+
+    /// Returns the structures that were read since the last call. Some come several times.
+    pub(crate) fn take_record(&self) -> Vec<Structure> {
+        self.record.as_ref().map(|record| std::mem::take(&mut *record.lock())).unwrap_or_default()
+    }
+
+    /// Records a structure, if anybody wants to know.
+    pub(crate) fn note(&self, name: &'static str, address: u64, len: u64, room: u64) {
+        if let Some(record) = &self.record {
+            record.lock().push(Structure { name, address, len, room: room.max(len) });
+        }
+        if let Some(losses) = &self.losses {
+            losses.structure(address);
+        }
     }
 
     /// Replaces some bytes of the file: the bytes to read at each address.
@@ -283,10 +322,11 @@ impl Source {
         }
         let mut wanted = (guess as u64).clamp(1, available);
         loop {
-            let bytes = self.read(structure, address, wanted)?;
-            match parse(&mut self.first(&bytes, address)) {
+            let bytes = self.bytes(structure, address, wanted)?;
+            let mut cursor = self.first(&bytes, address);
+            match parse(&mut cursor) {
                 Ok(value) => {
-                    self.note_structure(address);
+                    self.note(structure, address, cursor.position() as u64, 0);
                     return Ok(value);
                 }
                 Err(ParseError::Need(needed)) if needed > available => {
@@ -332,8 +372,15 @@ impl Source {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
-    /// Reads the `len` bytes at `address`.
+    /// Reads the `len` bytes at `address`, which are a structure.
     pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes> {
+        let bytes = self.bytes(structure, address, len)?;
+        self.note(structure, address, len, 0);
+        Ok(bytes)
+    }
+
+    /// Reads the `len` bytes at `address`, which are a part of a structure.
+    pub(crate) fn bytes(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes> {
         let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
         let end = end.ok_or_else(|| self.too_short_error(structure, address, len))?;
         let (start, end) = (address.saturating_add(self.base), end.saturating_add(self.base));

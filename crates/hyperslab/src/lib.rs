@@ -71,6 +71,7 @@ mod joined;
 pub mod meaning;
 mod nodes;
 pub mod open;
+mod png;
 pub mod present;
 pub mod references;
 pub mod repair;

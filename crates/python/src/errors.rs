@@ -255,6 +255,7 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
         Hdf5Error::NotHdf5 { .. }
         | Hdf5Error::Parse { .. }
         | Hdf5Error::Invalid { .. }
+        | Hdf5Error::Truncated { .. }
         | Hdf5Error::Heap(_) => "MetadataValidationError",
         _ => "HyperslabError",
     };

@@ -86,7 +86,7 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::stream::Stream;
     #[pymodule_export]
-    use crate::jobs::validate::{validate_all, validate_cost};
+    use crate::jobs::validate::{validate_all, validate_cost, validate_join, validate_part, validate_plan};
     #[pymodule_export]
     use crate::jobs::writer::{Writer, finish_writers};
     #[pymodule_export]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from hyperslab import _native
 from hyperslab._base.progress import show_progress
 from hyperslab._core.array_common import AnyArray
 from hyperslab._core.group_common import AnyGroup
+from hyperslab._stores.store import location_in, resolve_store
 from hyperslab.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -19,8 +20,21 @@ if TYPE_CHECKING:
     from hyperslab._core.group import Group
     from hyperslab._hdf5.array import FileArray
     from hyperslab._hdf5.group import FileGroup
+    from hyperslab._stores.store import StoreLike
 
-__all__ = ["Finding", "MissingChunks", "ValidationCost", "ValidationReport", "validate", "validation_cost"]
+__all__ = [
+    "Finding",
+    "MissingChunks",
+    "Progress",
+    "Source",
+    "ValidationCost",
+    "ValidationReport",
+    "named_sources",
+    "options_of",
+    "report_of",
+    "validate",
+    "validation_cost",
+]
 
 Progress: TypeAlias = Callable[[Literal["verify"], int, int], object]
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -98,6 +112,8 @@ class ValidationReport:
     """Locations that could not be looked at, and why."""
     omitted: int = field(repr=False)
     """Number of findings beyond the first 10 000 of a location."""
+    png: bytes | None = field(repr=False, compare=False)
+    """A picture of absent chunks, if it was asked for and if chunks are absent."""
     _json: str = field(repr=False, compare=False)
 
     def __bool__(self) -> bool:
@@ -122,6 +138,9 @@ class ValidationReport:
         """Return everything as JSON, as ``hyperslab validate --json`` prints it."""
         return self._json
 
+    def _repr_png_(self) -> bytes | None:
+        return self.png
+
 
 @dataclass(frozen=True)
 class ValidationCost:
@@ -143,23 +162,52 @@ class ValidationCost:
     """Arrays in stores that cannot be listed."""
 
 
-Source: TypeAlias = "str | os.PathLike[str] | Array | FileArray | Group | FileGroup"
+Source: TypeAlias = "Array | FileArray | Group | FileGroup | StoreLike"
 
 
-def _named(sources: tuple[Source, ...]) -> list[tuple[str, Any]]:
+def named_sources(
+    sources: tuple[Source, ...], storage_options: Mapping[str, Any] | None
+) -> list[tuple[str, Any]]:
+    """Name sources, as the engine takes them."""
+    takes = [isinstance(source, str) and _native.takes_storage_options(source) for source in sources]
     named: list[tuple[str, Any]] = []
-    for source in sources:
-        if isinstance(source, str | os.PathLike):
-            named.append((os.fspath(source), None))
-        elif isinstance(source, AnyArray | AnyGroup):
+    for source, far in zip(sources, takes, strict=True):
+        if isinstance(source, AnyArray | AnyGroup):
             named.append((source.name, source._handle))
-        else:
+            continue
+        # The options are for one source at least. If none takes them, all refuse them.
+        location = location_in(source, storage_options if far or not any(takes) else None)
+        if location is not None:
+            named.append(location)
+            continue
+        try:
+            store, path = resolve_store(source)
+        except TypeError:
             raise ArgumentTypeError(
-                f"expected paths, arrays and groups, found {type(source).__name__}: pass a path"
-            )
+                f"expected paths, URLs, stores, arrays and groups, found {type(source).__name__}: pass a path"
+            ) from None
+        named.append((str(store), (store._native, path)))
     if not named:
         raise ArgumentTypeError("expected at least one path, array or group, found none")
     return named
+
+
+def options_of(
+    *,
+    decode: bool = False,
+    missing: bool = False,
+    expect_complete: bool = False,
+    conventions: bool = True,
+    png: bool = False,
+    resume: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Return the options of a validation, as the engine takes them."""
+    return {
+        "decode": bool(decode), "missing": bool(missing or png), "expect_complete": bool(expect_complete),
+        "conventions": bool(conventions), "png": bool(png), "threads": threads,
+        "resume": None if resume is None else os.fspath(resume),
+    }  # fmt: skip
 
 
 def validate(
@@ -168,8 +216,11 @@ def validate(
     missing: bool = False,
     expect_complete: bool = False,
     conventions: bool = True,
+    png: bool = False,
+    resume: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress | bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> ValidationReport:
     """Find damage, losses, leftovers and contradictions in stores and files.
 
@@ -181,8 +232,8 @@ def validate(
 
     Parameters
     ----------
-    *sources : str, path, Array or Group
-        What to validate. A damaged store can often not be opened: pass its path.
+    *sources : str, path, store, Array or Group
+        What to validate. A damaged store can often not be opened: pass its path, URL or store.
     decode : bool, default False
         Read and decode every stored chunk, and verify all checksums. Takes as long as reading
         everything once, and little memory.
@@ -193,10 +244,18 @@ def validate(
     conventions : bool, default True
         Check the conventions of CF and NetCDF that decide whether xarray reads a file right. Reads the
         values of coordinates.
+    png : bool, default False
+        Draw a map of the chunks of each array that lacks some, for `ValidationReport.png`. Implies
+        ``missing``.
+    resume : str or path, optional
+        A file that notes decoded parts, with sizes and times (or tags) of their objects. It is made if it
+        does not exist. Another call with the same file decodes only new and changed objects.
     threads : int, optional
         Number of threads. ``None``: `hyperslab.config`.
     progress : callable, or True, optional
         Called as ``progress("verify", bytes_done, bytes_in_all)``. ``True`` shows a bar.
+    storage_options : mapping, optional
+        Credentials and settings for URLs of servers, as for `hyperslab.open`.
 
     Returns
     -------
@@ -213,16 +272,18 @@ def validate(
     >>> print(report.findings[0].kind, report.missing["whole.zarr"][0].first)
     absent-chunks [(1,)]
     """
+    named = named_sources(sources, storage_options)
+    given = options_of(
+        decode=decode, missing=missing, expect_complete=expect_complete, conventions=conventions, png=png,
+        resume=resume, threads=threads,
+    )  # fmt: skip
     with show_progress(progress) as told:
-        text = _native.validate_all(
-            _named(sources),
-            bool(decode),
-            bool(missing),
-            bool(expect_complete),
-            bool(conventions),
-            threads,
-            told,
-        )
+        text, picture = _native.validate_all(named, given, told)
+    return report_of(text, picture)
+
+
+def report_of(text: str, png: bytes | None = None) -> ValidationReport:
+    """Read a report that the engine made."""
     facts = json.loads(text)
     findings = [
         Finding(**{**one, "chunk": None if one["chunk"] is None else tuple(one["chunk"])})
@@ -244,19 +305,23 @@ def validate(
         if looked["missing"]
     }
     unreached = {one["location"]: one["why"] for one in facts["unreached"]}
-    return ValidationReport(findings, absent, unreached, facts["omitted"], text)
+    return ValidationReport(findings, absent, unreached, facts["omitted"], png, text)
 
 
-def validation_cost(*sources: Source, decode: bool = False) -> list[ValidationCost]:
+def validation_cost(
+    *sources: Source, decode: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> list[ValidationCost]:
     """Estimate what `validate` would read: requests and bytes.
 
     Opens all nodes, and lists stored chunks.
 
     Parameters
     ----------
-    *sources : str, path, Array or Group
+    *sources : str, path, store, Array or Group
         As for `validate`.
     decode : bool, default False
+        As for `validate`.
+    storage_options : mapping, optional
         As for `validate`.
 
     Returns
@@ -272,4 +337,5 @@ def validation_cost(*sources: Source, decode: bool = False) -> list[ValidationCo
     >>> cost.objects, cost.decode_requests
     (2, 2)
     """
-    return [ValidationCost(**one) for one in json.loads(_native.validate_cost(_named(sources), bool(decode)))]
+    named = named_sources(sources, storage_options)
+    return [ValidationCost(**one) for one in json.loads(_native.validate_cost(named, bool(decode)))]

@@ -67,6 +67,8 @@ class PlannedArray:
         found: Any = existing if trial is None else trial
         self.shape: tuple[int, ...] = found.shape
         """The planned shape. The array may still be shorter."""
+        self.old_shape = self.shape
+        """The shape when the plan was made."""
 
     @property
     def path(self) -> str:

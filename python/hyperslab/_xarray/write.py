@@ -10,8 +10,9 @@ Groups and arrays are ours.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
@@ -25,6 +26,7 @@ from hyperslab import _native
 from hyperslab._core.arguments import ZarrFormat, normalize_format
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group, node_of
+from hyperslab._core.transaction import transaction
 from hyperslab._create.new import replace_group
 from hyperslab._create.open import open_group
 from hyperslab._create.place import check_empty, place_of
@@ -349,20 +351,76 @@ def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | No
     root = goal.create() if goal.existing is None else goal.existing
     groups = {"": root}
     errands = _Errands(root._is_far)
+    together = _appended_together(plan, root)
+    later = {array for array, _ in together}
+    changed = False
     try:
         for group in plan.groups:
             at = group.at
             groups[at] = found = groups.get(at) or group.existing or root.require_group(at)
             if group.attributes is not None and found.attrs.asdict() != group.attributes:
                 found.attrs.put(group.attributes)
-        targets = {array: _made(array, groups[array.group.at], errands) for array in plan.arrays}
-        _write_all(plan.writes, targets, errands)
+                changed = True
+        arrays = [array for array in plan.arrays if array not in later]
+        changed |= any(array.existing is None or array.existing.shape != array.shape for array in arrays)
+        targets = {array: _made(array, groups[array.group.at], errands) for array in arrays}
+        writes = [write for write in plan.writes if write.target not in later]
+        _write_all(writes, targets, errands)
         errands.wait()
+        if compute:
+            _write_blocks(writes, targets, True)
+    except BaseException:
+        _shorten(plan, later)
+        raise
     finally:
         errands.close()
-    if goal.consolidates:
+    # Readers that use consolidated metadata see new rows from here on, of all variables or of none.
+    published = _commit(root, together)
+    if goal.consolidates and (changed or not published or goal.path != goal.base):
         goal.consolidate()
-    return root, _write_blocks(plan.writes, targets, compute)
+    return root, None if compute else _write_blocks(writes, targets, False)
+
+
+def _appended_together(plan: Plan, root: Group) -> list[tuple[PlannedArray, Write]]:
+    """Return the arrays to lengthen in one transaction, with their rows. None, if it does not fit.
+
+    On a server a transaction sends the requests of one array after the other, which takes long.
+    """
+    found = []
+    for array in plan.arrays:
+        there = array.existing
+        if there is None or there.shape == array.shape:
+            continue
+        writes = [write for write in plan.writes if write.target is array]
+        if root._is_far or len(writes) != 1 or writes[0].is_lazy:
+            return []
+        found.append((array, writes[0]))
+    return found
+
+
+def _commit(root: Group, together: list[tuple[PlannedArray, Write]]) -> bool:
+    """Append to arrays in one transaction. Returns True if the consolidated metadata show the rows."""
+    if not together:
+        return False
+    with transaction(root) as step:
+        for array, write in together:
+            there = cast(Any, array.existing).shape
+            [axis] = [n for n, (old, new) in enumerate(zip(there, array.shape, strict=True)) if old != new]
+            step[array.path].append(np.asarray(write.source), axis)
+    return step._published
+
+
+def _shorten(plan: Plan, later: Collection[PlannedArray]) -> None:
+    """After an error, make arrays as short as they were, unless somebody else has lengthened them."""
+    for array in plan.arrays:
+        there = array.existing
+        if there is None or array in later:
+            continue
+        old = array.old_shape
+        # The first error is the one to raise.
+        with contextlib.suppress(Exception):
+            if old != array.shape and there.refresh().shape == array.shape:
+                there.resize(old)
 
 
 def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:

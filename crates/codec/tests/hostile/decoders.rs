@@ -95,8 +95,21 @@ pub const TARGETS: &[(&str, &[&str])] = &[
     (
         "numbers",
         &[
-            "crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3", "base64", "shuffle", "delta",
-            "fixedscaleoffset", "quantize", "astype", "bitround", "packbits", "scale_offset", "cast_value",
+            "crc32c",
+            "crc32",
+            "adler32",
+            "fletcher32",
+            "jenkins_lookup3",
+            "base64",
+            "shuffle",
+            "delta",
+            "fixedscaleoffset",
+            "quantize",
+            "astype",
+            "bitround",
+            "packbits",
+            "scale_offset",
+            "cast_value",
             "transpose",
         ],
     ),
@@ -210,7 +223,8 @@ pub fn decode_anything(bytes: &[u8]) {
 ///
 /// Also decodes it in a chain with `crc32c`, without verifying the checksum.
 fn decode(number: usize, stored: &[u8]) {
-    static DECODER: [OnceLock<Option<(Arc<dyn Codec>, usize)>>; DECODERS] = [const { OnceLock::new() }; DECODERS];
+    static DECODER: [OnceLock<Option<(Arc<dyn Codec>, usize)>>; DECODERS] =
+        [const { OnceLock::new() }; DECODERS];
     // Elements of variable length are in the codec's heap, which would grow.
     let found = match number < ZARR.len() + HDF5.len() {
         true => DECODER[number].get_or_init(|| decoder(number)).clone(),

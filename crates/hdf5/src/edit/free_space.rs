@@ -71,6 +71,15 @@ fn parse(bytes: &[u8], end: u64) -> Parsed<Vec<(u64, u64)>> {
     Ok(ranges)
 }
 
+/// Returns the ranges in the list before the end of the file, and of the list itself: address and length.
+pub(crate) fn listed(source: &Source, end: u64) -> Result<Vec<(u64, u64)>> {
+    let slot = redo::read_slot(source, end)?;
+    let Some(slot) = slot else { return Ok(Vec::new()) };
+    let mut ranges = slot.free.map_or_else(|| Ok(Vec::new()), |place| read(source, place, end))?;
+    ranges.push((end.saturating_sub(SLOT), SLOT));
+    Ok(ranges)
+}
+
 /// Reads a list of free space, and the place of the list itself. All of it lies before `end`.
 pub(super) fn read(source: &Source, place: RecordPlace, end: u64) -> Result<Vec<(u64, u64)>> {
     let ranges = redo::read_record(source, place)?.and_then(|list| parse(&list, end).ok());

@@ -14,7 +14,7 @@ mod committed;
 mod elements;
 mod flush;
 mod flush_every;
-mod free_space;
+pub(crate) mod free_space;
 mod group;
 mod heap;
 #[cfg(test)]

@@ -215,7 +215,7 @@ impl<'a> Object<'a> {
             // Small objects probably have neighbours that are needed too. These come in the same
             // page.
             Object::There { address, .. } if (place.len() as u64) < WHOLE => {
-                place.copy_from_slice(&source.read(STRUCTURE, *address, place.len() as u64)?);
+                place.copy_from_slice(&source.bytes(STRUCTURE, *address, place.len() as u64)?);
                 Ok(())
             }
             Object::There { address, .. } => source.read_into(STRUCTURE, [(*address, place)]),

@@ -113,7 +113,8 @@ impl Losses {
         (noted.found.clone(), noted.more)
     }
 
-    fn structure(&self, address: u64) {
+    /// Notes that there is a structure at this address.
+    pub(crate) fn structure(&self, address: u64) {
         let mut noted = self.noted.lock();
         if !noted.muted && noted.structures.len() < MOST_STRUCTURES {
             noted.structures.insert(address);
@@ -154,13 +155,6 @@ impl Source {
         };
         losses.note(address, without_file(&error));
         Ok(())
-    }
-
-    /// Notes that there is a structure at this address.
-    pub(crate) fn note_structure(&self, address: u64) {
-        if let Some(losses) = &self.losses {
-            losses.structure(address);
-        }
     }
 }
 

@@ -42,6 +42,11 @@ impl Tree {
         entries.saturating_mul(self.entry(sizes) as u64).saturating_add(head)
     }
 
+    /// Bytes that a file reserves for a node, with the usual limits on entries.
+    fn room(self, sizes: Sizes) -> u64 {
+        self.node_len(if self.kind == 0 { 32 } else { 64 }, sizes)
+    }
+
     fn parse<'a>(self, cursor: &mut Cursor<'a>) -> Parsed<Node<'a>> {
         cursor.signature(b"TREE")?;
         let at = cursor.clone();
@@ -88,6 +93,7 @@ impl Tree {
                 let mut node = self.parse(cursor)?;
                 check_level(start, node.level, level)?;
                 visited.meet(start, cursor.position() as u64)?;
+                source.note(STRUCTURE, start, cursor.position() as u64, self.room(sizes));
                 each(start, &node);
                 below = node.level.checked_sub(1);
                 if below.is_none() {

@@ -272,6 +272,7 @@ pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Resul
             let Some(node) = nodes.get(place) else { return Ok(()) };
             let (mut records, children) = tree.parse(cursor, *node)?;
             visited.meet(node.address, cursor.position() as u64)?;
+            source.note(NODE, node.address, cursor.position() as u64, tree.node.into());
             next.extend(old.by_ref().take_while(|part| matches!(part, Stretch::Records(_))));
             let mut start = bytes.len();
             bytes.extend_from_slice(records.take_rest());

@@ -82,6 +82,7 @@ pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<V
                 continue;
             }
         };
+        source.note(STRUCTURE, address, len, GUESS);
         // A writer that was killed may have split a node, and not have written the new one's parent.
         // In whole files, a deleted link may have left such a key.
         if let (Some(losses), Some(last)) = (source.losses(), last)

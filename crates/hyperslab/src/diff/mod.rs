@@ -16,7 +16,6 @@ mod coordinates;
 mod metadata;
 mod numbers;
 mod picture;
-mod png;
 mod report;
 mod side;
 mod stored;

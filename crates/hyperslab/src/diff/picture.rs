@@ -4,9 +4,9 @@
 //! second array minus the first. Grey elements are missing in both arrays, black ones in one.
 
 use super::numbers::Numbers;
-use super::png::{Canvas, Color, text_size};
 use super::report::{ArrayDifference, Difference};
 use crate::nodes::element::swap_bytes;
+use crate::png::{Canvas, Color, text_size};
 use crate::{Array, ByteOrder, Error, Index, Node, ReadOptions, Result};
 
 /// Most pixels of a map per axis. Larger slices show every n-th element.

@@ -7,8 +7,10 @@ use std::collections::HashSet;
 const LISTED: usize = 1000;
 
 /// The most rows and columns of a map. A terminal has 80 columns and room for some arrays.
-const ROWS: u64 = 16;
-const COLUMNS: u64 = 64;
+const IN_TEXT: (u64, u64) = (16, 64);
+
+/// The most rows and columns of a map in a picture. Each array needs 4 MB of memory.
+const IN_PICTURE: (u64, u64) = (512, 512);
 
 /// The absent chunks of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +27,13 @@ pub struct MissingChunks {
     pub absent: u64,
     /// The first 1000 absent ones, in C order.
     pub first: Vec<Vec<u64>>,
-    /// A picture of the grid.
+    /// A map of the grid for a terminal.
     pub map: ChunkMap,
+    /// A map with more cells, if a picture is wanted.
+    pub large: Option<ChunkMap>,
 }
 
-/// A picture of a grid: how many chunks of each cell are stored.
+/// A map of a grid: how many chunks of each cell are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkMap {
     /// The axes that go down and across. Down: `None` for arrays of fewer than two axes.
@@ -64,7 +68,8 @@ impl StoredChunks {
         }
     }
 
-    pub fn finish(self, path: &str, unit: &'static str) -> MissingChunks {
+    /// `picture`: with a large map.
+    pub fn finish(self, path: &str, unit: &'static str, picture: bool) -> MissingChunks {
         let StoredChunks { grid, total, numbers } = self;
         let absent = total.saturating_sub(numbers.len() as u64);
         let place = |mut number: u64| -> Vec<u64> {
@@ -80,14 +85,16 @@ impl StoredChunks {
         } else {
             (0..total).filter(|number| !numbers.contains(number)).take(LISTED).map(place).collect()
         };
-        let map = ChunkMap::of(&grid, numbers.iter().map(|number| place(*number)));
+        let map = |most| ChunkMap::of(&grid, most, numbers.iter().map(|number| place(*number)));
+        let (map, large) = (map(IN_TEXT), picture.then(|| map(IN_PICTURE)));
         let path = format!("/{}", path.trim_matches('/'));
-        MissingChunks { path, unit, grid, total, absent, first, map }
+        MissingChunks { path, unit, grid, total, absent, first, map, large }
     }
 }
 
 impl ChunkMap {
-    fn of(grid: &[u64], stored: impl Iterator<Item = Vec<u64>>) -> ChunkMap {
+    /// `most`: rows and columns.
+    fn of(grid: &[u64], most: (u64, u64), stored: impl Iterator<Item = Vec<u64>>) -> ChunkMap {
         // The two axes with the most chunks, in their order. Axes of one chunk show nothing.
         let is_cut = |axis: &usize| grid.get(*axis).is_some_and(|count| *count != 1);
         let mut longest: Vec<usize> = (0..grid.len()).filter(is_cut).collect();
@@ -101,7 +108,7 @@ impl ChunkMap {
         };
         let count = |axis: Option<usize>| axis.and_then(|axis| grid.get(axis).copied()).unwrap_or(1);
         let (down, across) = (count(axes.0), count(axes.1));
-        let (rows, columns) = (down.min(ROWS), across.min(COLUMNS));
+        let (rows, columns) = (down.min(most.0), across.min(most.1));
         let others = grid
             .iter()
             .enumerate()
@@ -180,7 +187,7 @@ mod tests {
 
     fn missing(grid: &[u64], stored: &[&[u64]]) -> MissingChunks {
         let places: Vec<Dims> = stored.iter().map(|chunk| Dims::from(*chunk)).collect();
-        of_objects(grid, &places).finish("a", "chunk")
+        of_objects(grid, &places).finish("a", "chunk", false)
     }
 
     #[test]

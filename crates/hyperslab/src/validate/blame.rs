@@ -121,7 +121,7 @@ impl Blame {
                 self.offset = Some(*address);
                 Kind::Structure
             }
-            Hdf5Error::Invalid { why, .. } if why.starts_with("it is truncated") => Kind::Truncated,
+            Hdf5Error::Truncated { .. } => Kind::Truncated,
             _ => Kind::Structure,
         };
     }

@@ -5,6 +5,8 @@
 
 use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level};
+use super::journal::{Checked, Journal};
+use super::parts::{self, Numbers};
 use crate::copy::Progress;
 use crate::nodes::info::array_bytes;
 use crate::statistics::blocks::Blocks;
@@ -18,6 +20,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+/// Bytes of elements between two records of a journal. That takes a second or less, and 1 TB has 4000
+/// records.
+const PART: u64 = 256 << 20;
+
 /// Larger chunks are not decoded beyond the end of their array.
 const LARGEST_WHOLE: u64 = 256 << 20;
 
@@ -26,9 +32,96 @@ thread_local! {
     static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The decoding of the stored chunks of one array.
+pub(super) struct Decoding<'a> {
+    array: &'a Array,
+    path: &'a str,
+    layout: Arc<ArrayLayout>,
+    blocks: Blocks,
+    /// The stored objects, if they are known.
+    stored: Option<&'a [Dims]>,
+    present: Option<HashSet<String>>,
+}
+
+impl<'a> Decoding<'a> {
+    pub fn new(array: &'a Array, path: &'a str, stored: Option<&'a [Dims]>) -> Result<Self> {
+        let layout = whole_chunks(array);
+        let region: Vec<Range<u64>> = layout.shape().iter().map(|n| 0..*n).collect();
+        let blocks = Blocks::new(array, &region);
+        let of_zarr = stored.filter(|_| array.as_zarr().is_some());
+        let present = of_zarr.map(|places| keys(array, places)).transpose()?;
+        Ok(Decoding { array, path, layout, blocks, stored, present })
+    }
+
+    /// All blocks of the array, also those without a stored chunk.
+    pub fn count(&self) -> u64 {
+        self.blocks.count()
+    }
+
+    /// The blocks that have stored chunks.
+    pub fn numbers(&self) -> Numbers {
+        match self.stored {
+            Some(places) => Numbers::of(self.blocks.of_objects(self.array, places).into_iter().collect()),
+            None => Numbers::range(0..self.blocks.count()),
+        }
+    }
+
+    /// The blocks that have elements of an object.
+    pub fn blocks_of(&self, place: &Dims) -> HashSet<u64> {
+        self.blocks.of_objects(self.array, std::slice::from_ref(place))
+    }
+
+    /// Bytes of the elements of a block.
+    pub fn block_bytes(&self, number: u64) -> u64 {
+        bytes_of(&self.layout, &self.blocks.ranges(number))
+    }
+
+    /// Decodes blocks. Returns the bytes of decoded elements. `left`: bytes of progress that may still be
+    /// told.
+    pub fn run(
+        &self,
+        numbers: &Numbers,
+        threads: usize,
+        findings: &Findings,
+        progress: Option<&dyn Progress>,
+        left: &Cell<u64>,
+    ) -> Result<u64> {
+        let count = numbers.len();
+        let job = Job {
+            array: self.array,
+            path: self.path,
+            layout: &self.layout,
+            blocks: &self.blocks,
+            present: self.present.as_ref(),
+            // A distant store needs many requests at once.
+            threads: match count <= 1 || self.layout.store().cost().waiting_dominates() {
+                true => None,
+                false => Some(1),
+            },
+            findings,
+            done: AtomicU64::new(0),
+            decoded: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
+        };
+        let ask = || progress.is_some_and(Progress::cancelled);
+        let tell = || {
+            if let Some(progress) = progress {
+                let bytes = job.done.swap(0, Relaxed).min(left.get());
+                left.set(left.get() - bytes);
+                progress.advance(bytes);
+            }
+        };
+        let outcome = workers::share(count, threads, &ask, &tell, &|n, stop| job.block(numbers.get(n), stop));
+        MEMORY.take();
+        outcome?;
+        tell();
+        Ok(job.decoded.into_inner())
+    }
+}
+
 /// Decodes the stored chunks of an array. Returns the bytes of decoded elements.
 ///
-/// `stored`: the stored objects, if they are known.
+/// With a journal, parts that it knows are left out, and the others are recorded.
 pub(super) fn decode(
     array: &Array,
     path: &str,
@@ -36,55 +129,44 @@ pub(super) fn decode(
     threads: usize,
     findings: &Findings,
     progress: Option<&dyn Progress>,
+    journal: Option<&mut Journal>,
 ) -> Result<u64> {
-    let layout = whole_chunks(array);
-    let region: Vec<Range<u64>> = layout.shape().iter().map(|n| 0..*n).collect();
-    let blocks = Blocks::new(array, &region);
-    let numbers = stored.map(|places| {
-        let mut numbers: Vec<u64> = blocks.of_objects(array, places).into_iter().collect();
-        numbers.sort_unstable();
-        numbers
-    });
-    let count = numbers.as_ref().map_or_else(|| blocks.count(), |numbers| numbers.len() as u64);
-    let present =
-        stored.filter(|_| array.as_zarr().is_some()).map(|places| keys(array, places)).transpose()?;
-    let threads = threads as u64;
-    let job = Job {
-        array,
-        path,
-        layout: &layout,
-        blocks: &blocks,
-        present: present.as_ref(),
-        // A distant store needs many requests at once.
-        threads: if count <= 1 || layout.store().cost().waiting_dominates() { None } else { Some(1) },
-        findings,
-        done: AtomicU64::new(0),
-        decoded: AtomicU64::new(0),
-        given_up: AtomicBool::new(false),
-    };
-    let ask = || progress.is_some_and(Progress::cancelled);
+    let decoding = Decoding::new(array, path, stored)?;
+    let numbers = decoding.numbers();
     // Chunks reach beyond the end of the array, and absent ones are left out.
     let left = Cell::new(array_bytes(array));
-    let tell = || {
-        if let Some(progress) = progress {
-            let bytes = job.done.swap(0, Relaxed).min(left.get());
-            left.set(left.get() - bytes);
-            progress.advance(bytes);
+    let mut decoded = 0_u64;
+    match journal {
+        None => decoded = decoding.run(&numbers, threads, findings, progress, &left)?,
+        Some(journal) => {
+            let ask = || progress.is_some_and(Progress::cancelled);
+            let parts = parts::cut(&decoding, &numbers, PART);
+            let stamps = parts::stamps(array, &decoding, stored, &parts, &ask)?;
+            for (part, stamp) in parts.iter().zip(stamps) {
+                if let Some(known) = stamp.as_ref().and_then(|stamp| journal.get(stamp)) {
+                    known.findings.iter().for_each(|finding| findings.put_unblamed(finding.clone()));
+                    decoded = decoded.saturating_add(known.decoded);
+                    let bytes = known.decoded.min(left.get());
+                    left.set(left.get() - bytes);
+                    progress.inspect(|progress| progress.advance(bytes));
+                    continue;
+                }
+                let before = findings.mark();
+                let bytes = decoding.run(part, threads, findings, progress, &left)?;
+                decoded = decoded.saturating_add(bytes);
+                // A fault of the network may have passed when the journal is read.
+                if let (Some(stamp), Some(found)) = (stamp, findings.since(before))
+                    && found.iter().all(|finding| finding.kind != Kind::Unreadable)
+                {
+                    journal.put(stamp, Checked { decoded: bytes, findings: found })?;
+                }
+            }
         }
-    };
-    let number_of = |n: u64| match &numbers {
-        Some(numbers) => usize::try_from(n).ok().and_then(|n| numbers.get(n)).copied().unwrap_or(0),
-        None => n,
-    };
-    let workers = usize::try_from(threads).unwrap_or(1);
-    let outcome = workers::share(count, workers, &ask, &tell, &|n, stop| job.block(number_of(n), stop));
-    MEMORY.take();
-    outcome?;
-    tell();
+    }
     if let Some(progress) = progress {
         progress.advance(left.get());
     }
-    Ok(job.decoded.into_inner())
+    Ok(decoded)
 }
 
 /// The keys of stored objects.
@@ -123,6 +205,12 @@ fn whole_chunks(array: &Array) -> Arc<ArrayLayout> {
         Ok(whole) => Arc::new(whole),
         Err(_) => layout.clone(),
     }
+}
+
+/// Bytes of the elements in some ranges.
+fn bytes_of(layout: &ArrayLayout, ranges: &[Range<u64>]) -> u64 {
+    let size = layout.dtype().size() as u64;
+    ranges.iter().fold(size, |bytes, range| bytes.saturating_mul(range.end.saturating_sub(range.start)))
 }
 
 struct Job<'a> {
@@ -237,34 +325,32 @@ impl Job<'_> {
     /// The key of a chunk's object, and the chunk's first byte there.
     fn place(&self, chunk: &[u64]) -> Option<(String, Option<u64>)> {
         let (layout, mut key) = (self.array.layout(), String::new());
-        let Some(sharding) = layout.sharding() else {
+        if layout.sharding().is_none() {
             return match layout.locate(chunk, &mut key).ok()? {
                 Location::Range { offset, .. } => Some((key, Some(offset))),
                 _ => Some((key, None)),
             };
-        };
+        }
         let objects = layout.object_grid();
         let element = |axis: usize, at: u64| layout.grid().start(axis, at);
         let shard: Dims =
             chunk.iter().enumerate().map(|(axis, at)| objects.index_of(axis, element(axis, *at))).collect();
         layout.locate(&shard, &mut key).ok()?;
-        let inner = sharding.levels().first()?.inner();
-        let within: Dims = chunk
-            .iter()
-            .zip(inner)
-            .enumerate()
-            .map(|(axis, (at, inner))| element(axis, *at) / (*inner).max(1))
-            .collect();
         let found = inspect_shard(layout, &shard).ok().flatten();
         let offset = found.and_then(|found| {
+            let within: Dims = chunk
+                .iter()
+                .zip(&found.inner)
+                .enumerate()
+                .map(|(axis, (at, inner))| element(axis, *at) / (*inner).max(1))
+                .collect();
             found.chunks.iter().find(|entry| entry.chunk == within).map(|entry| entry.offset)
         });
         Some((key, offset))
     }
 
     fn bytes(&self, ranges: &[Range<u64>]) -> u64 {
-        let size = self.layout.dtype().size() as u64;
-        ranges.iter().fold(size, |bytes, range| bytes.saturating_mul(range.end.saturating_sub(range.start)))
+        bytes_of(self.layout, ranges)
     }
 
     fn read(&self, ranges: &[Range<u64>], stop: &dyn Fn() -> bool) -> Result<()> {

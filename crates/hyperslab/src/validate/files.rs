@@ -111,6 +111,7 @@ fn of_fault(findings: &Findings, file: &DataFile, fault: &Fault) -> Finding {
         FaultKind::Unreadable => (Severity::Error, Kind::Unreadable),
         FaultKind::OutOfFile => (Severity::Error, Kind::OutOfFile),
         FaultKind::Overlap => (Severity::Error, Kind::Overlap),
+        FaultKind::Unreferenced => (Severity::Note, Kind::DeadSpace),
         FaultKind::DanglingLink => (Severity::Warning, Kind::DanglingLink),
         FaultKind::DanglingReference => (Severity::Warning, Kind::DanglingReference),
         FaultKind::MissingFile => (Severity::Warning, Kind::MissingFile),

@@ -17,6 +17,9 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// All severities.
+    pub const ALL: &[Severity] = &[Severity::Note, Severity::Warning, Severity::Error];
+
     /// "note", "warning", "error".
     pub fn name(self) -> &'static str {
         match self {
@@ -41,6 +44,9 @@ pub enum Level {
 }
 
 impl Level {
+    /// All levels.
+    pub const ALL: &[Level] = &[Level::Structure, Level::Conventions, Level::Missing, Level::Decode];
+
     /// "structure", "conventions", "missing", "decode".
     pub fn name(self) -> &'static str {
         match self {
@@ -215,6 +221,30 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// Reads what [`Finding::to_json`] made. `None`: it is something else.
+    pub fn from_json(json: &Json) -> Option<Finding> {
+        let text = |name: &str| json.get(name).and_then(Json::as_str);
+        let owned = |name: &str| text(name).map(str::to_owned);
+        let chunk = match json.get("chunk")? {
+            Json::Null => None,
+            chunk => Some(chunk.as_array()?.iter().map(Json::as_integer).collect::<Option<Vec<u64>>>()?),
+        };
+        Some(Finding {
+            location: owned("location")?,
+            severity: *Severity::ALL.iter().find(|one| Some(one.name()) == text("severity"))?,
+            level: *Level::ALL.iter().find(|one| Some(one.name()) == text("level"))?,
+            kind: *Kind::ALL.iter().find(|one| Some(one.name()) == text("kind"))?,
+            path: owned("path")?,
+            chunk,
+            key: owned("key"),
+            offset: json.get("offset").and_then(Json::as_integer),
+            found: owned("found")?,
+            expected: owned("expected"),
+        })
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}: {}", self.severity.name(), self.kind.name(), self.place(), self.found)?;
@@ -231,7 +261,7 @@ const MOST: usize = 10_000;
 /// Collects findings from many threads.
 #[derive(Debug)]
 pub(super) struct Findings {
-    location: String,
+    pub location: String,
     kept: Mutex<Kept>,
 }
 
@@ -291,6 +321,26 @@ impl Findings {
         } else {
             kept.omitted += 1;
         }
+    }
+
+    /// Adds a finding of a decoded chunk, unless an error at its place is there.
+    pub fn put_unblamed(&self, finding: Finding) {
+        let of_array = finding.chunk.is_none() && finding.key.is_none();
+        if !self.is_blamed(&finding.path, finding.chunk.as_deref(), finding.key.as_deref(), of_array) {
+            self.put(finding);
+        }
+    }
+
+    /// How many findings there are, for [`Findings::since`].
+    pub fn mark(&self) -> (usize, u64) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.findings.len(), kept.omitted)
+    }
+
+    /// The findings since a mark. `None`: some were only counted.
+    pub fn since(&self, (first, omitted): (usize, u64)) -> Option<Vec<Finding>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.omitted == omitted).then(|| kept.findings.get(first..).unwrap_or_default().to_vec())
     }
 
     /// Returns `true` if there is an error about a chunk, about its whole object, or with `of_array`,

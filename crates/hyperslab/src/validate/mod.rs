@@ -16,6 +16,10 @@ mod cost;
 mod decode;
 mod files;
 mod finding;
+mod journal;
+mod parts;
+mod picture;
+mod plan;
 mod report;
 mod shards;
 mod stored;
@@ -25,6 +29,8 @@ mod tests;
 pub use absent::{ChunkMap, MissingChunks};
 pub use cost::{Estimate, explain};
 pub use finding::{Finding, Kind, Level, Severity};
+pub use picture::picture;
+pub use plan::{Decoded, Part, Plan, decode_part, join, plan};
 pub use report::{Looked, Report};
 
 use crate::copy::{Phase, Progress};
@@ -35,29 +41,43 @@ use crate::{Array, Dims, Error, Group, Node, Result, settings, with_causes};
 use absent::StoredChunks;
 use finding::Findings;
 use hyperslab_store::Ask;
+use journal::Journal;
+use std::path::Path;
 
 /// A thing to validate.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A path or URL.
     Location(String),
+    /// A URL, with credentials and settings of its server ([`StoreOptions::storage`]).
+    Remote(String, Vec<(String, String)>),
+    /// A place in a store or file, and its name in the report.
+    Place(String, Place),
     /// An open node, and its name in the report.
     Node(String, Node),
 }
 
 impl Subject {
-    fn name(&self) -> &str {
+    /// The name in the report.
+    pub fn name(&self) -> &str {
         match self {
-            Subject::Location(name) | Subject::Node(name, _) => name,
+            Subject::Location(name)
+            | Subject::Remote(name, _)
+            | Subject::Place(name, _)
+            | Subject::Node(name, _) => name,
         }
     }
 
     /// The place of the subject. The error of a damaged file is one.
     fn place(&self) -> Result<Place> {
+        let reach = |location, storage| {
+            let options = StoreOptions { storage, ..StoreOptions::default() };
+            Place::reach(Location::Text(location), Some(Mode::Read), options)
+        };
         match self {
-            Subject::Location(location) => {
-                Place::reach(Location::Text(location), Some(Mode::Read), StoreOptions::default())
-            }
+            Subject::Location(location) => reach(location, &[]),
+            Subject::Remote(location, storage) => reach(location, storage),
+            Subject::Place(_, place) => Ok(place.clone()),
             Subject::Node(_, node) => Ok(match node.file() {
                 Some(file) => Place::in_file(file, node.path()),
                 None => Place::in_store(node.store().clone(), node.path(), true),
@@ -75,8 +95,12 @@ pub struct ValidateOptions<'a> {
     pub missing: bool,
     /// Absent chunks are findings. Implies `missing`.
     pub expect_complete: bool,
+    /// Keep large maps of absent chunks, for [`picture`].
+    pub picture: bool,
     /// Leave out the conventions of CF and NetCDF.
     pub no_conventions: bool,
+    /// A journal of decoded parts. Parts that are in it and have not changed are not decoded again.
+    pub resume: Option<&'a Path>,
     /// Number of threads; `None`: from the settings.
     pub threads: Option<usize>,
     /// Receives the bytes of decoded elements, on the calling thread, and can stop the work.
@@ -93,8 +117,9 @@ pub(crate) struct Visited {
 
 /// Validates stores and files, with everything in them.
 ///
-/// Locations that do not exist, or cannot be reached, are in [`Report::unreached`]. Fails only with
-/// [`Error::Interrupted`], if [`Progress::cancelled`] returns `true`.
+/// Locations that do not exist, or cannot be reached, are in [`Report::unreached`]. Fails with
+/// [`Error::Interrupted`] if [`Progress::cancelled`] returns `true`, and with [`Error::Io`] if the
+/// journal cannot be read or written.
 ///
 /// ```
 /// use hyperslab::prelude::*;
@@ -117,13 +142,37 @@ pub(crate) struct Visited {
 /// # }
 /// ```
 pub fn validate(subjects: &[Subject], options: &ValidateOptions<'_>) -> Result<Report> {
+    let mut journal = options.resume.filter(|_| options.decode).map(Journal::open).transpose()?;
+    validate_with(subjects, options, &mut |_, visited, threads, findings| {
+        if !options.decode {
+            return Ok(0);
+        }
+        if let Some(journal) = &mut journal {
+            journal.set_location(&findings.location);
+        }
+        decode_all(visited, threads, findings, options.progress, journal.as_mut())
+    })
+}
+
+/// Handles the chunks of a subject's arrays. Gets the number of the subject, its arrays and the number of
+/// threads. Returns the bytes of decoded elements.
+type Chunks<'c> = dyn FnMut(usize, &[Visited], usize, &Findings) -> Result<u64> + 'c;
+
+fn validate_with(
+    subjects: &[Subject],
+    options: &ValidateOptions<'_>,
+    chunks: &mut Chunks<'_>,
+) -> Result<Report> {
     let mut report = Report::default();
-    for subject in subjects {
+    for (number, subject) in subjects.iter().enumerate() {
         let findings = Findings::new(subject.name());
         let looked = Looked { location: subject.name().to_owned(), ..Looked::default() };
-        match look(subject, options, &findings, looked) {
+        let mut chunks = |visited: &[Visited], threads| chunks(number, visited, threads, &findings);
+        match look(subject, options, &findings, looked, &mut chunks) {
             Ok(looked) => report.looked.push(looked),
             Err(error) if error.is_interruption() => return Err(Error::Interrupted),
+            // The journal, which is nothing that was validated.
+            Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => match files::of_opening(&findings, &error)? {
                 Some(finding) => {
                     findings.put(finding);
@@ -151,6 +200,7 @@ fn look(
     options: &ValidateOptions<'_>,
     findings: &Findings,
     mut looked: Looked,
+    decode: &mut dyn FnMut(&[Visited], usize) -> Result<u64>,
 ) -> Result<Looked> {
     let ask = || options.progress.is_some_and(Progress::cancelled);
     let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
@@ -163,7 +213,7 @@ fn look(
         if ask() {
             return Err(Error::Interrupted);
         }
-        let found = chunks(visited, missing, threads, findings, &ask)?;
+        let found = chunks(visited, (missing, options.picture), threads, findings, &ask)?;
         if let Some(found) = found {
             if options.expect_complete && found.absent > 0 {
                 let first = found.first.first().map(|chunk| format!("; the first is {chunk:?}"));
@@ -177,35 +227,38 @@ fn look(
     if !options.no_conventions {
         conventions::check(&contents.arrays, &contents.groups, findings, &ask)?;
     }
-    if options.decode {
-        let bytes = contents.arrays.iter().map(|visited| array_bytes(&visited.array));
-        let total = bytes.fold(0, u64::saturating_add);
-        if let Some(progress) = options.progress {
-            progress.begin(Phase::Verify, total);
-        }
-        for visited in &contents.arrays {
-            let done = decode_one(visited, threads, findings, options.progress)?;
-            looked.decoded = looked.decoded.saturating_add(done);
-        }
-    }
+    looked.decoded = decode(&contents.arrays, threads)?;
     Ok(looked)
 }
 
-fn decode_one(
-    visited: &Visited,
+/// Decodes all arrays of a subject.
+fn decode_all(
+    arrays: &[Visited],
     threads: usize,
     findings: &Findings,
     progress: Option<&dyn Progress>,
+    mut journal: Option<&mut Journal>,
 ) -> Result<u64> {
-    let Visited { path, array, stored } = visited;
-    // The structures of its file have told why it cannot be read.
-    if array.hdf5().is_some_and(|array| array.problem().is_some()) {
-        return Ok(0);
-    }
+    let bytes = arrays.iter().map(|visited| array_bytes(&visited.array));
+    let total = bytes.fold(0, u64::saturating_add);
     if let Some(progress) = progress {
-        progress.array(path);
+        progress.begin(Phase::Verify, total);
     }
-    decode::decode(array, path, stored.as_deref(), threads, findings, progress)
+    let mut decoded = 0_u64;
+    for Visited { path, array, stored } in arrays.iter().filter(|visited| is_readable(&visited.array)) {
+        if let Some(progress) = progress {
+            progress.array(path);
+        }
+        let stored = stored.as_deref();
+        let bytes = decode::decode(array, path, stored, threads, findings, progress, journal.as_deref_mut())?;
+        decoded = decoded.saturating_add(bytes);
+    }
+    Ok(decoded)
+}
+
+/// `false`: the structures of its file have told why it cannot be read.
+fn is_readable(array: &Array) -> bool {
+    array.hdf5().is_none_or(|array| array.problem().is_none())
 }
 
 /// Opens everything at a place, and checks documents, keys and structures.
@@ -247,7 +300,7 @@ fn contents(
 /// Inspects the shards of an array, and finds its absent chunks if they are wanted.
 fn chunks(
     visited: &mut Visited,
-    missing: bool,
+    (missing, picture): (bool, bool),
     threads: usize,
     findings: &Findings,
     ask: Ask<'_>,
@@ -255,8 +308,7 @@ fn chunks(
     let Visited { path, array, stored } = visited;
     let layout = array.layout();
     let inspected = shards::can_inspect(array);
-    // Inner chunks are counted if shards have one level.
-    let mut inner = (missing && inspected && shards::has_one_level(array))
+    let mut inner = (missing && inspected && shards::tells_chunks(array))
         .then(|| StoredChunks::new(&layout.grid().counts(layout.shape())));
     let Some(places) = stored.as_deref() else { return Ok(None) };
     if inspected {
@@ -266,11 +318,11 @@ fn chunks(
         return Ok(None);
     }
     Ok(Some(match inner {
-        Some(inner) => inner.finish(path, "chunk"),
+        Some(inner) => inner.finish(path, "chunk", picture),
         None => {
             let unit = if layout.sharding().is_some() { "shard" } else { "chunk" };
             let counts = layout.object_grid().counts(layout.shape());
-            absent::of_objects(&counts, places).finish(path, unit)
+            absent::of_objects(&counts, places).finish(path, unit, picture)
         }
     }))
 }

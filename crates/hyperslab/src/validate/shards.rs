@@ -4,7 +4,7 @@ use super::absent::StoredChunks;
 use super::blame::Blame;
 use super::finding::{Finding, Findings, Kind, Level, Severity};
 use crate::{Array, Dims, Error, Result, workers};
-use hyperslab_array::inspect_shard;
+use hyperslab_array::{inspect_shard, inspected_levels};
 use hyperslab_store::Ask;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,13 +13,12 @@ const DEAD_SHARE: u64 = 4;
 
 /// Returns `true` if the index of each shard can be read without reading the shard.
 pub(super) fn can_inspect(array: &Array) -> bool {
-    let levels = array.layout().sharding().map(|sharding| sharding.levels());
-    levels.and_then(<[_]>::first).is_some_and(|level| level.codecs().is_empty())
+    array.layout().sharding().is_some_and(|sharding| inspected_levels(sharding) > 0)
 }
 
-/// Returns `true` if the inner chunks of shards are the chunks of the array.
-pub(super) fn has_one_level(array: &Array) -> bool {
-    array.layout().sharding().is_some_and(|sharding| sharding.levels().len() == 1)
+/// Returns `true` if all indexes of shards can be read without decoding: they tell the chunks.
+pub(super) fn tells_chunks(array: &Array) -> bool {
+    array.layout().sharding().is_some_and(|sharding| inspected_levels(sharding) == sharding.levels().len())
 }
 
 /// Inspects the stored shards of an array. `chunks` gets the inner chunks that exist.
@@ -56,6 +55,12 @@ pub(super) fn inspect(
                 return Ok(());
             }
         };
+        for broken in &contents.broken {
+            let what =
+                format!("the shard within it that begins at element {:?}: {}", broken.first, broken.why);
+            let made = findings.make(Severity::Error, Level::Structure, Kind::ShardIndex, path, what);
+            findings.put(Finding { key: Some(key.clone()), offset: Some(broken.offset), ..made });
+        }
         for entry in &contents.chunks {
             if let Some(fault) = &entry.fault {
                 let made =

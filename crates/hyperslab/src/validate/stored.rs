@@ -159,6 +159,23 @@ fn list(store: &std::sync::Arc<dyn Store>, prefix: Option<Key<'_>>, ask: Ask<'_>
     Ok((keys, faults))
 }
 
+/// The chunks that an array may have.
+struct ChunkRules {
+    /// Objects per axis.
+    counts: Dims,
+    /// The least and the most bytes of an object ([`sizes`]).
+    least: u64,
+    most: Option<u64>,
+}
+
+impl ChunkRules {
+    fn of(array: &Array) -> Self {
+        let layout = array.layout();
+        let (least, most) = sizes(layout, array.vlen().is_some());
+        ChunkRules { counts: layout.object_grid().counts(layout.shape()), least, most }
+    }
+}
+
 struct Look<'a> {
     store: &'a std::sync::Arc<dyn Store>,
     base: &'a str,
@@ -279,6 +296,10 @@ impl Look<'_> {
     fn keys(&self, keys: &[(String, u64)], ask: Ask<'_>) -> Result<BTreeMap<String, Vec<Dims>>> {
         let mut places: BTreeMap<String, Vec<Dims>> = BTreeMap::new();
         let mut unowned = BTreeMap::new();
+        // Neighbours in a listing are mostly chunks of one array.
+        let (mut folder, mut owner) = (None, None);
+        let mut chunks: Option<(&str, ChunkRules)> = None;
+        let mut found: Vec<Dims> = Vec::new();
         for (number, (key, size)) in keys.iter().enumerate() {
             if number % 4096 == 0 && ask() {
                 return Err(Error::Interrupted);
@@ -287,18 +308,31 @@ impl Look<'_> {
             if is_document(name) {
                 continue;
             }
-            let owner = self.owner(path);
+            if folder != Some(path) {
+                (folder, owner) = (Some(path), self.owner(path));
+            }
             match owner {
-                Some((owner, Opened::Array(array))) => match self.chunk(owner, array, key, *size) {
-                    Some(Some(place)) => places.entry(owner.to_owned()).or_default().push(place),
-                    Some(None) => {}
-                    None => self.unowned(&mut unowned, owner, true, key),
-                },
+                Some((owner, Opened::Array(array))) => {
+                    if chunks.as_ref().is_none_or(|(last, _)| *last != owner)
+                        && let Some((last, _)) = chunks.replace((owner, ChunkRules::of(array)))
+                    {
+                        places.entry(last.to_owned()).or_default().append(&mut found);
+                    }
+                    let Some((_, rules)) = &chunks else { continue };
+                    match self.chunk(owner, array, rules, key, *size) {
+                        Some(Some(place)) => found.push(place),
+                        Some(None) => {}
+                        None => self.unowned(&mut unowned, owner, true, key),
+                    }
+                }
                 // Its document cannot be read: nothing is known about its keys.
                 Some((_, Opened::Unreadable)) => {}
                 Some((owner, Opened::Group(_))) => self.unowned(&mut unowned, owner, false, key),
                 None => self.unowned(&mut unowned, self.base, false, key),
             }
+        }
+        if let Some((last, _)) = chunks {
+            places.entry(last.to_owned()).or_default().append(&mut found);
         }
         for ((owner, _), Unowned { first, count, of_array, chunks }) in unowned {
             let others =
@@ -337,17 +371,24 @@ impl Look<'_> {
 
     /// Checks the key and the size of an object in the folder of an array. Returns the place of a chunk,
     /// if it is in the grid. `None`: it is no key of a chunk.
-    fn chunk(&self, owner: &str, array: &Array, key: &str, size: u64) -> Option<Option<Dims>> {
+    fn chunk(
+        &self,
+        owner: &str,
+        array: &Array,
+        rules: &ChunkRules,
+        key: &str,
+        size: u64,
+    ) -> Option<Option<Dims>> {
         let layout = array.layout();
         let place = layout.locator().chunks_of(&mut std::iter::once(key))?.into_iter().next()?;
-        let counts = layout.object_grid().counts(layout.shape());
-        if !place.iter().zip(&counts).all(|(at, count)| at < count) {
+        let ChunkRules { counts, least, most } = rules;
+        let (least, most) = (*least, *most);
+        if !place.iter().zip(counts).all(|(at, count)| at < count) {
             let what =
                 format!("a chunk at {:?}, in a grid of {:?} chunks", place.as_slice(), counts.as_slice());
             self.add(Severity::Warning, Kind::OutsideGrid, owner, Some(key.to_owned()), what);
             return Some(None);
         }
-        let (least, most) = sizes(layout, array.vlen().is_some());
         if size != UNKNOWN && (size < least || most.is_some_and(|most| size > most)) {
             let kind = if size == 0 { Kind::Empty } else { Kind::WrongSize };
             let finding = self.findings.make(

@@ -1,4 +1,4 @@
-//! Writes pictures as PNG: 8-bit colours, without anything else.
+//! Pictures as PNG: 8-bit colours, without anything else.
 //!
 //! Source: <https://www.w3.org/TR/png-3/>
 
@@ -7,11 +7,11 @@ use crc_fast::{CrcAlgorithm, checksum};
 use hyperslab_codec::{Codec, Scratch, Zlib};
 
 /// A colour: red, green, blue.
-pub(super) type Color = [u8; 3];
+pub(crate) type Color = [u8; 3];
 
 /// A picture.
 #[derive(Clone, Debug)]
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     width: usize,
     height: usize,
     /// Rows from top to bottom.
@@ -19,19 +19,25 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    pub(super) fn new(width: usize, height: usize, color: Color) -> Self {
+    pub(crate) fn new(width: usize, height: usize, color: Color) -> Self {
         Canvas { width, height, pixels: vec![color; width * height] }
     }
 
     /// Colours a pixel. Does nothing outside the picture.
-    pub(super) fn set(&mut self, x: usize, y: usize, color: Color) {
+    pub(crate) fn set(&mut self, x: usize, y: usize, color: Color) {
         if x < self.width && y < self.height {
             self.pixels[y * self.width + x] = color;
         }
     }
 
+    /// The colour of a pixel.
+    #[cfg(test)]
+    pub(crate) fn at(&self, x: usize, y: usize) -> Color {
+        self.pixels[y * self.width + x]
+    }
+
     /// Writes text of the characters in [`glyph`]. `x`, `y`: its left upper corner.
-    pub(super) fn text(&mut self, x: usize, y: usize, text: &str, color: Color) {
+    pub(crate) fn text(&mut self, x: usize, y: usize, text: &str, color: Color) {
         for (n, character) in text.chars().enumerate() {
             for (row, bits) in glyph(character).into_iter().enumerate() {
                 for column in (0..3).filter(|column| bits >> (2 - column) & 1 == 1) {
@@ -44,7 +50,7 @@ impl Canvas {
     }
 
     /// The picture as PNG.
-    pub(super) fn to_png(&self) -> Result<Vec<u8>> {
+    pub(crate) fn to_png(&self) -> Result<Vec<u8>> {
         let mut rows = Vec::with_capacity(self.height * (3 * self.width + 1));
         for row in self.pixels.chunks(self.width.max(1)) {
             // No filter.
@@ -73,7 +79,7 @@ impl Canvas {
 }
 
 /// Width and height in pixels of text with this many characters.
-pub(super) fn text_size(characters: usize) -> (usize, usize) {
+pub(crate) fn text_size(characters: usize) -> (usize, usize) {
     ((4 * characters).saturating_sub(1) * 2, 10)
 }
 
@@ -90,9 +96,38 @@ fn glyph(character: char) -> [u8; 5] {
         '7' => [7, 1, 2, 2, 2],
         '8' => [7, 5, 7, 5, 7],
         '9' => [7, 5, 7, 1, 7],
-        'A' => [2, 5, 7, 5, 5],
-        'B' => [6, 5, 6, 5, 6],
+        'A'..='D' | 'F'..='Z' => glyph(character.to_ascii_lowercase()),
         'e' => [0, 7, 7, 4, 7],
+        'E' => [7, 4, 6, 4, 7],
+        'a' => [2, 5, 7, 5, 5],
+        'b' => [6, 5, 6, 5, 6],
+        'c' => [3, 4, 4, 4, 3],
+        'd' => [6, 5, 5, 5, 6],
+        'f' => [7, 4, 6, 4, 4],
+        'g' => [3, 4, 5, 5, 3],
+        'h' => [5, 5, 7, 5, 5],
+        'i' => [7, 2, 2, 2, 7],
+        'j' => [1, 1, 1, 5, 2],
+        'k' => [5, 5, 6, 5, 5],
+        'l' => [4, 4, 4, 4, 7],
+        'm' => [5, 7, 7, 5, 5],
+        'n' => [6, 5, 5, 5, 5],
+        'o' => [2, 5, 5, 5, 2],
+        'p' => [6, 5, 6, 4, 4],
+        'q' => [2, 5, 5, 6, 3],
+        'r' => [6, 5, 6, 5, 5],
+        's' => [3, 4, 2, 1, 6],
+        't' => [7, 2, 2, 2, 2],
+        'u' => [5, 5, 5, 5, 7],
+        'v' => [5, 5, 5, 5, 2],
+        'w' => [5, 5, 7, 7, 5],
+        'x' => [5, 5, 2, 5, 5],
+        'y' => [5, 5, 2, 2, 2],
+        'z' => [7, 1, 2, 4, 7],
+        '/' => [1, 1, 2, 4, 4],
+        '_' => [0, 0, 0, 0, 7],
+        ':' => [0, 2, 0, 2, 0],
+        ',' => [0, 0, 0, 2, 4],
         '-' => [0, 0, 7, 0, 0],
         '+' => [0, 2, 7, 2, 0],
         '.' => [0, 0, 0, 0, 2],
@@ -103,6 +138,15 @@ fn glyph(character: char) -> [u8; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_differ() {
+        let all = ('a'..='z').chain('0'..='9').chain("/_:,-+.".chars());
+        let glyphs: std::collections::BTreeSet<[u8; 5]> = all.clone().map(glyph).collect();
+        // Zero and o, one and i, five and s are told apart, too.
+        assert_eq!(glyphs.len(), all.count());
+        assert_eq!(glyph('Q'), glyph('q'));
+    }
 
     #[test]
     fn pictures_are_png() {
