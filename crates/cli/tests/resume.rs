@@ -1,7 +1,6 @@
 //! `copy --resume`: killed copies go on, without Python.
 
 use assert_cmd::Command;
-use hyperslab::Choice;
 use hyperslab::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,8 +20,7 @@ fn source() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let group = Group::create(&directory.path().join("a").display().to_string(), Format::ZarrV3).unwrap();
     let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[256, 128, 128], "<i4".parse().unwrap());
-    spec.chunks = Some(vec![1, 128, 128]);
-    spec.compressors = Choice::Set(Vec::new());
+    spec.chunks = Some([1, 128, 128][..].into());
     let maps = group.create_array("maps", &spec).unwrap();
     let values: Vec<i32> = (0..256 * 128 * 128).map(|n: i32| n.wrapping_mul(7919) % 1000).collect();
     maps.write_slice(&[], &values).unwrap();
@@ -114,7 +112,7 @@ fn killed(signal: &str) {
         assert!(said.contains(" done before, "), "{said}");
     }
     let said = run(at, &[&["a", "c"], &CHUNKS[..]].concat(), 0);
-    assert!(said.starts_with("copied 2 arrays in 1 group: 16.0 MiB"), "{said}");
+    assert!(said.contains("copied 2 arrays in 1 group: 16.0 MiB, "), "{said}");
     assert_eq!(files(&at.join("b")), files(&at.join("c")));
     assert_eq!(names(at), ["a", "b", "c"]);
     // The same line once more: all is compared, and nothing copied.
@@ -140,7 +138,8 @@ fn what_is_there_is_replaced_or_in_the_way() {
     let said = run(at, &line, 0);
     assert!(said.starts_with("copied 2 arrays in 1 group: 16.0 MiB in ") && said.contains("; verified in "));
     let before = files(&at.join("b"));
-    fs::write(at.join("b/small/c/0"), b"x").unwrap();
+    let small = Array::open(&at.join("b/small").display().to_string()).unwrap();
+    small.write_slice(&[Index::At(0)], &[9i16]).unwrap();
     let said = run(at, &line, 1);
     assert!(said.contains("it exists already; pass --overwrite to replace it"), "{said}");
     run(at, &["a", "b", "--resume", "--verify", "--overwrite", "--check-contents"], 0);

@@ -244,8 +244,10 @@ fn place_options(storage: Vec<(String, String)>, fsync: bool, wait: Option<f64>)
 
 #[pymethods]
 impl CopyPlace {
-    /// `storage`: settings of a server. `wait`: seconds to wait for another run that has the lock.
+    /// `storage`: settings of a server. `wait`: seconds to wait for another run that has the lock; `None`:
+    /// the usual time.
     #[new]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         id: &str,
@@ -445,7 +447,12 @@ impl TaskRun {
     /// Deletes objects that this run has created too late. Call it after a failure of a task.
     fn take_back(&self, py: Python<'_>) -> PyResult<()> {
         let place = self.0.lock().as_ref().map(|run| run.place().clone());
-        run_step(py, move |_| Ok(place.iter().for_each(|place| place.take_back())))
+        run_step(py, move |_| {
+            if let Some(place) = place {
+                place.take_back();
+            }
+            Ok(())
+        })
     }
 
     /// Tells the result of a range of the step: keys of records, or whether it holds, or nothing. Returns
