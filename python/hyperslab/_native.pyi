@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, over
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._core.arguments import ArraySpec, CopyCrew, CopyPart, CopyRegion, CopySpec
+from hyperslab._core.arguments import ArraySpec, CopyCrew, CopyRegion, CopySpec
 from hyperslab._elements.ragged import Ragged
 from hyperslab._elements.vlen import Kind
 
@@ -17,7 +17,8 @@ __all__ = [
     "ArrayHandle",
     "AttributeHandle",
     "CacheBase",
-    "CopyListings",
+    "CopyPlace",
+    "CopyWorker",
     "DatatypeHandle",
     "Decoding",
     "Editor",
@@ -36,6 +37,10 @@ __all__ = [
     "StoredAttributes",
     "StoredType",
     "Stream",
+    "TaskPlan",
+    "TaskRange",
+    "TaskRun",
+    "TaskStep",
     "Writer",
     "__version__",
     "abandon_netcdf3",
@@ -50,12 +55,10 @@ __all__ = [
     "chunk_key",
     "chunk_of_key",
     "compact_file",
-    "compare_part",
     "content_hash",
     "convert_elements",
     "copy",
     "copy_into",
-    "copy_part",
     "create_array",
     "create_group",
     "create_netcdf3",
@@ -74,7 +77,6 @@ __all__ = [
     "in_options",
     "is_file_url",
     "is_netcdf4",
-    "is_replaceable_directory",
     "is_reserved_codec",
     "is_secret_option",
     "joined",
@@ -89,19 +91,18 @@ __all__ = [
     "number_attributes",
     "object_bytes",
     "objects_array",
+    "on_copy_step",
     "open_node",
     "open_place",
     "optional_check_out",
     "optional_masked",
     "optional_type",
-    "outline_copy",
-    "outline_copy_into",
     "pack_optional",
     "packing",
     "paginate_file",
     "paginated_image",
     "part_beside",
-    "part_keys",
+    "plan_tasks",
     "planned_copy",
     "pop_fields",
     "ragged_check_text",
@@ -116,7 +117,6 @@ __all__ = [
     "remove_below",
     "remove_parts",
     "repair_location",
-    "replace_directory",
     "run_cli",
     "set_codec_finder",
     "set_decodes_in_flight",
@@ -137,7 +137,6 @@ __all__ = [
     "shown",
     "small_numbers",
     "split_parts",
-    "stamp_part",
     "statistics_blocks",
     "statistics_joined",
     "statistics_part",
@@ -200,7 +199,6 @@ def joined(
     dimension: str,
     sort: bool,
     variables: list[str] | None,
-    lens: list[int] | None,
     threads: int | None,
 ) -> Any: ...
 def joined_sources(node: ArrayHandle | GroupHandle) -> list[tuple[str, int]]: ...
@@ -369,33 +367,137 @@ def statistics_part(
 ) -> dict[str, Any]: ...
 def statistics_joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]: ...
 def statistics_types(array: ArrayHandle, raw: bool) -> tuple[str, bool] | None: ...
-def outline_copy(
-    source: ArrayHandle | GroupHandle, site: str | StoreHandle | None, crew: CopyCrew, wanted: CopySpec
-) -> dict[str, Any]: ...
-def outline_copy_into(
-    source: ArrayHandle,
-    target: ArrayHandle,
-    region: CopyRegion,
+def plan_tasks(
+    source: ArrayHandle | GroupHandle,
+    places: tuple[str, str, str | None],
+    target: tuple[ArrayHandle, CopyRegion] | None,
     site: str | StoreHandle | None,
     crew: CopyCrew,
     wanted: CopySpec,
-) -> dict[str, Any]: ...
+) -> TaskPlan: ...
+def on_copy_step(hook: Callable[[str], object] | None) -> None: ...
 
 @final
-class CopyListings:
-    """Listings that the parts of one array's copy share in a process, for one run."""
+class TaskPlan:
+    """A plan for a copy by many processes."""
 
-    def __new__(cls) -> Self: ...
+    def __new__(cls, text: str) -> Self: ...
+    def to_json(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def documents(self) -> list[tuple[str, str]]: ...
+    def sums(self) -> dict[str, Any]: ...
+    def stage_len(self, stage: int) -> int: ...
+    def task(self, stage: int, number: int) -> list[tuple[int, int, int, int]]: ...
+    def elements(self, stage: int, first: int, end: int) -> float: ...
+    def step(self, stage: int, base: str) -> TaskStep: ...
 
-def copy_part(
-    source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings
-) -> tuple[int, int, int]: ...
-def stamp_part(
-    source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings, contents: bool
-) -> tuple[int, int, int]: ...
-def part_keys(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> list[str]: ...
-def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart, listings: CopyListings) -> None: ...
-def is_replaceable_directory(path: str) -> bool: ...
+@final
+class TaskRange:
+    """A range of tasks of one stage, as sent to a worker."""
+
+    def __new__(cls, bytes: bytes) -> Self: ...
+    def __reduce__(self) -> tuple[type[TaskRange], tuple[bytes]]: ...
+    @property
+    def stage(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def records(self) -> list[str]: ...
+    @property
+    def arrays(self) -> int: ...
+
+@final
+class TaskStep:
+    """A step of a run: ranges of tasks that may run concurrently."""
+
+    @property
+    def work(self) -> Literal["copy", "check", "drop", "compare", "compare made"]: ...
+    @property
+    def stage(self) -> int: ...
+    @property
+    def run(self) -> str: ...
+    @property
+    def is_fresh(self) -> bool: ...
+    @property
+    def ends(self) -> tuple[int, int] | None: ...
+    @property
+    def name(self) -> str: ...
+    def __len__(self) -> int: ...
+    def bounds(self, index: int) -> tuple[int, int]: ...
+    def range(self, index: int) -> TaskRange: ...
+
+@final
+class CopyPlace:
+    """The destination of a plan while it is made."""
+
+    def __new__(
+        cls,
+        id: str,
+        destination: str,
+        is_into: bool,
+        run: str | None,
+        storage: Sequence[tuple[str, str]],
+        fsync: bool,
+        wait: float | None,
+    ) -> Self: ...
+    def at_destination(self) -> CopyPlace: ...
+    def journal(self, name: str) -> str: ...
+    @property
+    def writing(self) -> StoreHandle: ...
+    def discard(self, plan: TaskPlan) -> bool: ...
+
+@final
+class TaskRun:
+    """A run of a plan, step by step."""
+
+    def __new__(
+        cls,
+        plan: TaskPlan,
+        how: tuple[bool, bool, bool, bool],
+        most_ranges: int | None,
+        storage: Sequence[tuple[str, str]],
+        fsync: bool,
+        wait: float | None,
+    ) -> Self: ...
+    def next(self) -> TaskStep | None: ...
+    def take_back(self) -> None: ...
+    def ended(self, index: int, records: list[str] | None = None, holds: bool | None = None) -> bool: ...
+    def told(self) -> list[tuple[Literal["copy", "verify"], int, int]]: ...
+    @property
+    def place(self) -> CopyPlace: ...
+    def report(self) -> tuple[int, int, float, float | None]: ...
+
+@final
+class CopyWorker:
+    """A source with the arrays that are open, in a worker."""
+
+    def __new__(
+        cls,
+        source: ArrayHandle
+        | GroupHandle
+        | tuple[str, int | None]
+        | tuple[Sequence[str], str, Sequence[int], Sequence[str] | None],
+        storage: Sequence[tuple[str, str]],
+    ) -> Self: ...
+    def copy(
+        self,
+        place: CopyPlace,
+        tasks: TaskRange,
+        limits: tuple[int | None, int | None],
+        is_fresh: bool,
+        ends: tuple[int, int] | None,
+        recorded: float | None,
+    ) -> list[str]: ...
+    def check(self, place: CopyPlace, tasks: TaskRange, contents: bool) -> bool: ...
+    def drop(self, place: CopyPlace, tasks: TaskRange) -> None: ...
+    def compare(self, place: CopyPlace, tasks: TaskRange, threads: int | None) -> None: ...
+    def compare_made(self, place: CopyPlace, tasks: TaskRange, threads: int | None) -> bool: ...
+    def copy_to(self, store: StoreHandle, tasks: TaskRange, threads: int | None) -> None: ...
+    def compare_in(self, store: StoreHandle, tasks: TaskRange, threads: int | None) -> None: ...
 
 @final
 class GroupsAbove:
@@ -405,7 +507,6 @@ class GroupsAbove:
     def forget(self) -> None: ...
     def renew(self) -> None: ...
 
-def replace_directory(new: str, target: str, aside: str) -> None: ...
 def read_field(array: ArrayBase, name: str, selection: Any, meaning: _Meaning | None = None) -> Any: ...
 def write_field(
     array: ArrayBase, name: str, selection: Any, value: Any, meaning: _Meaning | None = None
@@ -502,10 +603,8 @@ class StoreHandle:
     def get(self, key: str) -> bytes | None: ...
     def part(self, key: str, start: int, stop: int | None) -> bytes | None: ...
     def size(self, key: str) -> int | None: ...
-    def fenced(self, folder: os.PathLike[str] | None, journal: str, claim: bytes) -> StoreHandle: ...
     def set(self, key: str, value: bytes) -> None: ...
     def set_new(self, key: str, value: bytes) -> bool: ...
-    def swap(self, key: str, old: bytes | None, new: bytes) -> bool: ...
     def delete(self, key: str) -> bool: ...
     def delete_all(self, keys: Sequence[str]) -> None: ...
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import hyperslab as hs
 import numpy as np
 import pytest
+from copy_steps import once
 from hyperslab import _native
 from object_server_client import Server
 
@@ -92,12 +93,8 @@ def test_groups_without_stay_without(tmp_path: Path) -> None:
     assert "consolidated_metadata" not in json.loads((place / "zarr.json").read_text())
 
 
-def test_a_kill_before_the_exchange_shows_nothing_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_before_the_exchange_shows_nothing_wrong(tmp_path: Path) -> None:
     """Consolidated metadata hides the array until the resumed copy is complete."""
-    from hyperslab._copy import place as copy_place
-
     old, new, place = source(tmp_path / "old", "i4"), source(tmp_path / "new", "f4", 6), tmp_path / "q.zarr"
     hs.copy(old, place)
     plan = hs.plan_copy(new / "a", place / "a", overwrite=True)
@@ -105,21 +102,12 @@ def test_a_kill_before_the_exchange_shows_nothing_wrong(
     class Killed(BaseException):
         pass
 
-    def kill(*_: Any) -> None:
+    def kill() -> None:
         raise Killed
 
-    monkeypatch.setattr(copy_place.Place, "remove_journal", kill)
-    moved = copy_place.Place._move
-
-    def move(*arguments: Any) -> None:
-        moved(*arguments)
-        raise Killed
-
-    monkeypatch.setattr(copy_place.Place, "_move", move)
-    with pytest.raises(Killed):
+    with once("moved", kill), pytest.raises(Killed):
         plan.run()
     assert "a" not in hs.open_group(place, mode="r", use_consolidated=True)
-    monkeypatch.undo()
     plan.run(resume=True)
     check(place, "a", np.arange(6, dtype="f4"))
 

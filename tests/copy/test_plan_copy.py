@@ -20,8 +20,9 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._copy import ranges, worker
-from hyperslab._copy import run as copy_run
+from copy_steps import once
+from hyperslab import _native
+from hyperslab._copy import worker
 from numcodecs.abc import Codec
 from object_server_client import Server
 from support import assert_same, examples, scratch
@@ -378,14 +379,17 @@ def test_what_it_prints(tmp_path: Path) -> None:
 # ---- journal and resume
 
 
-def first_range(plan: hs.CopyPlan) -> ranges.TaskRange:
+def first_range(plan: hs.CopyPlan) -> _native.TaskRange:
     """Returns the first range of tasks, as a worker gets it."""
-    place = copy_run.Place(plan.id, plan.destination, None, False, plan.is_into, "")
-    return ranges.TaskRanges(plan.stages[0], ranges.Spans(), ranges.Descriptions(plan, place))[0]
+    return plan._native.step(0, "").range(0)
 
 
 class Stopped(Exception):
     pass
+
+
+def stop() -> None:
+    raise Stopped
 
 
 def stop_after(count: int) -> Any:
@@ -505,14 +509,10 @@ def test_the_journal_of_another_plan(tmp_path: Path) -> None:
     assert files(tmp_path / "b") == undisturbed(tmp_path)
 
 
-def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_the_last_steps(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            copy_run.Place, "remove_journal", lambda self, *_: exec("raise Stopped", {"Stopped": Stopped})
-        )
-        with pytest.raises(Stopped):
-            plan.run()
+    with once("remove_journal", stop), pytest.raises(Stopped):
+        plan.run()
     assert sorted(os.listdir(tmp_path)) == [".b.hyperslab-copy", "a", "b"]
     run = plan.run(resume=True)
     assert run.tasks == 0 and run.skipped == plan.tasks
@@ -520,10 +520,8 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
     # Stop after all tasks, before the rename.
     plan = hs.plan_copy(tmp_path / "a", tmp_path / "d", chunks=(256, 4, 4))
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", lambda *_: exec("raise Stopped", {"Stopped": Stopped}))
-        with pytest.raises(Stopped):
-            plan.run()
+    with once("move", stop), pytest.raises(Stopped):
+        plan.run()
     assert not (tmp_path / "d").exists()
     assert plan.run(resume=True).tasks == 0
     assert files(tmp_path / "d") == files(tmp_path / "c")

@@ -13,10 +13,10 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab import _native
+from copy_steps import once
 from object_server_client import Server
 from support import assert_same
-from test_plan_copy import Stopped, data, files, planned, stop_after, undisturbed
+from test_plan_copy import Stopped, data, files, planned, stop, stop_after, undisturbed
 
 
 def flip(path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_value_that_differs(tmp_path: Path) -> None:
 # ---- overwrite
 
 
-def test_what_is_there_is_replaced_when_all_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_is_replaced_when_all_is_done(tmp_path: Path) -> None:
     old = hs.create_array(tmp_path / "b", data=data((9,)))
     (tmp_path / "b").chmod(0o750)
     plan = planned(tmp_path)
@@ -158,21 +158,11 @@ def test_what_is_there_is_replaced_when_all_is_done(tmp_path: Path, monkeypatch:
         plan.run(progress=stop_after(3))
     assert_same(old[:], data((9,)))
     # Killed before the names are exchanged, and after.
-    with monkeypatch.context() as patch:
-        patch.setattr(_native, "replace_directory", lambda *_: exec("raise Stopped", {"Stopped": Stopped}))
-        with pytest.raises(Stopped):
-            plan.run(resume=True)
+    with once("move", stop), pytest.raises(Stopped):
+        plan.run(resume=True)
     assert_same(hs.open_array(tmp_path / "b", mode="r")[:], data((9,)))
-    replace = _native.replace_directory
-
-    def replace_and_stop(*args: str) -> None:
-        replace(*args)
-        raise Stopped
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_native, "replace_directory", replace_and_stop)
-        with pytest.raises(Stopped):
-            plan.run(resume=True)
+    with once("moved", stop), pytest.raises(Stopped):
+        plan.run(resume=True)
     assert hs.open_array(tmp_path / "b", mode="r").shape == (256, 128, 128)
     run = plan.run(resume=True)
     assert run.tasks == 0 and run.skipped == plan.tasks

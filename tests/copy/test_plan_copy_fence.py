@@ -16,7 +16,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._copy import place as copy_place
+from copy_steps import once
 from numcodecs.abc import Codec
 from object_server_client import Server
 from support import assert_same
@@ -219,26 +219,12 @@ plan.run(threads=1, resume=True)
 # ---- steps other than tasks
 
 
-def once(monkeypatch: pytest.MonkeyPatch, name: str, other: Callable[[], object]) -> None:
-    """Calls `other` right before the first call of the method `name` of `Place`."""
-    real = getattr(copy_place.Place, name)
-
-    def late(self: Any, *args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setattr(copy_place.Place, name, real)
-        other()
-        return real(self, *args, **kwargs)
-
-    monkeypatch.setattr(copy_place.Place, name, late)
-
-
 def stored(server: Server) -> dict[str, bytes]:
     return {key: server.get("bucket", key) for key in server.list("bucket", "b/")}
 
 
 @pytest.mark.parametrize("step", ["delete", "finish", "remove_journal"])
-def test_a_run_on_a_server_is_suspended(
-    tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_run_on_a_server_is_suspended(tmp_path: Path, source: hs.Array, step: str) -> None:
     """Suspends a run before it deletes replaced data, writes metadata, or deletes the journal."""
     with Server() as server:
         options = server.s3_options
@@ -254,19 +240,17 @@ def test_a_run_on_a_server_is_suspended(
             copied.attrs["by"] = "a user"
             found.update(stored(server))
 
-        once(monkeypatch, step, others)
-        if step == "remove_journal":
-            # The other run has already deleted the journal.
-            plan.run()
-        else:
-            with pytest.raises(hs.errors.SupersededError):
+        with once(step, others):
+            if step == "remove_journal":
+                # The other run has already deleted the journal.
                 plan.run()
+            else:
+                with pytest.raises(hs.errors.SupersededError):
+                    plan.run()
         assert found and stored(server) == found
 
 
-def test_metadata_that_another_run_relies_on_stays(
-    tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metadata_that_another_run_relies_on_stays(tmp_path: Path, source: hs.Array) -> None:
     """A run is suspended after it has written that all is done. It created the metadata in time."""
     with Server() as server:
         plan = hs.plan_copy(source, "s3://bucket/b", storage_options=server.s3_options)
@@ -276,16 +260,14 @@ def test_metadata_that_another_run_relies_on_stays(
             assert plan.run(resume=True).tasks == 0
             found.update(stored(server))
 
-        once(monkeypatch, "remove_journal", others)
-        plan.run()
+        with once("remove_journal", others):
+            plan.run()
         assert "b/zarr.json" in found and stored(server) == found
 
 
 @pytest.mark.parametrize("where", ["here", "server"])
 @pytest.mark.parametrize("step", ["begin", "take_over"])
-def test_a_run_is_suspended_before_it_begins(
-    tmp_path: Path, source: hs.Array, monkeypatch: pytest.MonkeyPatch, where: str, step: str
-) -> None:
+def test_a_run_is_suspended_before_it_begins(tmp_path: Path, source: hs.Array, where: str, step: str) -> None:
     """The run has already seen an empty destination, or an unfinished copy."""
     with Server() as server:
         options = server.s3_options if where == "server" else None
@@ -301,8 +283,7 @@ def test_a_run_is_suspended_before_it_begins(
             plan.run(resume=True)
             hs.open_array(place, storage_options=options)[...] = 5
 
-        once(monkeypatch, step, others)
-        with pytest.raises(hs.errors.DestinationError):
+        with once(step, others), pytest.raises(hs.errors.DestinationError):
             plan.run(resume=True)
         assert (hs.open_array(place, mode="r", storage_options=options)[...] == 5).all()
         if options is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import hyperslab as hs
 import pytest
-from hyperslab._copy.place import Place
+from copy_steps import once
 from object_server_client import Server
 from support import assert_same
 from test_plan_copy import Stopped, data, stop_after
@@ -81,13 +81,12 @@ def test_a_mark_of_a_killed_run_that_is_not_listed(server: Server, tmp_path: Pat
 def test_a_late_task_leaves_no_note(server: Server, tmp_path: Path) -> None:
     """Another client finishes the copy between the task's look at the journal and its note."""
     plan = planned(server, tmp_path)
-    place = Place(plan.id, plan.destination, server.s3_options, False, False)
-    place.begin(plan)
-    # A look, which is believed for a second.
-    place.check_journal()
-    server.control(drop=["bucket"], buckets=["bucket"])
-    with pytest.raises(hs.errors.SupersededError, match="no journal"):
-        place.note_done(0, "0-x")
+
+    def finish() -> None:
+        server.control(drop=["bucket"], buckets=["bucket"])
+
+    with once("record", finish), pytest.raises(hs.errors.SupersededError, match="no journal"):
+        plan.run()
     assert server.list("bucket") == []
 
 

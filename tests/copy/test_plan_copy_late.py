@@ -12,8 +12,8 @@ from typing import Any
 
 import hyperslab as hs
 import pytest
-from hyperslab import _native
-from hyperslab._copy import place as copy_place
+from copy_steps import once
+from hyperslab._copy import run as copy_run
 from hyperslab._copy import worker
 from object_server_client import Server
 from support import assert_same
@@ -69,17 +69,13 @@ def test_another_run_has_resumed(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
 
 
-def test_a_task_ends_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_ends_late(tmp_path: Path) -> None:
     """The late task notes nothing in the journal and leaves nothing beside the finished copy."""
-    plan, real = planned(tmp_path), worker.Copying.copy
-
-    def late(self: Any, *part: Any) -> Any:
-        monkeypatch.setattr(worker.Copying, "copy", real)
-        plan.run(resume=True)
-        return real(self, *part)
-
-    monkeypatch.setattr(worker.Copying, "copy", late)
-    with pytest.raises(hs.errors.SupersededError, match="cannot write 'temporary/.*was superseded"):
+    plan = planned(tmp_path)
+    with (
+        once("part", lambda: plan.run(resume=True)),
+        pytest.raises(hs.errors.SupersededError, match="cannot write 'temporary/.*was superseded"),
+    ):
         plan.run()
     assert files(tmp_path / "b") == undisturbed(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
@@ -105,11 +101,11 @@ def test_tasks_of_a_run_before_do_nothing(tmp_path: Path) -> None:
 def test_a_run_is_stopped_while_it_moves_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other run can resume or discard the copy: a half-written copy would then be moved."""
     hs.create_array(tmp_path / "b", data=data((9,)))
-    plan, real = planned(tmp_path, overwrite=True), _native.replace_directory
-    monkeypatch.setattr(copy_place, "_WAIT", 0.2)
+    plan = planned(tmp_path, overwrite=True)
+    monkeypatch.setattr(copy_run, "_WAIT", 0.2)
     said: list[str] = []
 
-    def replace(*args: str) -> None:
+    def replace() -> None:
         def others() -> None:
             for other in (lambda: plan.run(resume=True), plan.discard):
                 try:
@@ -120,10 +116,9 @@ def test_a_run_is_stopped_while_it_moves_the_copy(tmp_path: Path, monkeypatch: p
         thread = threading.Thread(target=others)
         thread.start()
         thread.join()
-        real(*args)
 
-    monkeypatch.setattr(_native, "replace_directory", replace)
-    plan.run()
+    with once("move", replace):
+        plan.run()
     assert len(said) == 2 and all("another run has been moving the copy" in text for text in said)
     assert files(tmp_path / "b") == undisturbed(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
@@ -201,9 +196,7 @@ def test_a_finished_copy_is_resumed(tmp_path: Path, where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "server"])
-def test_a_copy_is_finished_between_two_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_copy_is_finished_between_two_looks(tmp_path: Path, where: str) -> None:
     """The error does not say that the finished copy is in the way."""
     z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))
     with Server() as server:
@@ -212,38 +205,30 @@ def test_a_copy_is_finished_between_two_looks(
         plan = hs.plan_copy(z, place, storage_options=options, task_size=64)
         with pytest.raises(Stopped):
             plan.run(progress=stop_after(1))
-        real = copy_place.Place.plan
-
-        def look(self: Any, wanted: Any) -> Any:
-            found = real(self, wanted)
-            monkeypatch.setattr(copy_place.Place, "plan", real)
-            plan.run(resume=True)
-            return found
-
-        monkeypatch.setattr(copy_place.Place, "plan", look)
-        with pytest.raises(hs.errors.DestinationError, match="another run has just finished the copy"):
+        with (
+            once("planned", lambda: plan.run(resume=True)),
+            pytest.raises(hs.errors.DestinationError, match="another run has just finished the copy"),
+        ):
             plan.run(resume=True)
         assert plan.run(resume=True).tasks == 0
 
 
-def test_a_copy_is_begun_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_is_begun_between_two_looks(tmp_path: Path) -> None:
     """The other run has deleted the documents of the old node, but not yet its chunks."""
     z = hs.create_array(tmp_path / "a", data=data((64,)), chunks=(8,))
     with Server() as server:
         options = server.s3_options
         hs.create_array("s3://bucket/b", data=data((9,)), chunks=(3,), storage_options=options)
         plan = hs.plan_copy(z, "s3://bucket/b", storage_options=options, overwrite=True)
-        real = copy_place.Place.plan
 
-        def look(self: Any, wanted: Any) -> Any:
-            found = real(self, wanted)
-            monkeypatch.setattr(copy_place.Place, "plan", real)
+        def begin() -> None:
             with pytest.raises(Stopped):
                 plan.run(resume=True, progress=stop_after(1))
-            return found
 
-        monkeypatch.setattr(copy_place.Place, "plan", look)
-        with pytest.raises(hs.errors.DestinationError, match="another run has just begun a copy"):
+        with (
+            once("planned", begin),
+            pytest.raises(hs.errors.DestinationError, match="another run has just begun a copy"),
+        ):
             plan.run(resume=True)
         plan.run(resume=True)
         copied = hs.open_array("s3://bucket/b", mode="r", storage_options=options)
@@ -251,7 +236,7 @@ def test_a_copy_is_begun_between_two_looks(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("wrote", ["chunk", "document"])
-def test_two_runs_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrote: str) -> None:
+def test_two_runs_begin_at_once(tmp_path: Path, wrote: str) -> None:
     """The first one has only claimed the journal when the second one looks. Then it writes a chunk.
 
     If there is a document, somebody else has made an array, which is in the way.
@@ -265,19 +250,16 @@ def test_two_runs_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         def write() -> None:
             server.put("bucket", "b/c/0" if wrote == "chunk" else "b/zarr.json", b"first")
 
-        real = copy_place.Place.take_over
-
-        def late(self: Any) -> None:
-            write()
-            real(self)
-
-        monkeypatch.setattr(copy_place.Place, "take_over", late)
         if wrote == "chunk":
-            plan.run(resume=True)
+            with once("take_over", write):
+                plan.run(resume=True)
             copied = hs.open_array("s3://bucket/b", mode="r", storage_options=options)
             assert_same(copied[...], data((64,)))
         else:
-            with pytest.raises(hs.errors.DestinationError, match="objects are there already"):
+            with (
+                once("take_over", write),
+                pytest.raises(hs.errors.DestinationError, match="objects are there already"),
+            ):
                 plan.run(resume=True)
             assert server.get("bucket", "b/zarr.json") == b"first"
         assert not any(".hyperslab-copy" in key for key in server.list("bucket", "b/"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -14,8 +15,9 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._copy import ranges, worker
-from hyperslab._copy.ranges import Spans
+from hyperslab import _native
+from hyperslab._copy import run as copy_run
+from hyperslab._copy import worker
 from support import assert_same
 from test_plan_copy import Stopped, data, files
 
@@ -30,7 +32,7 @@ class Simulated:
         self.longest = 0
         self.tasks = 0
 
-    def submit(self, function: Any, tasks: ranges.TaskRange) -> Future[Any]:
+    def submit(self, function: Any, tasks: _native.TaskRange) -> Future[Any]:
         name = function.func.__name__
         self.calls[name] += 1
         if self.calls[name] % 1000 == 1:
@@ -54,9 +56,9 @@ def test_ten_million_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     z = hs.create_array(tmp_path / "a", shape=shape, chunks=(1, 4096, 8192), dtype="f4")
     plan = hs.plan_copy(z, tmp_path / "b", task_size="128 MiB")
     assert plan.tasks == 10_000_000 and len(pickle.dumps(plan)) < 5000
-    assert ranges.ranges_of(plan.stages[0]) == 50_000
+    assert len(plan._native.step(0, "")) == 50_000
     # Fewer ranges, so that the test is short.
-    monkeypatch.setattr(ranges, "_MOST_RANGES", 5000)
+    monkeypatch.setattr(copy_run, "_MOST_RANGES", 5000)
     executor = Simulated()
     half = plan.bytes / 2
 
@@ -88,7 +90,7 @@ def test_ten_million_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_range_is_recorded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that is killed loses less than a range. A failed range keeps what it has done."""
-    monkeypatch.setattr(ranges, "_MOST_RANGES", 2)
+    monkeypatch.setattr(copy_run, "_MOST_RANGES", 2)
     z = hs.create_array(tmp_path / "a", data=data((80, 10)), chunks=(1, 10))
     plan = hs.plan_copy(z, tmp_path / "b", task_size=80, workers=1)
     assert plan.tasks == 40
@@ -116,38 +118,19 @@ def test_a_range_is_recorded_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert_same(hs.open_array(tmp_path / "b", mode="r")[...], data((80, 10)))
 
 
-def test_spans() -> None:
-    spans = Spans([(5, 7), (0, 2), (7, 9), (1, 3), (20, 30)])
-    assert list(spans) == [(0, 3), (5, 9), (20, 30)] and len(spans) == 17
-    assert list(spans.gaps(40)) == [(3, 5), (9, 20), (30, 40)]
-    assert list(spans.gaps(30)) == [(3, 5), (9, 20)]
-    assert list(Spans().gaps(3)) == [(0, 3)] and not Spans()
-
-
-def test_ranges_have_the_tasks_of_their_stage(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_ranges_together_are_all_elements(seed: int, tmp_path: Path) -> None:
+    """Progress is right, whatever ranges of tasks are done."""
     chance = np.random.default_rng(seed)
-    monkeypatch.setattr(ranges, "_MOST_RANGES", 7)
     group = hs.create_group(tmp_path / "a")
     for n in range(40):
         group.create_array(f"{n}", shape=(int(chance.integers(0, 60)), 4), chunks=(3, 4), dtype="i2")
     plan = hs.plan_copy(group, tmp_path / "b", task_size=100)
     (stage,) = plan.stages
-    place = worker.Place(plan.id, plan.destination, None, False, False, "")
-    done = Spans((int(at), int(at) + 3) for at in chance.integers(0, len(stage) - 3, 5))
-    found = ranges.TaskRanges(stage, done, ranges.Descriptions(plan, place))
-    numbers = [number for each in found for number in range(each.first, each.end)]
-    finished = {number for span in done for number in range(*span)}
-    assert sorted(finished | set(numbers)) == list(range(len(stage)))
-    assert found.tasks == len(numbers) == len(stage) - len(finished)
-    for each in found:
-        for number in range(each.first, each.end):
-            assert each.parts[number] == stage[number].parts
-            assert all(part[:2] in each.arrays for part in each.parts[number])
-    total = sum(stage.elements(each.first, each.end) for each in found)
-    total += sum(stage.elements(*span) for span in done)
+    cuts = [0, *sorted(int(at) for at in chance.integers(0, len(stage), 7)), len(stage)]
+    total = sum(stage.elements(*span) for span in itertools.pairwise(cuts))
     assert total == pytest.approx(plan.bytes)
+    step = plan._native.step(0, "")
+    assert [step.bounds(index) for index in range(len(step))] == [(n, n + 1) for n in range(len(stage))]
 
 
 ARRAYS = 2000
@@ -188,13 +171,12 @@ def test_many_arrays_are_little_text(many: Path, tmp_path: Path) -> None:
 
 def test_workers_get_only_what_they_need(many: Path, tmp_path: Path) -> None:
     plan = hs.plan_copy(many, tmp_path / "b", task_size="1 MiB")
-    place = worker.Place(plan.id, plan.destination, None, False, False, "")
-    (stage,) = plan.stages
-    found = ranges.TaskRanges(stage, Spans(), ranges.Descriptions(plan, place))
+    step = plan._native.step(0, "")
+    found = [step.range(index) for index in range(len(step))]
     assert len(found) > 10
     # A task has the documents of its own arrays: at most 256.
-    assert max(len(each.arrays) for each in found) <= 256
-    most = max(len(pickle.dumps(each)) / len(each.arrays) for each in found)
+    assert max(each.arrays for each in found) <= 256
+    most = max(len(pickle.dumps(each)) / each.arrays for each in found)
     assert most < 2000
     with ThreadPoolExecutor(2) as pool:
         plan.run(pool)

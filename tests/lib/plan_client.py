@@ -9,7 +9,7 @@ from typing import Any
 
 import hyperslab as hs
 from crew import Crew
-from hyperslab._copy import place
+from hyperslab._copy import run as copy_run
 
 # How clients end, by exit code. 0: the copy is finished. 1: another error.
 SUPERSEDED, IN_THE_WAY, STORE_FAILED = 10, 11, 12
@@ -19,7 +19,7 @@ def run_plan(plan: hs.CopyPlan, folder: Path | None, note: Path, options: dict[s
     """The program of a client. Its exit code says how the run ended, `note` why it failed."""
     code = 0
     # Seconds that a client waits for one that holds the lock. That one may be stopped.
-    place._WAIT = 2.0
+    copy_run._WAIT = 2.0
 
     def begun(*_: object) -> None:
         note.with_suffix(".begun").touch()

@@ -8,6 +8,7 @@ use crate::meter::Meter;
 use crate::planned_copy::PlannedCopy;
 use crate::python::continue_in_python;
 use crate::signals::Watch;
+use crate::task_copy::TaskCopy;
 use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
@@ -188,13 +189,16 @@ impl Command for CopyArgs {
                 "--format: one file is not copied in tasks; leave out --resume and --scheduler".into(),
             ));
         }
-        if self.planned_copy().is_some() {
+        if self.scheduler.is_some() {
             continue_in_python();
             return Err(Failure::Usage(
-                "--resume and --scheduler need the Python package: pip install hyperslab".into(),
+                "--scheduler needs the Python package: pip install hyperslab distributed".into(),
             ));
         }
         let mut options = self.options();
+        if self.resume {
+            return self.in_tasks().run(&options, out, watch);
+        }
         let wanted = self.variables.as_deref();
         let source =
             many::source(&self.sources, self.concat.as_deref(), self.sort, wanted, options.threads, watch)?;
@@ -270,10 +274,24 @@ impl FromStr for Codec {
 }
 
 impl CopyArgs {
-    /// The part for the Python package, if this is a copy in tasks.
+    fn in_tasks(&self) -> TaskCopy<'_> {
+        TaskCopy {
+            sources: &self.sources,
+            concat: self.concat.as_deref(),
+            sort: self.sort,
+            destination: &self.destination,
+            target_region: self.target_region.as_ref(),
+            verify: self.verify,
+            check_contents: self.check_contents,
+            explain: self.explain,
+            quiet: self.quiet,
+        }
+    }
+
+    /// The part for the Python package, if this is a copy on a cluster.
     pub(crate) fn planned_copy(&self) -> Option<PlannedCopy> {
         let options = self.options();
-        (self.is_in_tasks() && self.file_format().is_none()).then(|| PlannedCopy {
+        (self.scheduler.is_some() && self.file_format().is_none()).then(|| PlannedCopy {
             sources: self.sources.clone(),
             concat: self.concat.clone(),
             sort: self.sort,

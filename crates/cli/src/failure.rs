@@ -25,6 +25,8 @@ pub(crate) enum Failure {
     Unseen(String),
     /// Standard output is closed or full.
     Output(io::Error),
+    /// A task of a copy failed. Says which one, and how often.
+    InTask(Box<Failure>, String),
     /// `diff` could not compare everything. `None`: it has said why.
     Trouble(Option<Box<Failure>>),
 }
@@ -67,7 +69,8 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Library(Error::Options(_)) => 2,
             Failure::Trouble(_) | Failure::Unseen(_) => 2,
-            Failure::Library(Error::Mismatch { .. }) => 3,
+            Failure::Library(Error::Mismatch { .. } | Error::Differs(_)) => 3,
+            Failure::InTask(failure, _) => failure.exit_code(),
             Failure::Stopped(_) => 130,
             Failure::Found(code) => *code,
             Failure::Library(error) if error.is_interruption() => 130,
@@ -111,6 +114,7 @@ impl Failure {
             }
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
             Failure::Trouble(failure) => return failure.as_ref()?.message(),
+            Failure::InTask(failure, note) => return Some(format!("{} {note}", failure.message()?)),
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         };
         // Untrusted names may contain anything; a message stays on one line.

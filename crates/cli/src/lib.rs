@@ -25,6 +25,7 @@ mod selection;
 mod signals;
 mod stats;
 mod style;
+mod task_copy;
 mod text;
 mod tree;
 mod validate;

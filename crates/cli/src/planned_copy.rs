@@ -1,4 +1,4 @@
-//! Copies in tasks, on clusters. The Python package makes them; this describes the user's request.
+//! Copies on clusters. The Python package makes them; this describes the user's request.
 
 use crate::command::{Command, matches_of};
 use crate::copy::CopyArgs;
@@ -7,7 +7,7 @@ use hyperslab::Format;
 use hyperslab::copy::{Order, Region, Shards};
 use std::ffi::OsString;
 
-/// `hyperslab copy` with `--resume` or `--scheduler`.
+/// `hyperslab copy` with `--scheduler`.
 #[derive(Clone, Debug)]
 pub struct PlannedCopy {
     /// Locations to copy.
@@ -64,7 +64,7 @@ pub struct PlannedCopy {
     pub quiet: bool,
 }
 
-/// The copy in tasks that these arguments request.
+/// The copy on a cluster that these arguments request.
 ///
 /// The first argument is the program's name. `None` if the arguments request something else or are
 /// wrong.
@@ -79,28 +79,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_copies_in_tasks() {
+    fn only_copies_on_clusters() {
         let given = |text: &str| planned_copy(text.split(' ').map(OsString::from));
+        let on_cluster = |text: &str| given(&format!("{text} --scheduler tcp://1.2.3.4:8786"));
         assert!(given("hyperslab copy a b").is_none());
+        assert!(given("hyperslab copy a b --resume").is_none());
         assert!(given("hyperslab info a").is_none());
-        assert!(given("hyperslab copy a --resume").is_none());
-        assert!(given("hyperslab copy a b --check-contents").is_none());
-        let planned = given("hyperslab copy a b --resume --overwrite --verify --region time=0:3").unwrap();
-        assert!(planned.overwrite && planned.verify && planned.region.is_some());
+        assert!(on_cluster("hyperslab copy a").is_none());
+        assert!(on_cluster("hyperslab copy a b --check-contents").is_none());
         let planned =
-            given("hyperslab copy a b --resume --chunks -1,4 --codec zstd:3 --shards none").unwrap();
-        assert!(planned.resume && planned.scheduler.is_none());
+            on_cluster("hyperslab copy a b --resume --overwrite --verify --region time=0:3").unwrap();
+        assert!(planned.resume && planned.overwrite && planned.verify && planned.region.is_some());
+        let planned = on_cluster("hyperslab copy a b --chunks -1,4 --codec zstd:3 --shards none").unwrap();
+        assert!(!planned.resume);
         assert_eq!(planned.chunks, Some(vec![None, Some(4)]));
         assert_eq!((planned.compressors.as_deref(), planned.shards), (Some("zstd:3"), Shards::None));
-        let planned =
-            given("hyperslab copy a b c --concat time --sort --resume --chunks time=5,lat=-1").unwrap();
+        let planned = on_cluster("hyperslab copy a b c --concat time --sort --chunks time=5,lat=-1").unwrap();
         assert_eq!(
             (planned.sources, planned.concat.as_deref()),
             (vec!["a".into(), "b".into()], Some("time"))
         );
         assert_eq!(planned.named_chunks, Some(vec![("time".into(), Some(5)), ("lat".into(), None)]));
-        assert!(given("hyperslab copy a b --resume --split time=5").is_none());
-        let planned = given("hyperslab copy a b --scheduler tcp://1.2.3.4:8786").unwrap();
-        assert_eq!((planned.resume, planned.scheduler.as_deref()), (false, Some("tcp://1.2.3.4:8786")));
+        assert!(on_cluster("hyperslab copy a b --split time=5").is_none());
+        let planned = on_cluster("hyperslab copy a b").unwrap();
+        assert_eq!(planned.scheduler.as_deref(), Some("tcp://1.2.3.4:8786"));
     }
 }

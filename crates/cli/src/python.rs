@@ -1,7 +1,7 @@
 //! The Python package, for the work that only it can do.
 //!
-//! The package's wheel contains this program. Three things need Python: copies in tasks, codecs
-//! that are written in Python, and settings in environment variables, which the package reads. For
+//! The package's wheel contains this program. Three things need Python: copies on clusters,
+//! codecs that are written in Python, and settings in environment variables, which the package reads. For
 //! these the process becomes `python -m hyperslab` with the same arguments: terminal, signals and
 //! exit code stay.
 //!

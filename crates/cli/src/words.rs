@@ -6,7 +6,7 @@
 const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads"];
 
 /// Advice from the library, and its equivalent on the command line.
-const ADVICE: [(&str, &str); 11] = [
+const ADVICE: [(&str, &str); 14] = [
     ("set overwrite to", "pass --overwrite to"),
     ("pass skip_unsupported=True", "pass --skip-unsupported"),
     ("pass storage_options={\"anon\": True}", "set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)"),
@@ -21,6 +21,9 @@ const ADVICE: [(&str, &str); 11] = [
     ("; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", ""),
     ("setting external_files = ", "--external-files "),
     ("verify_checksums = false", "HYPERSLAB_VERIFY_CHECKSUMS=0"),
+    ("run(resume=True), or hyperslab copy --resume", "--resume"),
+    ("plan.discard()", "CopyPlan.discard in Python"),
+    ("source: with target_region", "SRC: with --target-region"),
 ];
 
 /// Rephrases a message for the command line.
@@ -71,6 +74,10 @@ mod tests {
             ),
             ("lost; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", "lost"),
             ("group 'chunks': damaged", "group 'chunks': damaged"),
+            (
+                "b: Go on: run(resume=True), or hyperslab copy --resume. Or: plan.discard()",
+                "b: Go on: --resume. Or: CopyPlan.discard in Python",
+            ),
         ] {
             assert_eq!(in_options(there), here);
         }

@@ -201,6 +201,25 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// A copy in tasks cannot be made there: something is in the way, or another run is making it.
+    #[error("{place}: {why}")]
+    InTheWay {
+        /// The destination.
+        place: String,
+        /// The reason, and what to do.
+        why: String,
+    },
+    /// A run of a copy in tasks no longer owns the copy.
+    #[error("{place}: {why}. This run stops, and changes nothing more")]
+    Superseded {
+        /// The unfinished copy.
+        place: String,
+        /// What the other run did.
+        why: String,
+    },
+    /// The metadata of a copy differ from the source's.
+    #[error("{0}")]
+    Differs(String),
     /// The operating system refused something about the destination of a copy.
     #[error("cannot {what} '{}': {source}", path.display())]
     Io {
@@ -260,6 +279,18 @@ impl Error {
                 || matches!(error.downcast_ref(), Some(StoreError::Interrupted { .. }))
                 || matches!(error.downcast_ref(), Some(ArrayError::Interrupted { .. }))
         })
+    }
+
+    /// Returns `true` if another run has taken over or ended the copy that this run was making.
+    pub fn is_superseded(&self) -> bool {
+        let is_of_store = |error: &StoreError| matches!(error, StoreError::Superseded { .. });
+        match self {
+            Error::Superseded { .. } => return true,
+            Error::Store(error) | Error::Zarr(ZarrError::Store(error)) => return is_of_store(error),
+            _ => {}
+        }
+        let causes = std::iter::successors(std::error::Error::source(self), |error| error.source());
+        causes.into_iter().any(|error| error.downcast_ref().is_some_and(is_of_store))
     }
 
     /// Returns `true` if the error concerns a single array or group.

@@ -294,8 +294,9 @@ pub(crate) fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::ReadOnlyStore { .. } => "ReadOnlyError",
         Error::FileMode { .. } => "UnsupportedError",
         Error::Location { .. } => "UnsupportedError",
-        Error::Destination { .. } => "DestinationError",
-        Error::Mismatch { .. } => "VerificationError",
+        Error::Destination { .. } | Error::InTheWay { .. } => "DestinationError",
+        Error::Superseded { .. } => "SupersededError",
+        Error::Mismatch { .. } | Error::Differs(_) => "VerificationError",
         Error::Options(_) | Error::Join { .. } | Error::Copy { .. } | Error::Json(_) => {
             "InvalidArgumentError"
         }

@@ -69,9 +69,10 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
-    use crate::jobs::copy_parts::{
-        CopyListings, GroupsAbove, compare_part, copy_part, in_options, is_replaceable_directory,
-        outline_copy, outline_copy_into, part_keys, planned_copy, replace_directory, stamp_part,
+    use crate::jobs::copy_parts::{GroupsAbove, in_options, planned_copy};
+    #[pymodule_export]
+    use crate::jobs::copy_tasks::{
+        CopyPlace, CopyWorker, TaskPlan, TaskRange, TaskRun, TaskStep, on_copy_step, plan_tasks,
     };
     #[pymodule_export]
     use crate::jobs::diff::diff_nodes;

@@ -1,11 +1,10 @@
-"""Implements ``hyperslab copy`` with ``--resume`` or ``--scheduler``."""
+"""Implements ``hyperslab copy`` with ``--scheduler``."""
 
 from __future__ import annotations
 
 import re
 import signal
 import sys
-from contextlib import nullcontext
 from typing import Any
 
 from hyperslab import _native
@@ -14,7 +13,6 @@ from hyperslab._base.progress import bytes_text, show_progress
 from hyperslab._base.tasks import workers
 from hyperslab._copy.plan import CopyPlan
 from hyperslab._copy.planning import plan_copy
-from hyperslab._copy.text import count_text
 from hyperslab.errors import InvalidArgumentError, VerificationError
 
 __all__ = ["copy"]
@@ -51,8 +49,6 @@ _WORDS = (
     (r"^dest: ", "DST: "),
     (r"^source: ", "SRC: "),
     (r"; to create one, pass mode=.*$", ""),
-    (r"run\(resume=True\), or hyperslab copy --resume", "--resume"),
-    (r"plan\.discard\(\)", "CopyPlan.discard in Python"),
     (r"say where: target_region$", "say where: --target-region"),
     (r"with target_region", "with --target-region"),
 )
@@ -95,7 +91,7 @@ def _copy(wanted: dict[str, Any]) -> None:
     if wanted["target_region"] is not None:
         # The existing array has its own format.
         wanted["zarr_format"] = None
-    with nullcontext() if scheduler is None else _client(scheduler) as client:
+    with _client(scheduler) as client:
         plan = plan_copy(source, destination, workers=workers(client), **wanted)
         most = wanted["max_memory"]
         if memory_is_limit and plan.memory > most:
@@ -133,10 +129,15 @@ def _run(plan: CopyPlan, client: Any, quiet: bool, **wanted: Any) -> None:
         print(f"note: {note}")
     for path, why in plan.skipped:
         print(f"left out {path}: {why}")
-    groups = f" in {count_text(run.groups, 'group')}" if run.groups else ""
+    groups = f" in {_count(run.groups, 'group')}" if run.groups else ""
     done = f", {run.skipped:,} done before" if run.skipped else ""
     verified = "" if run.seconds_verified is None else f"; verified in {run.seconds_verified:.2f} s"
     print(
-        f"copied {count_text(run.arrays, 'array')}{groups}: {bytes_text(run.bytes)} in "
-        f"{count_text(run.tasks, 'task')}{done}, {run.seconds:.2f} s{verified}"
+        f"copied {_count(run.arrays, 'array')}{groups}: {bytes_text(run.bytes)} in "
+        f"{_count(run.tasks, 'task')}{done}, {run.seconds:.2f} s{verified}"
     )
+
+
+def _count(n: int, noun: str) -> str:
+    """Return a count as text, like ``3 tasks``."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

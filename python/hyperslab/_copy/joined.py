@@ -69,9 +69,8 @@ def join(
     variables: list[str] | None,
     storage_options: Mapping[str, Any] | None,
     threads: int | None = None,
-    lengths: Iterable[int] | None = None,
 ) -> Joined:
-    """Join sources along a dimension. ``lengths``: theirs, if they were joined and compared before."""
+    """Join sources along a dimension."""
     if not places:
         raise InvalidArgumentError("concat: there is no source")
     from hyperslab._stores.remote import flat_options
@@ -86,8 +85,8 @@ def join(
             return text, options if is_remote(text) else []
         return open(place, mode="r")._handle
 
-    sources, lens = [one(place) for place in places], None if lengths is None else list(lengths)
-    return Joined(_native.joined(sources, dimension, sort, variables, lens, threads))
+    sources = [one(place) for place in places]
+    return Joined(_native.joined(sources, dimension, sort, variables, threads))
 
 
 def variable_names(variables: Iterable[str] | None) -> list[str] | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from hyperslab import _native
 from hyperslab._core.array import Array
@@ -14,7 +13,6 @@ from hyperslab._stores.zarr import ZarrStore, is_zarr_store
 from hyperslab.errors import UnsupportedError
 
 __all__ = [
-    "copy_options",
     "is_remote",
     "location",
     "location_of_node",
@@ -22,9 +20,6 @@ __all__ = [
     "session_location",
     "session_place",
 ]
-
-# Bytes that a copy reads with one request. Plans count on it (`prices.rs`).
-_REQUEST: Final = 32 << 20
 
 
 def session_place(place: Any) -> StorePath | None:
@@ -53,15 +48,6 @@ def session_location(place: StorePath) -> str:
 
 def is_remote(place: str) -> bool:
     return _native.takes_storage_options(place)
-
-
-def copy_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return server options for a copy: whole chunks are single requests.
-
-    Many chunks are on their way at a time, so reading one of them over several connections gains
-    nothing and costs requests.
-    """
-    return {"max_request_size": _REQUEST, **(options or {})}
 
 
 def location(place: StoreLike) -> str:

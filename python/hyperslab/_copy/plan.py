@@ -1,48 +1,26 @@
 """Plans of copies that a cluster executes: stages of idempotent tasks.
 
-A plan consists of numbers and the metadata documents of the copy. Tasks are not listed: each is
-computed from its number.
-
-1. For each array, the engine decides the passes and cuts each pass into units: blocks that own
-   whole shards (or chunks) of the pass's target.
-2. A task is a range of units, long enough to be worth its overhead. Arrays smaller than a task
-   share one.
-3. The last passes of all arrays form the last stage. The passes before them, which write temporary
-   arrays, form the stage before it, and so on.
+The engine makes plans, and cuts them into tasks. A plan here shows what is in it.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
+from hyperslab import _native
 from hyperslab._base.progress import show_progress
-from hyperslab._copy.locations import (
-    is_remote,
-)
-from hyperslab._copy.ranges import ranges_of
 from hyperslab._copy.stages import CopyArray, CopyPass, CopyStage
-from hyperslab._copy.text import lines
 from hyperslab._stores.store import StorePath
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from hyperslab._copy.run import CopyRun, Progress
 
-__all__ = ["CopyPlan", "CopyPrices", "difference", "made_arrays"]
-
-T = TypeVar("T")
-
-VERSION: Final = 3
-
-# Maximum bytes of the documents of a plan that is text: enough for ten million arrays.
-_MOST_TEXT: Final = 1 << 33
+__all__ = ["CopyPlan", "CopyPrices", "plan_of"]
 
 
 @dataclass(frozen=True)
@@ -129,21 +107,22 @@ class CopyPlan:
     lengths: tuple[int, ...] = field(default=(), repr=False)
     """Their lengths along it."""
 
-    @cached_property
+    _native: _native.TaskPlan = field(kw_only=True, repr=False, compare=False)
+    """The same plan, as the engine takes it."""
+
+    @property
     def id(self) -> str:
         """An identifier of the copy, from source, destination, metadata and options."""
-        said = [VERSION, self.source, self.destination, self.task_bytes, self.options]
-        if self.concat is not None:
-            said += [self.concat, *self.sources, *self.lengths]
-        found = hashlib.sha256(json.dumps(said).encode())
-        for document in self.documents:
-            found.update(json.dumps(document).encode())
-        return found.hexdigest()
+        return self._native.id
 
     @cached_property
+    def _sums(self) -> dict[str, Any]:
+        return self._native.sums()
+
+    @property
     def depth(self) -> int:
         """The number of passes of the array with the most passes."""
-        return max((len(array.passes) for array in self.arrays), default=0)
+        return int(self._sums["depth"])
 
     @cached_property
     def stages(self) -> tuple[CopyStage, ...]:
@@ -151,119 +130,78 @@ class CopyPlan:
 
         After the last stage, the metadata is written and the copy is moved to its place.
         """
-        return tuple(CopyStage(self, number) for number in range(self.depth))
+        return tuple(CopyStage(self._native, number) for number in range(self.depth))
 
     @cached_property
     def verification(self) -> CopyStage:
         """The tasks that compare copy and source if `run` verifies."""
-        return CopyStage(self, self.depth)
+        return CopyStage(self._native, self.depth)
 
     @property
     def tasks(self) -> int:
         """Number of tasks in all stages."""
-        return sum(len(stage) for stage in self.stages)
+        return int(self._sums["tasks"])
 
     @property
     def bytes(self) -> int:
         """Bytes of all elements in memory."""
-        return sum(array.bytes for array in self.arrays)
-
-    def _sum(self, name: str) -> int:
-        return sum(int(getattr(each, name)) for array in self.arrays for each in array.passes)
+        return int(self._sums["bytes"])
 
     @property
     def bytes_read(self) -> int:
         """Maximum bytes to read."""
-        return self._sum("read")
+        return int(self._sums["bytes_read"])
 
     @property
     def bytes_written(self) -> int:
         """Maximum bytes to write, including temporary arrays."""
-        return self._sum("written")
+        return int(self._sums["bytes_written"])
 
     @property
     def chunks(self) -> int:
         """Number of chunks of the source."""
-        return sum(array.passes[0].chunks for array in self.arrays)
+        return int(self._sums["chunks"])
 
     @property
     def chunks_decoded(self) -> int:
         """Number of source chunks to decode; a chunk shared by tasks counts once per task."""
-        return sum(array.passes[0].decoded for array in self.arrays)
+        return int(self._sums["chunks_decoded"])
 
     @property
     def memory(self) -> int:
         """Maximum memory of a task in bytes."""
-        return max((each.memory for array in self.arrays for each in array.passes), default=0)
+        return int(self._sums["memory"])
 
     @property
     def gets(self) -> int:
         """Estimated number of requests that read from a server."""
-        return self._sum("gets") + self._looks
+        return int(self._sums["gets"])
 
     @property
     def puts(self) -> int:
         """Estimated number of requests that write to a server, also to the journal."""
-        return self._sum("puts") + self._records
-
-    @property
-    def _records(self) -> int:
-        """Number of records in a journal on a server."""
-        return sum(map(ranges_of, self.stages)) if is_remote(self.destination) else 0
-
-    @property
-    def _looks(self) -> int:
-        """Number of looks at a journal on a server: before and after each record."""
-        return 2 * self._records
+        return int(self._sums["puts"])
 
     @property
     def dollars(self) -> float:
         """Estimated price of the requests and of temporary arrays on a server, by `prices`."""
-        passes = sum(each.dollars for array in self.arrays for each in array.passes)
-        return passes + (self._records * self.prices.put + self._looks * self.prices.get) / 1000
+        return float(self._sums["dollars"])
 
     @property
     def hours(self) -> float:
         """Estimated hours until all workers have finished, by the costs that the planner uses."""
-        total = 0.0
-        for stage in self.stages:
-            seconds = sum(self.arrays[index].one(number).seconds for index, number in stage.parts.arrays())
-            rounds = -(-len(stage) // self.workers)
-            total += seconds * rounds / max(len(stage), 1)
-        return total / 3600
+        return float(self._sums["hours"])
 
     @property
     def temporary_bytes(self) -> int:
         """Bytes of temporary arrays, beside the destination or on its server."""
-        return sum(array.bytes * (len(array.passes) - 1) for array in self.arrays)
+        return int(self._sums["temporary_bytes"])
 
     def to_json(self) -> str:
         """Return the plan as text for `from_json`, without `storage_options`."""
         if self.session is not None:
             raise UnsupportedError("a plan into a session has no text: the session is in this process")
-        facts = {each.name: getattr(self, each.name) for each in fields(self)}
-        del facts["storage_options"], facts["source_store"], facts["session"]
-        # Equal passes and reasons are said once, and documents are compressed.
-        passes, reasons = _Numbers[CopyPass](), _Numbers[str]()
-        facts["arrays"] = [
-            {
-                **{
-                    name: getattr(array, name)
-                    for name in ("path", "bytes", "from_start", "to_start", "shape")
-                },
-                "why": reasons.number(array.why),
-                "advice": reasons.number(array.advice),
-                "passes": [passes.number(each) for each in array.passes],
-                "compare": passes.number(array.compare),
-            }
-            for array in self.arrays
-        ]
-        facts["passes"] = [{name.name: getattr(each, name.name) for name in fields(each)} for each in passes]
-        facts["reasons"] = list(reasons)
-        facts["prices"] = {each.name: getattr(self.prices, each.name) for each in fields(self.prices)}
-        documents = zlib.compress(json.dumps(self.documents).encode())
-        facts["documents"] = base64.b64encode(documents).decode()
-        return json.dumps({"hyperslab copy plan": VERSION, **facts}, separators=(",", ":"))
+        return self._native.to_json()
 
     @classmethod
     def from_json(cls, text: str, *, storage_options: Mapping[str, Any] | None = None) -> CopyPlan:
@@ -278,25 +216,7 @@ class CopyPlan:
         >>> hs.CopyPlan.from_json(plan.to_json()) == plan
         True
         """
-        try:
-            facts = json.loads(text)
-            version = facts.pop("hyperslab copy plan", None)
-        except (ValueError, AttributeError, TypeError) as error:
-            raise InvalidArgumentError(f"no plan of a copy: {error}") from error
-        if version != VERSION:
-            raise InvalidArgumentError(
-                f"no plan of a copy that this version knows: expected version {VERSION}, found {version}"
-            )
-        try:
-            facts["arrays"] = made_arrays(facts.pop("arrays"), facts.pop("passes"), facts.pop("reasons"))
-            facts["documents"] = _documents(facts["documents"])
-            facts["skipped"] = tuple(tuple(pair) for pair in facts["skipped"])
-            facts["prices"] = CopyPrices(**facts["prices"])
-            for name in ("notes", "differs", "sources", "lengths"):
-                facts[name] = tuple(facts.get(name, ()))
-            return cls(**{**facts, "storage_options": storage_options})
-        except (TypeError, KeyError, IndexError, ValueError, AttributeError, zlib.error) as error:
-            raise InvalidArgumentError(f"no plan of a copy: {error!r}") from error
+        return plan_of(_native.TaskPlan(text), storage_options)
 
     def run(
         self,
@@ -397,67 +317,54 @@ class CopyPlan:
         return discard(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Leave out the cached properties.
-        return CopyPlan, tuple(getattr(self, each.name) for each in fields(self))
+        return _unpickled, (self._native.to_json(), self.storage_options, self.source_store, self.session)
 
     def __str__(self) -> str:
-        return "\n".join(lines(self))
+        return str(self._native)
 
 
-class _Numbers(dict[T, int]):
-    """Numbers values in the order in which they come; equal values have one number."""
+def plan_of(
+    plan: _native.TaskPlan,
+    storage_options: Mapping[str, Any] | None = None,
+    source_store: Any = None,
+    session: StorePath | None = None,
+) -> CopyPlan:
+    """Show a plan of the engine."""
+    facts = json.loads(plan.to_json())
+    for name in ("hyperslab copy plan", "documents_bytes", "documents"):
+        del facts[name]
 
-    def number(self, value: T) -> int:
-        return self.setdefault(value, len(self))
+    def values(facts: dict[str, Any]) -> dict[str, Any]:
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
 
-
-def made_arrays(
-    arrays: Iterable[dict[str, Any]], passes: Iterable[dict[str, Any]], reasons: Sequence[str]
-) -> tuple[CopyArray, ...]:
-    """Make the arrays from facts that refer to passes and reasons by number."""
-
-    def one_pass(facts: dict[str, Any]) -> CopyPass:
-        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
-        return CopyPass(**values)
-
-    made = [one_pass(facts) for facts in passes]
+    passes, reasons = [CopyPass(**values(each)) for each in facts.pop("passes")], facts.pop("reasons")
     # Most arrays of a group have equal shapes: keep each once.
     shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
 
-    def one(facts: dict[str, Any]) -> CopyArray:
-        tuples = {name: tuple(facts[name]) for name in ("from_start", "to_start", "shape")}
-        return CopyArray(
-            **{
-                **facts,
-                **{name: shapes.setdefault(each, each) for name, each in tuples.items()},
-                "why": reasons[facts["why"]],
-                "advice": reasons[facts["advice"]],
-                "passes": tuple(made[number] for number in facts["passes"]),
-                "compare": made[facts["compare"]],
-            }
-        )
+    def array(facts: dict[str, Any]) -> CopyArray:
+        given = values(facts)
+        for name in ("from_start", "to_start", "shape"):
+            given[name] = shapes.setdefault(given[name], given[name])
+        given["passes"] = tuple(passes[number] for number in given["passes"])
+        given["compare"] = passes[given["compare"]]
+        for name in ("why", "advice"):
+            given[name] = reasons[given[name]]
+        return CopyArray(**given)
 
-    return tuple(one(facts) for facts in arrays)
+    arrays, prices = tuple(map(array, facts.pop("arrays"))), CopyPrices(**facts.pop("prices"))
+    skipped = tuple(map(tuple, facts.pop("skipped")))
+    return CopyPlan(
+        **values(facts),
+        arrays=arrays,
+        documents=tuple(plan.documents),
+        prices=prices,
+        skipped=skipped,
+        storage_options=storage_options,
+        source_store=source_store,
+        session=session,
+        _native=plan,
+    )
 
 
-def _documents(text: str) -> tuple[tuple[str, str], ...]:
-    unpack = zlib.decompressobj()
-    found = unpack.decompress(base64.b64decode(text), _MOST_TEXT)
-    if unpack.unconsumed_tail:
-        raise ValueError(f"the documents have more than {_MOST_TEXT} bytes")
-    return tuple((str(key), str(document)) for key, document in json.loads(found))
-
-
-def difference(wanted: CopyPlan, text: bytes) -> str:
-    """Describe the difference between two plans."""
-    try:
-        found = CopyPlan.from_json(text.decode())
-    except ValueError as error:
-        return str(error)
-    if found.source != wanted.source:
-        return f"of {found.source}, not of {wanted.source}"
-    if found.options != wanted.options or found.task_bytes != wanted.task_bytes:
-        ours, theirs = json.loads(wanted.options), json.loads(found.options)
-        names = [f"{name}: {theirs.get(name)!r}" for name in ours if ours[name] != theirs.get(name)]
-        return "with other options: " + (", ".join(names) or f"task_size: {found.task_bytes}")
-    return "its source had other metadata"
+def _unpickled(text: str, *others: Any) -> CopyPlan:
+    return plan_of(_native.TaskPlan(text), *others)

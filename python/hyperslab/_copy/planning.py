@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hyperslab import _native
 from hyperslab._base.config import parse_size
@@ -20,7 +19,7 @@ from hyperslab._copy.locations import (
     session_location,
     session_place,
 )
-from hyperslab._copy.plan import CopyPlan, CopyPrices, made_arrays
+from hyperslab._copy.plan import CopyPlan, CopyPrices, plan_of
 from hyperslab._core.arguments import CopyCrew
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
@@ -28,9 +27,6 @@ from hyperslab._create.open import open
 from hyperslab._stores.store import LocalStore, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike
 from hyperslab.errors import InvalidArgumentError, UnsupportedError, ZarrUserWarning
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["plan_copy"]
 
@@ -125,14 +121,12 @@ def plan_copy(
     """
     names = variable_names(variables)
     source_place = session_place(source) if concat is None else None
-    session, sources, lengths = session_place(dest), tuple[str, ...](), tuple[int, ...]()
+    session = session_place(dest)
     node: Any
     if concat is not None:
         places = locations_of(places_of(source))
         node = join(places, concat, bool(sort), names, storage_options, threads)
-        found_sources = _native.joined_sources(node._handle)
-        sources = tuple(place for place, _ in found_sources)
-        lengths = tuple(length for _, length in found_sources)
+        sources = [place for place, _ in _native.joined_sources(node._handle)]
         origin = sources[0] if len(sources) == 1 else f"{sources[0]} … {sources[-1]}"
     elif isinstance(source, (list, tuple)):
         raise InvalidArgumentError("source: to join a list, name the dimension: concat='time'")
@@ -193,40 +187,17 @@ def plan_copy(
         "egress": prices.egress,
         "worker": prices.worker,
     }
-    options: dict[str, Any] = {**wanted, "threads": None, "fsync": False}
-    if target is None:
-        found = _native.outline_copy(node._handle, site, crew, wanted)
-    elif not isinstance(node, Array):
-        raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
-    else:
-        place = options["target_region"] = copy_region(target_region, "target_region") or []
-        found = _native.outline_copy_into(node._handle, target._handle, place, site, crew, wanted)
-    arrays = made_arrays(found["arrays"], found["passes"], found["reasons"])
-    for array in [array for array in arrays if array.advice][:3]:
-        warnings.warn(f"/{array.path}: {array.advice}", ZarrUserWarning, stacklevel=2)
-    return CopyPlan(
-        source=origin,
-        destination=destination,
-        arrays=arrays,
-        groups=found["groups"],
-        documents=tuple(found["documents"]),
-        task_bytes=least,
-        options=json.dumps(options),
-        notes=tuple(found["notes"]),
-        skipped=tuple(found["skipped"]),
-        differs=tuple(found["differs"]),
-        overwrite=bool(overwrite),
-        is_into=target is not None,
-        source_format=getattr(node, "zarr_format", None),
-        workers=workers,
-        prices=prices,
-        storage_options=storage_options,
-        source_store=source_place,
-        session=session,
-        sources=sources,
-        concat=concat,
-        lengths=lengths,
+    into = None if target is None else (target._handle, copy_region(target_region, "target_region") or [])
+    ends = (origin, destination, concat)
+    plan = plan_of(
+        _native.plan_tasks(node._handle, ends, into, site, crew, wanted),
+        storage_options,
+        source_place,
+        session,
     )
+    for array in [array for array in plan.arrays if array.advice][:3]:
+        warnings.warn(f"/{array.path}: {array.advice}", ZarrUserWarning, stacklevel=2)
+    return plan
 
 
 def _prices(given: Mapping[str, float] | None) -> CopyPrices:

@@ -20,18 +20,18 @@ import pickle
 import time
 import uuid
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from hyperslab import _native
 from hyperslab._base.tasks import run_tasks
 from hyperslab._copy.plan import CopyPlan
-from hyperslab._copy.ranges import Descriptions, Spans, TaskRange, TaskRanges
-from hyperslab._copy.run import CopyRun, Told, threads_per_task
+from hyperslab._copy.run import CopyRun, Progress, threads_per_task
 from hyperslab._copy.stages import CopyStage
-from hyperslab._copy.worker import Copying, Job, Source, parts_of
+from hyperslab._copy.worker import Source
 from hyperslab._create.open import open, open_group
-from hyperslab._stores.store import Store, StorePath
+from hyperslab._stores.store import StorePath
 from hyperslab._stores.zarr import ZarrStore
 from hyperslab.errors import (
     DestinationError,
@@ -43,8 +43,6 @@ from hyperslab.errors import (
 )
 
 __all__ = ["run_in_session"]
-
-Progress = Any
 
 
 def run_in_session(
@@ -133,6 +131,24 @@ def _join(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
+class Told:
+    """Reports progress to the caller."""
+
+    def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
+        self.phase: Literal["copy", "verify"] = phase
+        self._plan, self._progress, self._done = plan, progress, 0.0
+        self._report()
+
+    def advance(self, stage: CopyStage, first: int, end: int) -> None:
+        """Count a range of tasks as done."""
+        self._done += stage.elements(first, end)
+        self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(self.phase, min(round(self._done), self._plan.bytes), self._plan.bytes)
+
+
 def _run_stage(
     plan: CopyPlan,
     place: StorePath,
@@ -143,24 +159,23 @@ def _run_stage(
     stage: CopyStage,
     told: Told,
 ) -> None:
-    ranges = TaskRanges(stage, Spans(), Descriptions(plan, _Place(place.store, place.path)))
+    step = plan._native.step(stage.number, place.path)
+    ranges = map(step.range, range(len(step)))
     copies = told.phase == "copy"
     zarr_store = place.store.zarr_store  # type: ignore[attr-defined]
     source = Source.of(plan)
-    job = Job(plan.id, plan.destination, None, False, False, threads, "")
     if executor is None:
-        copying = Copying(source, _Place(place.store, place.path))
-        for index, tasks in enumerate(ranges):
-            _run_parts(copying, tasks, job, copies)
-            told.advance(stage, *ranges.bounds(index))
+        worker = source.worker()
+        for tasks in ranges:
+            _run_range(worker, place.store, tasks, threads, copies)
+            told.advance(stage, tasks.first, tasks.end)
         return
     session = zarr_store.session
     # The same for all tasks: each worker gets it once.
     common = pickle.dumps((source, session.fork().store))
     blob = np.frombuffer(common, np.uint8)
-    task = partial(_task, uuid.uuid4().hex, place.path, job, copies)
     results = run_tasks(
-        task,
+        partial(_task, uuid.uuid4().hex, threads, copies),
         ranges,
         executor,
         shared=[blob],
@@ -172,48 +187,33 @@ def _run_stage(
         for index, fork in results:
             if copies:
                 session.merge(pickle.loads(fork))
-            told.advance(stage, *ranges.bounds(index))
-
-
-class _Place(NamedTuple):
-    """A place in a store without journal and temporary arrays: see `hyperslab._copy.place.Place`."""
-
-    store: Store
-    base: str
-
-    @property
-    def writing(self) -> Any:
-        return self.store._native
-
-    def data(self, path: str) -> str:
-        return _join(self.base, path)
+            told.advance(stage, *step.bounds(index))
 
 
 # ---- code that workers run
 
 # The stage that this process worked on last: its key, the open sources, and a fork of the session.
-_kept: list[tuple[str, Copying, bytes]] = []
+_kept: list[tuple[str, _native.CopyWorker, bytes]] = []
 
 
-def _task(key: str, path: str, job: Job, copies: bool, tasks: TaskRange, blob: Any) -> bytes:
+def _task(key: str, threads: int | None, copies: bool, tasks: _native.TaskRange, blob: Any) -> bytes:
     """Run a range of tasks. Returns the pickle of their fork of the session."""
     known = next((each for each in list(_kept) if each[0] == key), None)
     if known is None:
         source, fork = pickle.loads(blob.tobytes())
-        known = (key, Copying(source, None), pickle.dumps(fork))
+        known = (key, source.worker(), pickle.dumps(fork))
         _kept.append(known)
         del _kept[:-2]
     # A fork for these tasks alone: others may run in this process at the same time.
     store = pickle.loads(known[2])
-    copying = known[1].at(_Place(ZarrStore(store), path))
-    _run_parts(copying, tasks, job, copies)
+    _run_range(known[1], ZarrStore(store), tasks, threads, copies)
     return pickle.dumps(store.session) if copies else b""
 
 
-def _run_parts(copying: Copying, tasks: TaskRange, job: Job, copies: bool) -> None:
-    for number in range(tasks.first, tasks.end):
-        for part in parts_of(tasks, number):
-            if copies:
-                copying.copy(part, job)
-            else:
-                copying.compare(part, job.threads)
+def _run_range(
+    worker: _native.CopyWorker, store: Any, tasks: _native.TaskRange, threads: int | None, copies: bool
+) -> None:
+    if copies:
+        worker.copy_to(store._native, tasks, threads)
+    else:
+        worker.compare_in(store._native, tasks, threads)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, overload
+from typing import overload
 
-if TYPE_CHECKING:
-    from hyperslab._copy.plan import CopyPlan
+from hyperslab import _native
 
 __all__ = ["CopyArray", "CopyPass", "CopyStage", "CopyTask"]
-
-# Maximum number of arrays that share a task: opening one takes about a millisecond.
-_MOST_ARRAYS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +78,6 @@ class CopyArray:
     advice: str = ""
     """A change that would make the copy ten times cheaper, if there is one."""
 
-    def one(self, number: int) -> CopyPass:
-        """Return a pass by its number; -1: `compare`."""
-        return self.compare if number < 0 else self.passes[number]
-
 
 @dataclass(frozen=True)
 class CopyTask:
@@ -100,101 +91,12 @@ class CopyTask:
     """Per array: its number, the pass (-1: `CopyArray.compare`), and the start and end of units."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Several tasks of one array, or one task for several arrays."""
-
-    first: int
-    parts: tuple[tuple[int, int, int], ...]
-    """Per array: its number, the pass, and the number of units."""
-    each: int = 0
-    """Units of a task; 0: all units of all arrays are one task."""
-
-    @property
-    def end(self) -> int:
-        return self.first + (-(-self.parts[0][2] // self.each) if self.each else 1)
-
-
-class TaskParts:
-    """The parts of some tasks, computed from the tasks' numbers."""
-
-    def __init__(self, runs: Sequence[_Run]) -> None:
-        self._runs = runs
-
-    def __getitem__(self, number: int) -> tuple[tuple[int, int, int, int], ...]:
-        run = self._runs[self._find(number)]
-        if not run.each:
-            return tuple((index, of, 0, units) for index, of, units in run.parts)
-        ((index, of, units),) = run.parts
-        first = (number - run.first) * run.each
-        return ((index, of, first, min(first + run.each, units)),)
-
-    def _find(self, number: int) -> int:
-        return bisect_right(self._runs, number, key=lambda run: run.first) - 1
-
-    def of(self, first: int, end: int) -> TaskParts:
-        """Return the parts of a range of tasks only."""
-        return TaskParts(self._runs[self._find(first) : self._find(end - 1) + 1])
-
-    def arrays(self) -> Iterator[tuple[int, int]]:
-        """Yield the numbers of all arrays and their passes."""
-        return (part[:2] for run in self._runs for part in run.parts)
-
-    def units(self, first: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield array, pass and number of units of a range of tasks, without a step for each task."""
-        for run in self._runs[self._find(first) : self._find(end - 1) + 1]:
-            if not run.each:
-                yield from run.parts
-                continue
-            ((index, of, units),) = run.parts
-            start, stop = max(first, run.first) - run.first, min(end, run.end) - run.first
-            yield index, of, min(stop * run.each, units) - start * run.each
-
-
 class CopyStage(Sequence[CopyTask]):
     """Tasks that may run concurrently and in any order. Each is computed on access."""
 
-    def __init__(self, plan: CopyPlan, number: int) -> None:
+    def __init__(self, plan: _native.TaskPlan, number: int) -> None:
         self._plan, self._number = plan, number
-        runs = self._cut()
-        self._len = runs[-1].end if runs else 0
-        self.parts = TaskParts(runs)
-
-    def _cut(self) -> list[_Run]:
-        plan, runs, count = self._plan, list[_Run](), 0
-        group: list[tuple[int, int, int]] = []
-        room = 0
-
-        def close() -> None:
-            nonlocal group, count
-            if group:
-                runs.append(_Run(count, tuple(group)))
-                group, count = [], count + 1
-
-        for index, array in enumerate(plan.arrays):
-            number = self._number - (plan.depth - len(array.passes))
-            if self._number >= plan.depth:
-                number = -1
-            elif number < 0:
-                continue
-            one = array.one(number)
-            units = one.units
-            if units == 0:
-                continue
-            each = -(-plan.task_bytes * units // max(array.bytes, 1))
-            if not one.independent:
-                each = units
-            if each < units:
-                runs.append(_Run(count, ((index, number, units),), each))
-                count = runs[-1].end
-                continue
-            if array.bytes > room or len(group) == _MOST_ARRAYS:
-                close()
-                room = plan.task_bytes
-            group.append((index, number, units))
-            room -= array.bytes
-        close()
-        return runs
+        self._len = plan.stage_len(number)
 
     @property
     def number(self) -> int:
@@ -203,12 +105,7 @@ class CopyStage(Sequence[CopyTask]):
 
     def elements(self, first: int, end: int) -> float:
         """Return the bytes of elements that a range of tasks copies, as a share of all passes."""
-        done = 0.0
-        for index, number, units in self.parts.units(first, end):
-            array = self._plan.arrays[index]
-            share = 1 if number < 0 else len(array.passes)
-            done += array.bytes / share * units / array.one(number).units
-        return done
+        return self._plan.elements(self._number, first, end)
 
     def __len__(self) -> int:
         return self._len
@@ -224,7 +121,7 @@ class CopyStage(Sequence[CopyTask]):
         if not -self._len <= number < self._len:
             raise IndexError(f"task {number} of a stage of {self._len}")
         number %= self._len
-        return CopyTask(self._number, number, self.parts[number])
+        return CopyTask(self._number, number, tuple(self._plan.task(self._number, number)))
 
     def __iter__(self) -> Iterator[CopyTask]:
         return (self[number] for number in range(self._len))

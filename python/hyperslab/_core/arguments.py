@@ -32,7 +32,6 @@ __all__ = [
     "ArraySpec",
     "ChunksLike",
     "CopyCrew",
-    "CopyPart",
     "CopySpec",
     "ShapeLike",
     "ShardsLike",
@@ -130,30 +129,6 @@ class CopyCrew(TypedDict):
     storage: float
     egress: float
     worker: float
-
-
-# A part of one pass over an array, as the engine takes it. "from" and "to" are the temporary arrays
-# to read and to write: their paths in the store, and their chunks.
-CopyPart = TypedDict(
-    "CopyPart",
-    {
-        "path": str,
-        "zarr_format": int,
-        "document": str,
-        "from": tuple[str, tuple[int, ...]] | None,
-        "to": tuple[str, tuple[int, ...]] | None,
-        "block": tuple[int, ...],
-        "parts": tuple[int, ...],
-        "units": tuple[int, int],
-        "threads": int,
-        "requests": int,
-        "from_start": tuple[int, ...],
-        "to_start": tuple[int, ...],
-        "shape": tuple[int, ...],
-        "is_new": bool,
-        "is_fresh": bool,
-    },
-)
 
 
 class _DefaultFillValue:

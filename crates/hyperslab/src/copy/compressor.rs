@@ -56,6 +56,11 @@ impl FromStr for Compressors {
 }
 
 impl Compressors {
+    /// The metadata of the codecs.
+    pub(super) fn as_json(&self) -> &[Json] {
+        &self.0
+    }
+
     /// The codecs for elements of `element_size` bytes.
     pub(super) fn codecs(&self, element_size: usize) -> Result<Vec<Arc<dyn Codec>>> {
         self.0.iter().map(|json| codec(json, element_size)).collect()

@@ -47,6 +47,7 @@ mod report;
 mod split;
 mod stored_blocks;
 mod structures;
+pub mod tasks;
 mod temporary;
 mod to_hdf5;
 mod to_netcdf3;

@@ -17,8 +17,7 @@ pub(crate) enum WantedSource<'py> {
     Location((String, Vec<(String, String)>)),
 }
 
-/// Joins sources along a dimension: see `hyperslab.copy`. `lens`: their lengths, if they have been joined
-/// and compared before.
+/// Joins sources along a dimension: see `hyperslab.copy`.
 #[pyfunction]
 pub(crate) fn joined(
     py: Python<'_>,
@@ -26,7 +25,6 @@ pub(crate) fn joined(
     dimension: &str,
     sort: bool,
     variables: Option<Vec<String>>,
-    lens: Option<Vec<u64>>,
     threads: Option<usize>,
 ) -> PyResult<NodeHandle> {
     let sources = sources.into_iter().map(|source| match source {
@@ -35,8 +33,8 @@ pub(crate) fn joined(
     });
     let sources = sources.collect::<PyResult<Vec<_>>>()?;
     let node = stoppable(py, |asking| {
-        let (compare, lens) = (lens.is_none(), lens.as_deref());
-        let joining = Joining { dimension, sort, variables: variables.as_deref(), compare, lens, threads };
+        let variables = variables.as_deref();
+        let joining = Joining { sort, variables, threads, ..Joining::along(dimension) };
         concatenated(&sources, joining, Some(&|| asking.cancelled()))
     })?;
     Ok(match node {

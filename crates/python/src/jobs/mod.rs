@@ -5,6 +5,7 @@ pub(crate) mod compact;
 pub(crate) mod content_hash;
 pub(crate) mod copy;
 pub(crate) mod copy_parts;
+pub(crate) mod copy_tasks;
 pub(crate) mod diff;
 pub(crate) mod join;
 pub(crate) mod repair;

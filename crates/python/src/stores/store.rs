@@ -8,7 +8,7 @@ use crate::stores::mapping::MappingStore;
 use crate::stores::zarr::{Traits, ZarrStore};
 use hyperslab::open::Place;
 use hyperslab::store::{
-    Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
+    Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
 };
 use hyperslab::stores::{self, StoreOptions};
 use hyperslab::{DataFile, remote, settings};
@@ -16,7 +16,6 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::CString;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -395,19 +394,6 @@ impl StoreHandle {
         Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
     }
 
-    /// The same store for tasks of a planned copy. Others may end the run: see
-    /// `hyperslab::copy::fenced`.
-    fn fenced(
-        &self,
-        py: Python<'_>,
-        folder: Option<PathBuf>,
-        journal: &str,
-        claim: &[u8],
-    ) -> PyResult<StoreHandle> {
-        let fenced = py.detach(|| hyperslab::copy::fenced(&self.store, folder.as_deref(), journal, claim));
-        Ok(Self::of(fenced.or_raise(py)?))
-    }
-
     /// Deletes objects. Some of them may not exist.
     fn delete_all(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<()> {
         self.run(py, |store| {
@@ -424,38 +410,6 @@ impl StoreHandle {
     /// Creates an object. `False`: it exists already, and is not changed.
     fn set_new(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<bool> {
         self.run(py, |store| store.write_new(Key::new(key)?, &[value]))
-    }
-
-    /// Replaces an object if it holds `old` (`None`: if it does not exist). `False`: it does not.
-    ///
-    /// On a server without conditional writes, compares first and then replaces.
-    fn swap(&self, py: Python<'_>, key: &str, old: Option<&[u8]>, new: &[u8]) -> PyResult<bool> {
-        self.run(py, |store| {
-            let key = Key::new(key)?;
-            let swapped = match old {
-                None => store.write_new(key, &[new]),
-                Some(old) => {
-                    let Some(object) = store.open(key, None)? else { return Ok(false) };
-                    if object.size() != old.len() as u64 {
-                        return Ok(false);
-                    }
-                    let mut found = vec![0; old.len()];
-                    object.read_ranges(&mut [RangeRead { offset: 0, buf: &mut found }])?;
-                    if found != old {
-                        return Ok(false);
-                    }
-                    store.swap(key, Expected::Same(&*object), &[new], None)
-                }
-            };
-            match swapped {
-                // The settings refuse unconditional replacement on this server. That only concerns
-                // chunks.
-                Err(error) if error.io_kind() == Some(ErrorKind::Unsupported) => {
-                    store.write(key, &[new]).map(|()| true)
-                }
-                swapped => swapped,
-            }
-        })
     }
 
     /// Deletes an object.

@@ -30,6 +30,7 @@ use crate::Dims;
 use axis::{Axis, divisor_below, pieces};
 pub(crate) use costs::Reach;
 pub use prices::Prices;
+pub(super) use text::bytes as bytes_text;
 
 /// Largest useful block in bytes. A larger block is no faster: it only leaves the cache.
 pub(crate) const ENOUGH: u64 = 32 << 20;

@@ -4,6 +4,7 @@
 //! cost as much as a worker in 6 minutes.
 
 use super::{Pass, Side};
+use crate::{Error, Result};
 
 /// Prices in dollars.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +38,19 @@ const READ: u64 = 32 << 20;
 const PART: u64 = 32 << 20;
 
 impl Prices {
+    /// Fails with [`Error::Options`] if a price is none.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Prices { put, get, storage, egress, worker } = *self;
+        let prices =
+            [("put", put), ("get", get), ("storage", storage), ("egress", egress), ("worker", worker)];
+        match prices.into_iter().find(|(_, price)| !(0.0..1e9).contains(price)) {
+            None => Ok(()),
+            Some((name, price)) => {
+                Err(Error::Options(format!("prices: {name}: expected dollars, found {price}")))
+            }
+        }
+    }
+
     /// The price of a pass: its requests, and the temporary arrays that exist while it runs.
     /// `bytes`: the bytes of all elements.
     pub(super) fn pass(&self, pass: &Pass, sides: (&Side, &Side), workers: u64, bytes: f64) -> f64 {

@@ -98,7 +98,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-fn bytes(n: u64) -> String {
+pub(in crate::copy) fn bytes(n: u64) -> String {
     const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut value, mut unit) = (n as f64, 0);
     while value >= 1024.0 && unit + 1 < UNITS.len() {
