@@ -3,7 +3,7 @@
 #![no_main]
 
 use hyperslab::stores::{StoreOptions, reach};
-use hyperslab::{MemoryStore, Store};
+use hyperslab::MemoryStore;
 use hyperslab_fuzz::put;
 use libfuzzer_sys::fuzz_target;
 
