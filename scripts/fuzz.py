@@ -201,11 +201,11 @@ def table(names: list[str], state: State) -> str:
 
 def record(names: list[str], state: State) -> None:
     """Writes the table into the page of promises."""
-    rows = ["| target | executions | hours | edges | features | findings |", "|---|---|---|---|---|---|"]
+    rows = ["| target | executions | seconds | edges | features | findings |", "|---|---|---|---|---|---|"]
     for name in names:
         known = state.of(name)
         rows.append(
-            f"| `{name}` | {known['executions']:,} | {known['seconds'] / 3600:.2f} | {known['edges']:,} | "
+            f"| `{name}` | {known['executions']:,} | {known['seconds']:,.0f} | {known['edges']:,} | "
             f"{known['features']:,} | {len(findings(name))} |"
         )
     before, *_ = PAGE.read_text().split("| target |")

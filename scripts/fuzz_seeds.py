@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -469,6 +470,8 @@ def seeds(folder: Path) -> Iterator[tuple[str, bytes]]:
 def main() -> None:
     corpus = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "fuzz" / "corpus"
     counts: dict[str, int] = {}
+    # zarr-python warns of types without a specification.
+    warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         for target, seed in seeds(Path(folder)):
             if len(seed) > LONGEST:

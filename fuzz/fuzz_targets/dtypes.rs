@@ -16,7 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Structure::from_text(&structure.to_v2().to_text(None)).as_ref(), Ok(&structure));
     }
     let dtypes = name.parse::<DataType>().ok().into_iter();
-    let dtypes = dtypes.chain(Json::parse(name.as_bytes()).ok().and_then(|json| Some(data_type(&json).ok()?.0)));
+    let dtypes =
+        dtypes.chain(Json::parse(name.as_bytes()).ok().and_then(|json| Some(data_type(&json).ok()?.0)));
     for dtype in dtypes.filter(|dtype| dtype.size() <= 1 << 16) {
         let Some(element) = fill_from_json(dtype, &value) else { continue };
         assert_eq!(element.len(), dtype.size());

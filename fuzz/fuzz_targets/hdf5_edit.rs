@@ -12,11 +12,11 @@ use hyperslab::hdf5::edit::Editing;
 use hyperslab::hdf5::element::ElementKind;
 use hyperslab::hdf5::new_file::{NewAttribute, NewKind, NewObject, Part};
 use hyperslab::hdf5::{Attribute, File, FileOptions, Libver, LinkTarget, Node};
-use hyperslab::store::{EditedFile, Key, MemoryStore, Store};
+use hyperslab::store::EditedFile;
 use hyperslab::{Array, DataFile, ReadOptions, Selection, Source, WriteOptions, settings};
+use hyperslab_fuzz::store;
 use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 /// The largest dataset in bytes that is read and written.
 const SMALL: usize = 1 << 20;
@@ -58,14 +58,12 @@ struct Done {
     elements: Option<Vec<u8>>,
 }
 
-fn open(bytes: &[u8], verify: bool) -> Option<File> {
-    let store = Arc::new(MemoryStore::new());
-    store.write(Key::new("f").ok()?, &[bytes]).ok()?;
-    File::open(store, "f", FileOptions { verify, others: None }).ok()
+fn open(bytes: &[u8], verify: bool) -> hyperslab::hdf5::Result<File> {
+    File::open(store(&[("f", bytes)]), "f", FileOptions { verify, others: None })
 }
 
 fn edit(bytes: &[u8], verify: bool) {
-    let Some(before) = open(bytes, verify) else { return };
+    let Ok(before) = open(bytes, verify) else { return };
     let before = walk(&before);
     let Ok(data) = DataFile::edit_hdf5(EditedFile::memory(bytes.to_vec()), Libver::Earliest) else { return };
     let Some(editing) = data.as_hdf5().and_then(File::editing) else { return };

@@ -10,7 +10,7 @@ use hyperslab::meaning::Decoding;
 use hyperslab::{Array, Group, Index, Memory, MemoryStore, Node, ReadOptions, Store, hdf5};
 use hyperslab_array::{element_count, read_ragged};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 /// The largest array, and the largest chunk, that is read, in bytes.
 pub const SMALL: u64 = 1 << 20;
@@ -55,6 +55,20 @@ unsafe impl GlobalAlloc for Bounded {
         // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(at, layout, size) }
     }
+}
+
+/// Ignores panics of the crate `parquet`: the reader of references catches them.
+pub fn catch_parquet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_caught = panic.location().is_some_and(|place| place.file().contains("/parquet-"));
+            if !is_caught {
+                before(panic);
+            }
+        }));
+    });
 }
 
 /// A store in memory with these objects.

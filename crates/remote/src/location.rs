@@ -131,8 +131,8 @@ pub fn shown(location: &str) -> String {
     let (scheme, rest) = location.split_once("://").unwrap_or(("", location));
     let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let host = host.rsplit('@').next().unwrap_or_default();
-    let path =
-        if scheme.starts_with("http") { path.split(['?', '#']).next().unwrap_or_default() } else { path };
+    let is_web = scheme.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http"));
+    let path = if is_web { path.split(['?', '#']).next().unwrap_or_default() } else { path };
     format!("{scheme}://{host}{path}")
 }
 
@@ -226,6 +226,7 @@ mod tests {
             ("https://u:canary@h/a?sig=canary#canary", "https://h/a"),
             ("http://u:canary@/a?sig=canary", "http:///a"),
             ("https://u:canary@h:port/%ff?canary", "https://h:port/%ff"),
+            ("Https://u:canary@h:port/a?canary#canary", "Https://h:port/a"),
         ] {
             assert_eq!(super::shown(text), shown);
         }

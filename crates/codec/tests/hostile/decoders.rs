@@ -162,8 +162,11 @@ pub fn vlen_chunk(number: usize) -> Option<Vec<u8>> {
     Some(chunk)
 }
 
+/// A decoder and the size of a chunk.
+type Decoder = (Arc<dyn Codec>, usize);
+
 /// A decoder and the size of a chunk, or `None` if this build does not have the decoder.
-pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
+pub fn decoder(number: usize) -> Option<Decoder> {
     if let Some((dtype, json)) = ZARR.get(number) {
         let array = match dtype.strip_prefix("optional ") {
             Some(value) => Context::of_optional(value.parse().ok()?)?,
@@ -223,11 +226,10 @@ pub fn decode_anything(bytes: &[u8]) {
 ///
 /// Also decodes it in a chain with `crc32c`, without verifying the checksum.
 fn decode(number: usize, stored: &[u8]) {
-    static DECODER: [OnceLock<Option<(Arc<dyn Codec>, usize)>>; DECODERS] =
-        [const { OnceLock::new() }; DECODERS];
+    static MADE: [OnceLock<Option<Decoder>>; DECODERS] = [const { OnceLock::new() }; DECODERS];
     // Elements of variable length are in the codec's heap, which would grow.
     let found = match number < ZARR.len() + HDF5.len() {
-        true => DECODER[number].get_or_init(|| decoder(number)).clone(),
+        true => MADE[number].get_or_init(|| decoder(number)).clone(),
         false => decoder(number),
     };
     let Some((codec, size)) = found else { return };

@@ -4,6 +4,7 @@ use super::shared::{State, complete};
 use super::space::Space;
 use super::{Editing, Edits, NewFile, paged, superblock};
 use crate::new_file::{NewKind, NewObject};
+use crate::superblock::NEW_LEN;
 use crate::{File, FileOptions, Hdf5Error, Libver, Result, Source};
 use hyperslab_store::EditedFile;
 use std::sync::Arc;
@@ -84,6 +85,12 @@ impl File {
         let place = superblock::Place::read(source)?.map_err(|what| refuse(&what))?;
         let end = superblock.end_from(source.base()).unwrap_or(source.size());
         let end = end.saturating_sub(source.base());
+        // New structures are written behind the end. They must not replace the superblock or the root.
+        if end <= superblock.root.max(NEW_LEN as u64) {
+            return Err(refuse(&format!(
+                "a file that says that it ends at byte {end}, before its root group"
+            )));
+        }
         complete(&bytes, source.base(), end, options.verify)?;
         let state = State::read(&bytes, source.base(), end)?;
         let new = Source::new(bytes.clone(), bytes.key(), source.base())?;

@@ -460,6 +460,25 @@ fn objects_are_switched_by_few_calls() {
     }
 }
 
+/// The superblock says that the file ends before its root group. New structures would be written there.
+#[test]
+fn a_file_that_ends_before_its_root_group_is_refused() {
+    for libver in BOTH {
+        let before = example(libver, 3);
+        // The place of the end address in superblocks of versions 0 and 3.
+        let at = if before[8] == 0 { 40 } else { 28 };
+        for end in [0_u64, 47, 48] {
+            let mut damaged = before.clone();
+            damaged[at..at + 8].copy_from_slice(&end.to_le_bytes());
+            let bytes = Arc::new(EditedFile::memory(damaged.clone()));
+            let options = FileOptions { verify: false, ..FileOptions::default() };
+            let error = File::edit(bytes.clone(), Libver::Earliest, options).unwrap_err().to_string();
+            assert!(error.contains(&format!("ends at byte {end}, before its root group")), "{error}");
+            assert!(all_bytes(&bytes) == damaged);
+        }
+    }
+}
+
 #[test]
 fn a_refused_attribute_changes_nothing() {
     let (_, editing) = new_file(Libver::Earliest, false);

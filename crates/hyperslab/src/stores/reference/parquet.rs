@@ -181,6 +181,11 @@ fn columns(file: Bytes, most: usize) -> Result<Columns, Fault> {
 
 /// The decoded bytes of a column's pages.
 fn decoded_column_len(file: &[u8], column: &ColumnChunkMetaData) -> Result<u64, Fault> {
+    // `byte_range` panics if one of these is negative.
+    let first = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    if first < 0 || column.compressed_size() < 0 {
+        return Err("the place of a column is negative".to_owned().into());
+    }
     let (start, len) = column.byte_range();
     let range = usize::try_from(start).ok().zip(usize::try_from(start.saturating_add(len)).ok());
     let pages = range.and_then(|(start, end)| file.get(start..end));
@@ -326,6 +331,18 @@ mod tests {
         group.close().unwrap();
         writer.close().unwrap();
         stored.into()
+    }
+
+    /// Each byte becomes a negative number in turn.
+    #[test]
+    fn negative_places_are_refused() {
+        let whole = file(9, Some(b"ab"));
+        let refused = (0..whole.len()).filter(|at| {
+            let mut damaged = whole.to_vec();
+            damaged[*at] = 1;
+            matches!(read(damaged.into(), 9), Err(why) if why == "the place of a column is negative")
+        });
+        assert!(refused.count() >= 2);
     }
 
     #[test]
