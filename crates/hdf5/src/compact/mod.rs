@@ -116,12 +116,12 @@ impl Compaction {
     }
 
     /// Reads what is left of a damaged file, which was opened by a lenient reader. Objects that cannot be
-    /// copied are left out, and noted as lost.
+    /// copied are left out, and noted as lost. Objects that nothing leads to get links.
     pub(crate) fn salvaged(
         file: &File,
         superblock: Vec<u8>,
         mut objects: Vec<Found>,
-        salvaged: Salvaged,
+        mut salvaged: Salvaged,
     ) -> Result<Compaction> {
         loop {
             let unplaced = objects.iter().map(|found| (found.address, 0)).collect();
@@ -129,12 +129,26 @@ impl Compaction {
             let first = Mover::new(file, &unplaced, Some(&salvaged), None, &mut |_| true).run(&objects)?;
             if !first.failed.is_empty() {
                 objects.retain(|found| !first.failed.contains(&found.address));
+                if first.failed.contains(&salvaged.root) {
+                    salvaged.replace_root(&mut objects)?;
+                }
+                continue;
+            }
+            let is_lost =
+                |found: &&Found| found.address != salvaged.root && !first.linked.contains(&found.address);
+            let lost: Vec<u64> = objects.iter().filter(is_lost).map(|found| found.address).collect();
+            if salvaged.adopt(&lost, &mut objects)? {
                 continue;
             }
             let places = Places::new(&objects, &first, superblock::len(&superblock), None);
             let (file, salvaged) = (file.clone(), Some(salvaged));
             return Ok(Compaction { file, superblock, objects, extension: None, first, places, salvaged });
         }
+    }
+
+    /// Number of objects in the group of lost objects.
+    pub(crate) fn adopted(&self) -> u64 {
+        self.salvaged.as_ref().map_or(0, Salvaged::adopted)
     }
 
     /// The paths of all objects of the copy.
@@ -200,7 +214,7 @@ impl Compaction {
     fn check(&self, copy: &Arc<EditedFile>) -> Result<()> {
         let copy = File::open(copy.clone(), copy.key(), self.file.options().clone())?;
         let found = survey::survey(&copy)?;
-        if self.salvaged.is_some() && found.len() == self.objects.len() {
+        if self.salvaged.is_some() && found.len() <= self.objects.len() {
             // An object may have another first path: links to lost objects are gone.
             return Ok(());
         }

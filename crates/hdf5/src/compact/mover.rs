@@ -11,7 +11,8 @@ use crate::messages::link::{self, SymbolTable};
 use crate::object_header::{self, ObjectHeader};
 use crate::{File, Hdf5Error, ParseError, Result};
 use hyperslab_store::EditedFile;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The places of the parts of a copy.
@@ -73,6 +74,8 @@ pub(super) struct Passed {
     pub root_table: Option<SymbolTable>,
     /// Addresses of objects that cannot be copied from a damaged file.
     pub failed: Vec<u64>,
+    /// Addresses of the objects that something leads to, of a damaged file.
+    pub linked: HashSet<u64>,
 }
 
 /// Copies objects.
@@ -88,6 +91,8 @@ pub(super) struct Mover<'m> {
     longest: u64,
     values: Part,
     pub rest: Part,
+    /// Old addresses of the objects that something leads to.
+    linked: RefCell<HashSet<u64>>,
     /// The collection that takes values.
     pub heap: HeapWriter,
     /// New places of heap objects, by collection, index and length.
@@ -128,6 +133,7 @@ impl<'m> Mover<'m> {
             longest: 0,
             values: Part::new(places.values),
             rest: Part::new(places.elements),
+            linked: RefCell::default(),
             heap: HeapWriter::new(places.values),
             known: HashMap::new(),
             last: None,
@@ -183,6 +189,7 @@ impl<'m> Mover<'m> {
             lost_references: self.lost_references,
             root_table,
             failed,
+            linked: self.linked.into_inner(),
         })
     }
 
@@ -291,6 +298,9 @@ impl<'m> Mover<'m> {
 
     /// The new address of a header that a structure leads to.
     pub fn header_address(&self, old: u64) -> Result<u64> {
+        if self.salvaged.is_some() {
+            self.linked.borrow_mut().insert(old);
+        }
         let missing = || self.file.source().invalid(format!("the object at address {old} was not found"));
         self.places.headers.get(&old).copied().ok_or_else(missing)
     }

@@ -1,11 +1,13 @@
 //! What a copy has instead of damaged structures of its file.
 
 use super::mover::Mover;
+use super::survey::Found;
 use crate::group::{Link, LinkTarget};
 use crate::heaps::FractalHeap;
 use crate::index::ChunkIndex;
 use crate::messages::{Message, link};
-use crate::object_header::ObjectHeader;
+use crate::new_file::group;
+use crate::object_header::{ObjectHeader, Prefix};
 use crate::trees::symbol_table::{Entry, EntryTarget};
 use crate::{File, Hdf5Error, Result};
 use std::collections::{HashMap, HashSet};
@@ -22,6 +24,63 @@ pub(crate) struct Salvaged {
     pub links: HashMap<u64, Vec<(String, u64)>>,
     /// The chunks of datasets.
     pub chunks: HashMap<u64, ChunkIndex>,
+}
+
+/// The name of the group with objects that nothing leads to.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
+
+/// Addresses of objects that the file does not have.
+const NEW_ROOT: u64 = u64::MAX - 1;
+const NEW_GROUP: u64 = u64::MAX - 2;
+
+impl Salvaged {
+    /// Makes a root group for a file that has lost its own.
+    pub fn replace_root(&mut self, objects: &mut Vec<Found>) -> Result<()> {
+        let old = std::mem::replace(&mut self.root, NEW_ROOT);
+        self.headers.insert(NEW_ROOT, Arc::new(new_group(NEW_ROOT)));
+        if let Some(links) = self.links.remove(&old) {
+            self.links.insert(NEW_ROOT, links);
+        }
+        objects.insert(0, Found { address: NEW_ROOT, path: "/".into() });
+        Ok(())
+    }
+
+    /// Gives objects names in the group of lost objects. Returns `false` if all of them have one.
+    pub fn adopt(&mut self, addresses: &[u64], objects: &mut Vec<Found>) -> Result<bool> {
+        let links = self.links.entry(NEW_GROUP).or_default();
+        let before = links.len();
+        for address in addresses.iter().filter(|address| **address != NEW_GROUP) {
+            if links.iter().all(|(_, known)| known != address) {
+                links.push((address.to_string(), *address));
+            }
+        }
+        if links.len() == before {
+            return Ok(false);
+        }
+        if self.headers.insert(NEW_GROUP, Arc::new(new_group(NEW_GROUP))).is_none() {
+            objects.push(Found { address: NEW_GROUP, path: format!("/{LOST_AND_FOUND}") });
+            self.links.entry(self.root).or_default().push((LOST_AND_FOUND.into(), NEW_GROUP));
+        }
+        Ok(true)
+    }
+
+    /// Number of objects in the group of lost objects.
+    pub fn adopted(&self) -> u64 {
+        self.links.get(&NEW_GROUP).map_or(0, |links| links.len() as u64)
+    }
+}
+
+/// The header of a group without links of its own.
+fn new_group(address: u64) -> ObjectHeader {
+    let messages = group::info(None, [None; 3]).into_iter().map(|message| Message {
+        kind: message.kind,
+        flags: message.constant.into(),
+        creation: None,
+        address: 0,
+        data: message.data.into(),
+    });
+    let prefix = Prefix { version: 2, flags: 0, block: 0, links: 1, extra: Vec::new() };
+    ObjectHeader::of_messages(address, prefix, messages.collect())
 }
 
 /// Messages without which an object means something else.

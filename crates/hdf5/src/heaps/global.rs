@@ -95,6 +95,7 @@ impl Collection {
         let mut found = Vec::with_capacity(addresses.len());
         for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
             found.push((Head::parse(source, *address, head.bytes())?, head));
+            source.note_structure(*address);
         }
         // Refuse overlapping collections. With them a small file could claim much memory.
         for pair in found.windows(2) {

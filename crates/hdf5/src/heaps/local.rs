@@ -62,6 +62,7 @@ impl LocalHeap {
             0 => Vec::new().into(),
             _ => source.read("data segment of a local heap", address, len)?,
         };
+        source.note_structure(address);
         Ok(LocalHeap { address, data })
     }
 

@@ -24,10 +24,8 @@ pub use mend::{Mend, Patch};
 pub use open::is_damage;
 
 use crate::compact::Compacted;
-use crate::compact::{Compaction, Found, Salvaged};
-use crate::messages::Message;
-use crate::new_file::group;
-use crate::object_header::{ObjectHeader, Prefix};
+use crate::compact::salvaged::LOST_AND_FOUND;
+use crate::compact::{Compaction, Salvaged};
 use crate::{FileOptions, Hdf5Error, Result};
 use chunks::{Owner, overlapping};
 use hyperslab_store::fork::Mutex;
@@ -36,13 +34,6 @@ use open::Opened;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use walk::Walk;
-
-/// The name of the group with objects that nothing leads to.
-pub const LOST_AND_FOUND: &str = "lost+found";
-
-/// Addresses of objects that the file does not have.
-const NEW_ROOT: u64 = u64::MAX - 1;
-const NEW_GROUP: u64 = u64::MAX - 2;
 
 /// A file whose reachable objects were looked at.
 pub struct Torn {
@@ -225,41 +216,16 @@ impl Torn {
         let mut salvaged = Salvaged { root: file.inner.superblock.root, ..Salvaged::default() };
         let is_group = |address| file.header(address).is_ok_and(|header| header.is_group());
         if !has_superblock || !kept.contains(&salvaged.root) || !is_group(salvaged.root) {
-            salvaged.root = NEW_ROOT;
-            salvaged.headers.insert(NEW_ROOT, Arc::new(new_group(NEW_ROOT)?));
-            objects.insert(0, Found { address: NEW_ROOT, path: "/".into() });
+            salvaged.replace_root(&mut objects)?;
         }
-        let tops: Vec<(String, u64)> = orphans
-            .iter()
-            .filter(|address| kept.contains(address))
-            .map(|address| (address.to_string(), *address))
-            .collect();
-        let adopted = tops.len() as u64;
-        if !tops.is_empty() {
-            salvaged.headers.insert(NEW_GROUP, Arc::new(new_group(NEW_GROUP)?));
-            objects.push(Found { address: NEW_GROUP, path: format!("/{LOST_AND_FOUND}") });
-            salvaged.links.insert(NEW_GROUP, tops);
-            salvaged.links.insert(salvaged.root, vec![(LOST_AND_FOUND.into(), NEW_GROUP)]);
-        }
+        let tops: Vec<u64> = orphans.into_iter().filter(|address| kept.contains(address)).collect();
+        salvaged.adopt(&tops, &mut objects)?;
         let datasets = walk.datasets;
         salvaged.chunks = datasets.into_iter().map(|stored| (stored.header, stored.index)).collect();
         let compaction = Compaction::salvaged(&file, superblock, objects, salvaged)?;
         let (lost, more) = losses.all();
-        Ok(Salvage { compaction, adopted, lost, more })
+        Ok(Salvage { adopted: compaction.adopted(), compaction, lost, more })
     }
-}
-
-/// The header of a group without links of its own.
-fn new_group(address: u64) -> Result<ObjectHeader> {
-    let messages = group::info(None, [None; 3]).into_iter().map(|message| Message {
-        kind: message.kind,
-        flags: message.constant.into(),
-        creation: None,
-        address: 0,
-        data: message.data.into(),
-    });
-    let prefix = Prefix { version: 2, flags: 0, block: 0, links: 1, extra: Vec::new() };
-    Ok(ObjectHeader::of_messages(address, prefix, messages.collect()))
 }
 
 /// A copy of what is left of a file.

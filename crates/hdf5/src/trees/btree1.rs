@@ -305,6 +305,10 @@ pub(crate) mod tests {
 
     const TREE: Tree = Tree { kind: 0, key: 8 };
 
+    fn walk(source: &Source, root: u64, leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>) -> Result<()> {
+        TREE.walk_nodes(source, root, leaf, &mut |_, _| {})
+    }
+
     /// A node with 8-byte addresses. There is one key before each child and one after the last.
     pub(crate) fn node(kind: u8, level: u8, keys: &[Vec<u8>], children: &[u64]) -> Vec<u8> {
         let pairs = keys.iter().zip(children).flat_map(|(key, child)| structure!(key, *child));
@@ -337,7 +341,7 @@ pub(crate) mod tests {
 
     fn children(source: &Source) -> Result<Vec<u64>> {
         let mut found = Vec::new();
-        TREE.walk(source, 0, &mut |entries| {
+        walk(source, 0, &mut |entries| {
             while !entries.is_empty() {
                 entries.skip(8)?;
                 found.push(entries.u64()?);
@@ -388,7 +392,7 @@ pub(crate) mod tests {
         bytes.resize(1 << 20, 0);
         bytes.extend(leaf);
         bytes.resize(bytes.len() + (1 << 20), 0);
-        fails(TREE.walk(&source(&bytes), 0, &mut |_| Ok(())), "larger than the file");
+        fails(walk(&source(&bytes), 0, &mut |_| Ok(())), "larger than the file");
     }
 
     #[test]
@@ -430,7 +434,7 @@ pub(crate) mod tests {
             }
             let source = source(&[vec![0; start as usize], tree.bytes].concat());
             let (mut found, mut found_keys) = (Vec::new(), Vec::new());
-            TREE.walk(&source, tree.root, &mut |entries| {
+            walk(&source, tree.root, &mut |entries| {
                 while !entries.is_empty() {
                     found_keys.push(entries.u64()?);
                     found.push(entries.u64()?);

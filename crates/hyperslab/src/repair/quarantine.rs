@@ -8,6 +8,7 @@ use crate::{Error, Json, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The name of a journal.
 const JOURNAL: &str = "journal.json";
@@ -118,16 +119,16 @@ impl Quarantine {
             ("changes", Json::Array(changes.iter().map(change).collect())),
         ]);
         let path = self.path(JOURNAL);
-        replace(&path, journal.to_text(Some(1)).as_bytes())?;
+        replace(&path, journal.to_text(Some(1)).as_bytes(), None)?;
         if let Some(all) = self.folder.parent() {
             File::open(all).and_then(|all| all.sync_all()).map_err(failed("write", all))?;
         }
         Ok(())
     }
 
-    /// Saves the old state of an object, and waits for the disk.
-    pub fn save(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        replace(&self.path(name), bytes)
+    /// Saves the old state of an object and the time of its last change, and waits for the disk.
+    pub fn save(&self, name: &str, bytes: &[u8], modified: Option<SystemTime>) -> Result<()> {
+        replace(&self.path(name), bytes, modified)
     }
 
     /// Reads the journal.
@@ -171,8 +172,8 @@ impl Quarantine {
     }
 }
 
-/// Writes a file in one step, and waits for the disk.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes a file in one step, and waits for the disk. `modified`: the time of its last change.
+pub(super) fn replace(path: &Path, bytes: &[u8], modified: Option<SystemTime>) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
@@ -182,6 +183,9 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         fs::create_dir_all(folder)?;
         let mut file = File::create(&new)?;
         file.write_all(bytes)?;
+        if let Some(modified) = modified {
+            file.set_modified(modified)?;
+        }
         file.sync_all()?;
         fs::rename(&new, path)?;
         File::open(folder)?.sync_all()

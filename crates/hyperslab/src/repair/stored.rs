@@ -331,7 +331,7 @@ impl Steps {
             if Digest::of(&bytes) != step.digest {
                 return Err(Error::Options(format!("'{}' was changed meanwhile: plan again", step.key)));
             }
-            quarantine.save(&saved, &bytes)?;
+            quarantine.save(&saved, &bytes, modified(&path.join(&step.key)))?;
             changes.push(Change::Object { key: step.key.clone(), saved: Some(saved), new: None });
         }
         quarantine.write(hash, &changes)?;
@@ -456,6 +456,11 @@ fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> Result<Vec<
     Ok(bytes)
 }
 
+/// The time of a file's last change.
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
 /// Takes back the changes of a store.
 pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> Result<()> {
     let mut put = Vec::new();
@@ -475,11 +480,11 @@ pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> 
             )));
         }
         if now.as_ref() != Some(&old) {
-            put.push((path.join(key), old));
+            put.push((path.join(key), old, modified(&quarantine.path(saved))));
         }
     }
-    for (file, bytes) in put {
-        super::quarantine::replace(&file, &bytes)?;
+    for (file, bytes, modified) in put {
+        super::quarantine::replace(&file, &bytes, modified)?;
     }
     Ok(())
 }

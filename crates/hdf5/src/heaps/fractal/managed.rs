@@ -188,6 +188,7 @@ impl FractalHeap {
             BlockKind::Indirect { rows } => self.read_indirect(source, block, rows)?,
             BlockKind::Direct { size, filtered } => self.read_direct(source, block, size, filtered)?,
         };
+        source.note_structure(block.address);
         let mut cached = self.cached_blocks();
         if cached.values().map(|bytes| bytes.len()).sum::<usize>().saturating_add(bytes.len()) > KEPT {
             cached.clear();
