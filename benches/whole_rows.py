@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,11 @@ def _hdf5(path: Path, megabytes: int, _: Any) -> None:
             d[step] = field
 
 
-def _read(path: Path) -> None:
-    for _ in hs.open_group(path, mode="r")["sst"].stream():
-        pass
+def _read(*paths: Path) -> None:
+    for path in paths:
+        array: Any = hs.open_group(path, mode="r")["sst"]
+        for _ in array.stream():
+            pass
 
 
 def _small(path: Path, arrays: int, chunks: int) -> None:
@@ -89,11 +92,17 @@ def _print(row: str, times: dict[str, float]) -> None:
         print(f"| {row} | {name} | {seconds:.3f} | {seconds / base:.2f} × |", flush=True)
 
 
-def _whole(report: hs.ValidationReport) -> None:
+def _validate(path: Path, decode: bool) -> None:
+    report = hs.validate(path, decode=decode)
     assert report, report.findings[:3]
 
 
-def _same(difference: hs.Difference) -> None:
+def _hash(path: Path) -> None:
+    hs.content_hash(hs.open_group(path, mode="r"))
+
+
+def _compare(one: Path, other: Path) -> None:
+    difference = hs.diff(one, other)
     assert not difference, str(difference)
 
 
@@ -110,15 +119,12 @@ def _data(folder: Path, megabytes: int, rounds: int, wanted: str) -> None:
         write(one, megabytes, compressors)
         write(other, megabytes, compressors)
         programs: dict[str, Program] = {
-            "one read": lambda path=one: _read(path),
-            "validate(decode=True)": lambda path=one: _whole(hs.validate(path, decode=True)),
-            "content_hash": lambda path=one: hs.content_hash(hs.open_group(path, mode="r")),
+            "one read": partial(_read, one),
+            "validate(decode=True)": partial(_validate, one, True),
+            "content_hash": partial(_hash, one),
         }
         _print(row, _times(programs, rounds))
-        programs = {
-            "two reads": lambda a=one, b=other: (_read(a), _read(b)),
-            "diff, equal": lambda a=one, b=other: _same(hs.diff(a, b)),
-        }
+        programs = {"two reads": partial(_read, one, other), "diff, equal": partial(_compare, one, other)}
         _print(row, _times(programs, rounds))
         for path in (one, other):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -133,9 +139,9 @@ def _structure(folder: Path, rounds: int, wanted: str) -> None:
         _small(path, arrays, chunks)
         find = ["find", str(path), "-type", "f", "-printf", "%s %p\n"]
         programs: dict[str, Program] = {
-            "listing": lambda path=path: _listing(path),
-            "find -printf": lambda find=find: subprocess.run(find, stdout=subprocess.DEVNULL, check=True),
-            "validate": lambda path=path: _whole(hs.validate(path)),
+            "listing": partial(_listing, path),
+            "find -printf": partial(subprocess.run, find, stdout=subprocess.DEVNULL, check=True),
+            "validate": partial(_validate, path, False),
         }
         _print(row, _times(programs, rounds))
         shutil.rmtree(path)

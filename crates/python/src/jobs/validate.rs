@@ -139,7 +139,7 @@ pub(crate) fn validate_join(py: Python<'_>, report: &str, outcomes: Vec<String>)
     py.detach(|| {
         let parsed = |text: &str| Json::parse(text.as_bytes()).map_err(Error::from);
         let outcomes = outcomes.iter().map(|text| parsed(text)).collect::<Result<Vec<_>, _>>()?;
-        Ok(join(&parsed(report)?, &outcomes).ok_or_else(no_plan)?.to_text(None))
+        Ok::<_, Error>(join(&parsed(report)?, &outcomes).ok_or_else(no_plan)?.to_text(None))
     })
     .or_raise(py)
 }
