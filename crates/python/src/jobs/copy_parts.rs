@@ -1,4 +1,4 @@
-//! What copies need beside the engine: groups above a destination, and the command line.
+//! Helpers of copies: signals, groups above a destination, and requests from the command line.
 
 use crate::errors::{self, OrRaise};
 use crate::gil::engine::Signals;

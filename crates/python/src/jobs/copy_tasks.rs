@@ -299,7 +299,7 @@ pub(crate) struct TaskStep(Arc<Step>);
 
 #[pymethods]
 impl TaskStep {
-    /// What the tasks do: "copy", "check", "drop", "compare", "compare made".
+    /// The work of the tasks: "copy", "check", "drop", "compare", "compare made".
     #[getter]
     fn work(&self) -> &'static str {
         match self.0.work {
