@@ -97,10 +97,12 @@ def test_without_the_package(alone: str, tmp_path: Path, environment: dict[str, 
     create(tmp_path / "a", environment)
     for found in ("", path):
         bare_environment = {"PATH": found, "NO_COLOR": "1"}
-        done = run(alone, "copy", tmp_path / "a", tmp_path / "b", "--resume", env=bare_environment)
+        cluster = ["--scheduler", "tcp://127.0.0.1:1"]
+        done = run(alone, "copy", tmp_path / "a", tmp_path / "b", *cluster, env=bare_environment)
         assert done.returncode == 2 and "pip install hyperslab" in done.stderr, done
-        done = run(alone, "copy", tmp_path / "a", tmp_path / "b", env=bare_environment)
-        assert done.returncode == 1 and "t-flip-program" in done.stderr, done
+        for more in ([], ["--resume"]):
+            done = run(alone, "copy", tmp_path / "a", tmp_path / "b", *more, env=bare_environment)
+            assert done.returncode == 1 and "t-flip-program" in done.stderr, done
     assert not (tmp_path / "b").exists()
 
 
@@ -128,7 +130,11 @@ def test_codecs_in_python(program: str, tmp_path: Path, environment: dict[str, s
         assert outcome(run(program, *arguments, env=environment)) == outcome(expected)
     # Read, written, and written anew.
     codec = json.dumps({"name": "numcodecs.t-flip-program", "configuration": {}})
-    copies = [("g/a", "b", []), ("plain", "c", ["--codec", codec]), ("c", "d", ["--codec", "zstd"])]
+    copies = [
+        ("g/a", "b", []),
+        ("plain", "c", ["--codec", codec]),
+        ("c", "d", ["--codec", "zstd", "--resume"]),
+    ]
     for source, place, more in copies:
         done = run(program, "copy", tmp_path / source, tmp_path / place, "--verify", *more, env=environment)
         assert done.returncode == 0, done

@@ -104,7 +104,10 @@ impl TaskCopy<'_> {
         // The same line may go on elsewhere: the journal holds absolute paths.
         let sources: Vec<String> = self.sources.iter().map(|source| absolute(source)).collect();
         let variables = options.variables.as_deref();
-        let node = many::source(&sources, self.concat, self.sort, variables, options.threads, watch)?;
+        let node = match (&sources[..], self.concat) {
+            ([one], None) => hyperslab::open(one)?,
+            _ => many::source(&sources, self.concat, self.sort, variables, options.threads, watch)?,
+        };
         let source = match &sources[..] {
             [first, .., last] => format!("{first} … {last}"),
             _ => sources.concat(),

@@ -32,6 +32,10 @@ pub fn in_options(text: &str) -> String {
     for (there, here) in ADVICE {
         text = text.replace(there, here);
     }
+    // The command opens what exists.
+    if let Some((before, _)) = text.split_once("; to create one, pass mode=") {
+        text = before.to_owned();
+    }
     if let Some((before, rest)) = text.split_once("pass storage_options={\"region\": \"")
         && let Some((region, after)) = rest.split_once("\"}")
     {
@@ -74,6 +78,7 @@ mod tests {
             ),
             ("lost; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", "lost"),
             ("group 'chunks': damaged", "group 'chunks': damaged"),
+            ("no group at 'a'; to create one, pass mode='a', or use create_group", "no group at 'a'"),
             (
                 "b: Go on: run(resume=True), or hyperslab copy --resume. Or: plan.discard()",
                 "b: Go on: --resume. Or: CopyPlan.discard in Python",

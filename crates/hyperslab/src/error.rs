@@ -214,7 +214,7 @@ pub enum Error {
     Superseded {
         /// The unfinished copy.
         place: String,
-        /// What the other run did.
+        /// The action of the other run.
         why: String,
     },
     /// The metadata of a copy differ from the source's.

@@ -69,10 +69,10 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
-    use crate::jobs::copy_parts::{GroupsAbove, in_options, planned_copy};
+    use crate::jobs::copy_parts::{GroupsAbove, in_options, on_copy_step, planned_copy};
     #[pymodule_export]
     use crate::jobs::copy_tasks::{
-        CopyPlace, CopyWorker, TaskPlan, TaskRange, TaskRun, TaskStep, on_copy_step, plan_tasks,
+        CopyPlace, CopyWorker, TaskPlan, TaskRange, TaskRun, TaskStep, plan_tasks,
     };
     #[pymodule_export]
     use crate::jobs::diff::diff_nodes;

@@ -48,7 +48,6 @@ _WORDS = (
     (r"^target_region: ", "--target-region: "),
     (r"^dest: ", "DST: "),
     (r"^source: ", "SRC: "),
-    (r"; to create one, pass mode=.*$", ""),
     (r"say where: target_region$", "say where: --target-region"),
     (r"with target_region", "with --target-region"),
 )

@@ -1,6 +1,6 @@
 """Plans of copies that a cluster executes: stages of idempotent tasks.
 
-The engine makes plans, and cuts them into tasks. A plan here shows what is in it.
+The engine makes plans, and cuts them into tasks. `CopyPlan` shows the engine's plan.
 """
 
 from __future__ import annotations

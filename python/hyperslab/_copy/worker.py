@@ -104,38 +104,48 @@ class Job:
         return f"{self.id} {self.run}"
 
 
+def _work(job: Job, work: str, tasks: _native.TaskRange, contents: bool = False) -> Any:
+    worker, place = kept.get(job)
+    facts = {
+        "threads": job.threads,
+        "requests": job.requests,
+        "is_fresh": job.is_fresh,
+        "ends": job.ends,
+        "recorded": _RECORDED,
+        "contents": contents,
+    }
+    result = worker.work(work, place, tasks, facts)
+    return result if isinstance(result, bool) else (job.id, tasks.stage, tasks.first, tasks.end, *result)
+
+
 def run_range(job: Job, tasks: _native.TaskRange) -> tuple[str | int, ...]:
     """Run a range of tasks and record it in the journal. Returns the range and the keys of records."""
-    worker, place = kept.get(job)
-    limits = (job.threads, job.requests)
-    noted = worker.copy(place, tasks, limits, job.is_fresh, job.ends, _RECORDED)
-    return job.id, tasks.stage, tasks.first, tasks.end, *noted
+    result: tuple[str | int, ...] = _work(job, "copy", tasks)
+    return result
 
 
-def compare_range(job: Job, tasks: _native.TaskRange) -> tuple[str, int, int, int]:
-    """Compare the elements of a range of verification tasks with the source."""
-    worker, place = kept.get(job)
-    worker.compare(place, tasks, job.threads)
-    return job.id, tasks.stage, tasks.first, tasks.end
+def compare_range(job: Job, tasks: _native.TaskRange) -> tuple[str | int, ...]:
+    """Compare the elements of a range of verification tasks with the source. Returns the range."""
+    result: tuple[str | int, ...] = _work(job, "compare", tasks)
+    return result
 
 
 def compare_made(job: Job, tasks: _native.TaskRange) -> bool:
     """Return True if the elements of a range of verification tasks equal the source."""
-    worker, place = kept.get(job)
-    return worker.compare_made(place, tasks, job.threads)
+    result: bool = _work(job, "compare made", tasks)
+    return result
 
 
 def check_range(job: Job, contents: bool, tasks: _native.TaskRange) -> bool:
     """Return True if the objects of a range match one of its records."""
-    worker, place = kept.get(job)
-    return worker.check(place, tasks, contents)
+    result: bool = _work(job, "check", tasks, contents)
+    return result
 
 
-def drop_range(job: Job, tasks: _native.TaskRange) -> tuple[str, int, int, int]:
+def drop_range(job: Job, tasks: _native.TaskRange) -> tuple[str | int, ...]:
     """Delete the objects that a range of tasks wrote to temporary arrays on a server."""
-    worker, place = kept.get(job)
-    worker.drop(place, tasks)
-    return job.id, tasks.stage, tasks.first, tasks.end
+    result: tuple[str | int, ...] = _work(job, "drop", tasks)
+    return result
 
 
 class Copying(NamedTuple):

@@ -1,13 +1,34 @@
-//! What copies need beside the engine: groups above a destination, and the command line.
+//! Helpers of copies: signals, groups above a destination, and requests from the command line.
 
 use crate::errors::{self, OrRaise};
 use crate::gil::engine::Signals;
 use crate::gil::once::dict;
+use hyperslab::copy::tasks::{StepHook, set_step_hook};
 use hyperslab::copy::{Order, Progress, Region, Shards, groups_above};
+use hyperslab::store::fork::Mutex;
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::OsString;
+use std::sync::Arc;
+
+/// The exception of the function that is called before steps of planned copies.
+static RAISED: Mutex<Option<PyErr>> = Mutex::new(None);
+
+/// Calls a function before each step of a planned copy in this process, with the step's name; `None`:
+/// no longer. For tests: an exception ends the run there.
+#[pyfunction]
+#[pyo3(signature = (hook))]
+pub(crate) fn on_copy_step(hook: Option<Py<PyAny>>) {
+    set_step_hook(hook.map(|hook| -> StepHook {
+        Arc::new(move |step| {
+            Python::attach(|py| hook.call1(py, (step,)).map(drop)).map_err(|raised| {
+                *RAISED.lock() = Some(raised);
+                Error::Interrupted
+            })
+        })
+    }));
+}
 
 /// Stops work for signals.
 struct Asking(Signals);
@@ -28,11 +49,10 @@ pub(crate) fn stoppable<T: Send>(
         let result = run(&asking);
         (result, asking.0.into_exception())
     });
-    match (result, raised) {
-        (Ok(value), _) => Ok(value),
-        (Err(Error::Interrupted), Some(raised)) => Err(raised),
-        (Err(error), _) => Err(errors::to_exception(py, &error)),
-    }
+    result.map_err(|error| {
+        let raised = if error.is_interruption() { raised.or_else(|| RAISED.lock().take()) } else { None };
+        raised.unwrap_or_else(|| errors::to_exception(py, &error))
+    })
 }
 
 /// The groups above a place that have consolidated metadata.

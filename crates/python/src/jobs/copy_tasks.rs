@@ -1,64 +1,23 @@
 //! Copies in tasks, for `hyperslab.plan_copy`.
 
-use crate::errors::{self, OrRaise};
-use crate::gil::engine::Signals;
+use crate::errors::OrRaise;
 use crate::gil::once::items;
 use crate::jobs::copy::{Source, Wanted, WantedRegion};
+use crate::jobs::copy_parts::stoppable;
 use crate::nodes::handles::ArrayHandle;
 use crate::stores::store::StoreHandle;
+use hyperslab::Store;
 use hyperslab::copy::tasks::{
-    self, Ended, Names, PlaceOptions, Planned, RunOptions, Step, TaskJob, TaskPlace, TaskSource, Work,
-    Worker, set_step_hook,
+    self, Ended, Names, PlaceOptions, Planned, RunOptions, Step, TaskJob, TaskPlace, TaskSource, Work, Worker,
 };
-use hyperslab::copy::{CopyOptions, Crew, Phase, Prices, Progress, Region, Site};
+use hyperslab::copy::{CopyOptions, Crew, Phase, Prices, Region, Site};
 use hyperslab::store::fork::Mutex;
-use hyperslab::{Error, Result, Store};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The exception of the function that is called before steps.
-static RAISED: Mutex<Option<PyErr>> = Mutex::new(None);
-
-/// Calls a function before each step of a planned copy in this process, with the step's name; `None`:
-/// no longer. For tests: an exception ends the run there.
-#[pyfunction]
-#[pyo3(signature = (hook))]
-pub(crate) fn on_copy_step(hook: Option<Py<PyAny>>) {
-    set_step_hook(hook.map(|hook| -> tasks::StepHook {
-        Arc::new(move |step| {
-            Python::attach(|py| hook.call1(py, (step,)).map(drop)).map_err(|raised| {
-                *RAISED.lock() = Some(raised);
-                Error::Interrupted
-            })
-        })
-    }));
-}
-
-/// Stops work for signals.
-struct Asking(Signals);
-
-impl Progress for Asking {
-    fn cancelled(&self) -> bool {
-        self.0.ask()
-    }
-}
-
-/// Runs `run` without the GIL. Signals stop it.
-fn run_step<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<T> + Send) -> PyResult<T> {
-    let (result, raised) = py.detach(move || {
-        let asking = Asking(Signals::default());
-        let result = run(&asking);
-        (result, asking.0.into_exception())
-    });
-    result.map_err(|error| {
-        let raised = if error.is_interruption() { raised.or_else(|| RAISED.lock().take()) } else { None };
-        raised.unwrap_or_else(|| errors::to_exception(py, &error))
-    })
-}
 
 items! {
     /// The workers that copy the parts: their number, the bytes per task, and prices in dollars.
@@ -136,7 +95,7 @@ pub(crate) fn plan_tasks(
         None => None,
     };
     let (source, destination, concat) = places;
-    let plan = run_step(py, move |asking| {
+    let plan = stoppable(py, move |asking| {
         let options = CopyOptions { progress: Some(asking), ..options };
         let target = target.as_ref().map(|(array, region)| (array, region));
         let site = site.site();
@@ -282,7 +241,7 @@ impl CopyPlace {
     /// Gives up an unfinished copy.
     fn discard(&self, py: Python<'_>, plan: PyRef<'_, TaskPlan>) -> PyResult<bool> {
         let (place, plan) = (self.0.clone(), plan.0.clone());
-        run_step(py, move |_| place.discard(&plan))
+        stoppable(py, move |_| place.discard(&plan))
     }
 }
 
@@ -340,7 +299,7 @@ pub(crate) struct TaskStep(Arc<Step>);
 
 #[pymethods]
 impl TaskStep {
-    /// What the tasks do: "copy", "check", "drop", "compare", "compare made".
+    /// The work of the tasks: "copy", "check", "drop", "compare", "compare made".
     #[getter]
     fn work(&self) -> &'static str {
         match self.0.work {
@@ -436,7 +395,7 @@ impl TaskRun {
     /// Does everything until the next step. `None`: the copy is complete.
     fn next(&self, py: Python<'_>) -> PyResult<Option<TaskStep>> {
         let mut run = self.take()?;
-        let (run, step) = run_step(py, move |asking| {
+        let (run, step) = stoppable(py, move |asking| {
             let step = run.next(&|| asking.cancelled())?;
             Ok((run, step))
         })?;
@@ -447,7 +406,7 @@ impl TaskRun {
     /// Deletes objects that this run has created too late. Call it after a failure of a task.
     fn take_back(&self, py: Python<'_>) -> PyResult<()> {
         let place = self.0.lock().as_ref().map(|run| run.place().clone());
-        run_step(py, move |_| {
+        stoppable(py, move |_| {
             if let Some(place) = place {
                 place.take_back();
             }
@@ -505,6 +464,34 @@ pub(crate) enum WantedSource<'py> {
     Joined((Vec<String>, String, Vec<u64>, Option<Vec<String>>)),
 }
 
+items! {
+    /// Facts that all tasks of a step have in common. `recorded`: seconds until a part of a range is
+    /// recorded; `None`: the usual time.
+    pub(crate) struct WantedJob {
+        threads: Option<usize>,
+        requests: Option<usize>,
+        is_fresh: bool,
+        ends: Option<(usize, u64)>,
+        recorded: Option<f64>,
+        contents: bool,
+    }
+}
+
+impl From<WantedJob> for TaskJob {
+    fn from(wanted: WantedJob) -> TaskJob {
+        let WantedJob { threads, requests, is_fresh, ends, recorded, .. } = wanted;
+        let seconds = |recorded| Duration::try_from_secs_f64(recorded).unwrap_or(Duration::ZERO);
+        TaskJob { threads, requests, is_fresh, ends, recorded: recorded.map_or(tasks::RECORDED, seconds) }
+    }
+}
+
+/// Keys of records, or whether a range holds.
+#[derive(IntoPyObject)]
+pub(crate) enum WorkResult {
+    Keys(Vec<String>),
+    Holds(bool),
+}
+
 /// A source with the arrays that are open, in a worker.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct CopyWorker(Arc<Worker>);
@@ -527,68 +514,32 @@ impl CopyWorker {
         Ok(CopyWorker(Arc::new(Worker::new(source))))
     }
 
-    /// Runs a range of tasks and records it in the journal. Returns the keys of the records.
-    ///
-    /// `limits`: threads and requests. `ends`: as in a step. `recorded`: seconds until a part of the range
-    /// is recorded; `None`: the usual time.
-    #[allow(clippy::too_many_arguments)]
-    fn copy(
+    /// Does the work of a step for a range of tasks. Returns the keys of records, or whether it holds.
+    fn work(
         &self,
         py: Python<'_>,
+        work: &str,
         place: PyRef<'_, CopyPlace>,
         tasks: PyRef<'_, TaskRange>,
-        limits: (Option<usize>, Option<usize>),
-        is_fresh: bool,
-        ends: Option<(usize, u64)>,
-        recorded: Option<f64>,
-    ) -> PyResult<Vec<String>> {
-        let (threads, requests) = limits;
-        let seconds = |recorded| Duration::try_from_secs_f64(recorded).unwrap_or(Duration::ZERO);
-        let recorded = recorded.map_or(tasks::RECORDED, seconds);
-        let job = TaskJob { threads, requests, is_fresh, ends, recorded };
-        match self.work(py, Work::Copy, &place, &tasks, &job)? {
-            Ended::Recorded(keys) => Ok(keys),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// Returns whether the objects of a range match one of its records.
-    fn check(
-        &self,
-        py: Python<'_>,
-        place: PyRef<'_, CopyPlace>,
-        tasks: PyRef<'_, TaskRange>,
-        contents: bool,
-    ) -> PyResult<bool> {
-        let ended = self.work(py, Work::Check { contents }, &place, &tasks, &of_threads(None))?;
-        Ok(ended == Ended::Holds(true))
-    }
-
-    /// Deletes the objects that a range of tasks wrote to temporary arrays on a server.
-    fn drop(&self, py: Python<'_>, place: PyRef<'_, CopyPlace>, tasks: PyRef<'_, TaskRange>) -> PyResult<()> {
-        self.work(py, Work::Drop, &place, &tasks, &of_threads(None)).map(drop)
-    }
-
-    /// Compares the elements of a range of verification tasks with the source.
-    fn compare(
-        &self,
-        py: Python<'_>,
-        place: PyRef<'_, CopyPlace>,
-        tasks: PyRef<'_, TaskRange>,
-        threads: Option<usize>,
-    ) -> PyResult<()> {
-        self.work(py, Work::Compare, &place, &tasks, &of_threads(threads)).map(drop)
-    }
-
-    /// Returns whether the elements of a range of verification tasks of a finished copy equal the source.
-    fn compare_made(
-        &self,
-        py: Python<'_>,
-        place: PyRef<'_, CopyPlace>,
-        tasks: PyRef<'_, TaskRange>,
-        threads: Option<usize>,
-    ) -> PyResult<bool> {
-        Ok(self.work(py, Work::CompareMade, &place, &tasks, &of_threads(threads))? == Ended::Holds(true))
+        job: WantedJob,
+    ) -> PyResult<WorkResult> {
+        let contents = job.contents;
+        let work = match work {
+            "copy" => Work::Copy,
+            "check" => Work::Check { contents },
+            "drop" => Work::Drop,
+            "compare" => Work::Compare,
+            "compare made" => Work::CompareMade,
+            other => return Err(PyValueError::new_err(format!("there is no work {other:?}"))),
+        };
+        let (worker, place, tasks) = (self.0.clone(), place.0.clone(), tasks.0.clone());
+        let job = TaskJob::from(job);
+        let ended = stoppable(py, move |asking| worker.work(work, &place, &job, &tasks, asking))?;
+        Ok(match ended {
+            Ended::Holds(holds) => WorkResult::Holds(holds),
+            Ended::Recorded(keys) => WorkResult::Keys(keys),
+            Ended::Done => WorkResult::Keys(Vec::new()),
+        })
     }
 
     /// Copies a range of tasks to a store that has no journal.
@@ -600,7 +551,7 @@ impl CopyWorker {
         threads: Option<usize>,
     ) -> PyResult<()> {
         let (worker, store, tasks) = (self.0.clone(), store.store.clone(), tasks.0.clone());
-        run_step(py, move |asking| worker.copy_to(&store, threads, &tasks, asking))
+        stoppable(py, move |asking| worker.copy_to(&store, threads, &tasks, asking))
     }
 
     /// Compares a range of tasks in a store that has no journal.
@@ -612,24 +563,6 @@ impl CopyWorker {
         threads: Option<usize>,
     ) -> PyResult<()> {
         let (worker, store, tasks) = (self.0.clone(), store.store.clone(), tasks.0.clone());
-        run_step(py, move |asking| worker.compare(&store, &tasks, threads, asking))
+        stoppable(py, move |asking| worker.compare(&store, &tasks, threads, asking))
     }
-}
-
-impl CopyWorker {
-    fn work(
-        &self,
-        py: Python<'_>,
-        work: Work,
-        place: &CopyPlace,
-        tasks: &TaskRange,
-        job: &TaskJob,
-    ) -> PyResult<Ended> {
-        let (worker, place, tasks, job) = (self.0.clone(), place.0.clone(), tasks.0.clone(), job.clone());
-        run_step(py, move |asking| worker.work(work, &place, &job, &tasks, asking))
-    }
-}
-
-fn of_threads(threads: Option<usize>) -> TaskJob {
-    TaskJob { threads, requests: None, is_fresh: false, ends: None, recorded: tasks::RECORDED }
 }

@@ -1,4 +1,4 @@
-//! What is at the destination of a copy in tasks: nothing, the old node, or something in the way.
+//! Looks at the destination of a copy in tasks: it is empty, holds the old node, or is occupied.
 
 use super::place::{DOCUMENTS, TaskPlace, get, is_below, prefix};
 use super::plan::TaskPlan;

@@ -150,8 +150,8 @@ impl TaskPlace {
 
     /// Gives up an unfinished copy: deletes journal, temporary arrays and copied chunks.
     ///
-    /// Returns `true` if there was anything to delete. A finished copy stays. Fails if the journal is that
-    /// of another plan.
+    /// Returns `true` if there was anything to delete. A finished copy stays. Fails if the journal
+    /// belongs to another plan.
     pub fn discard(&self, plan: &TaskPlan) -> Result<bool> {
         if self.plan(plan)?.is_none() {
             return self.remove_remains(plan);

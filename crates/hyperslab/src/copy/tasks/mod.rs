@@ -32,7 +32,7 @@
 //! **Finished copies** have no journal. A run that resumes one compares the metadata, then all
 //! elements with the source.
 //!
-//! Who runs the tasks is not decided here: [`Run::next`] tells what to run, [`Run::ended`] takes the
+//! The caller runs the tasks: [`Run::next`] returns the ranges to run, [`Run::ended`] takes the
 //! results. [`run_here`] runs them in this process, the Python package on clusters.
 
 mod destination;

@@ -64,7 +64,7 @@ pub(super) struct LocalPlace {
     folder: PathBuf,
 }
 
-/// What this run knows of the journal.
+/// Facts about the journal that this run has read or written.
 #[derive(Debug, Default)]
 struct Known {
     /// The contents of `id` when [`TaskPlace::plan`] read it.
@@ -236,7 +236,7 @@ impl TaskPlace {
         &self.run
     }
 
-    /// Where things are in the store.
+    /// Paths in the store.
     pub fn names(&self) -> &Names {
         &self.names
     }

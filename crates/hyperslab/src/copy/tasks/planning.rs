@@ -4,7 +4,7 @@ use super::plan::{PlanFacts, TaskPlan, arrays_of};
 use crate::copy::{CopyOptions, Crew, Order, Region, Shards, Site, joined_sources, outline, outline_into};
 use crate::{Array, Error, Format, Json, Node, Result};
 
-/// What to copy in tasks, and how.
+/// A copy in tasks that is wanted.
 #[derive(Clone)]
 pub struct Planned<'a> {
     /// Path or URL of the source, as other processes reach it.

@@ -38,7 +38,7 @@ pub enum Ended {
     Done,
     /// The tasks are done, and these are the keys of their records.
     Recorded(Vec<String>),
-    /// Whether the objects are as recorded, or equal to the source.
+    /// `true`: the objects are as recorded, or equal to the source.
     Holds(bool),
 }
 
@@ -97,7 +97,7 @@ enum Ranges {
 /// A step of a run: ranges of tasks that may run concurrently.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What the tasks do.
+    /// The work of the tasks.
     pub work: Work,
     /// Number of the stage.
     pub stage: usize,
@@ -169,7 +169,7 @@ impl Step {
     }
 }
 
-/// What comes next.
+/// The state of a run, named after its next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Start,
@@ -196,7 +196,7 @@ pub struct Run {
     options: RunOptions,
     next: Next,
     step: Option<Arc<Step>>,
-    /// Whether all ranges of the last check have held.
+    /// `true`: the finished copy is equal to the source so far.
     all_hold: bool,
     /// The ranges that held.
     held: Vec<(u64, u64)>,
@@ -292,7 +292,7 @@ impl Run {
         true
     }
 
-    /// Does everything until the next step, whose tasks are to be run. `None`: the copy is complete.
+    /// Does everything until the next step, and returns that step. `None`: the copy is complete.
     ///
     /// Call this again when all ranges of the step have ended.
     pub fn next(&mut self, ask: Ask<'_>) -> Result<Option<Arc<Step>>> {
