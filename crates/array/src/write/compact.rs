@@ -54,17 +54,20 @@ pub fn compact_asking(
 pub fn drop_inner_chunks(
     layout: &ArrayLayout,
     shard: &[u64],
-    lost: &dyn Fn(&[u64]) -> bool,
+    lost: Lost<'_>,
     ask: Option<Interrupt<'_>>,
 ) -> Result<bool, ArrayError> {
     rewrite(layout, shard, false, Some(lost), ask).map(|dead| dead > 0)
 }
 
+/// Says which inner chunks are damaged, by their index in the array.
+type Lost<'l> = &'l dyn Fn(&[u64]) -> bool;
+
 fn rewrite(
     layout: &ArrayLayout,
     shard: &[u64],
     dry: bool,
-    lost: Option<&dyn Fn(&[u64]) -> bool>,
+    lost: Option<Lost<'_>>,
     ask: Option<Interrupt<'_>>,
 ) -> Result<u64, ArrayError> {
     let Some(sharding) = layout.sharding() else { return Ok(0) };
