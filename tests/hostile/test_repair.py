@@ -142,7 +142,9 @@ def test_leftovers_and_consolidated(tmp_path: Path) -> None:
     kinds = {action.kind: action.key for action in plan.actions}
     assert kinds == {"leftover": "a/c/1.partial", "consolidate": "zarr.json"}
     assert any("0.partial" in left for left in plan.left)
-    assert hs.open_consolidated(root)["a"].fill_value == 7
+    array = hs.open_consolidated(root)["a"]
+    assert isinstance(array, hs.Array)
+    assert array.fill_value == 7
 
 
 def test_dead_space(tmp_path: Path) -> None:

@@ -142,9 +142,8 @@ def record(seed: int, libver: Any, flushes: int = 4) -> Recording:
             h5.create_dataset(name, data=numbers((rows, 3)))
         elif kind == 1:
             chunks = (int(rng.integers(1, 9)), 3)
-            more: dict[str, Any] = [{"compression": "gzip"}, {"fletcher32": True, "shuffle": True}][
-                int(rng.integers(2))
-            ]
+            kinds: list[dict[str, Any]] = [{"compression": "gzip"}, {"fletcher32": True, "shuffle": True}]
+            more = kinds[int(rng.integers(2))]
             h5.create_dataset(name, data=numbers((rows, 3)), chunks=chunks, maxshape=(None, 3), **more)
         elif kind == 2:
             chunks = (int(rng.integers(2, 12)),)

@@ -134,9 +134,7 @@ impl Compaction {
                 }
                 continue;
             }
-            let is_lost =
-                |found: &&Found| found.address != salvaged.root && !first.linked.contains(&found.address);
-            let lost: Vec<u64> = objects.iter().filter(is_lost).map(|found| found.address).collect();
+            let lost = salvaged::unreached(&objects, &first.linked, salvaged.root);
             if salvaged.adopt(&lost, &mut objects)? {
                 continue;
             }

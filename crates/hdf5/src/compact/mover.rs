@@ -12,7 +12,7 @@ use crate::object_header::{self, ObjectHeader};
 use crate::{File, Hdf5Error, ParseError, Result};
 use hyperslab_store::EditedFile;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The places of the parts of a copy.
@@ -74,8 +74,8 @@ pub(super) struct Passed {
     pub root_table: Option<SymbolTable>,
     /// Addresses of objects that cannot be copied from a damaged file.
     pub failed: Vec<u64>,
-    /// Addresses of the objects that something leads to, of a damaged file.
-    pub linked: HashSet<u64>,
+    /// The links of a damaged file's objects: old addresses from and to.
+    pub linked: Vec<(u64, u64)>,
 }
 
 /// Copies objects.
@@ -91,8 +91,10 @@ pub(super) struct Mover<'m> {
     longest: u64,
     values: Part,
     pub rest: Part,
-    /// Old addresses of the objects that something leads to.
-    linked: RefCell<HashSet<u64>>,
+    /// The links of a damaged file's objects: old addresses from and to.
+    linked: RefCell<Vec<(u64, u64)>>,
+    /// Old address of the object that is copied.
+    current: u64,
     /// The collection that takes values.
     pub heap: HeapWriter,
     /// New places of heap objects, by collection, index and length.
@@ -134,6 +136,7 @@ impl<'m> Mover<'m> {
             values: Part::new(places.values),
             rest: Part::new(places.elements),
             linked: RefCell::default(),
+            current: 0,
             heap: HeapWriter::new(places.values),
             known: HashMap::new(),
             last: None,
@@ -156,6 +159,7 @@ impl<'m> Mover<'m> {
             if let Some(losses) = self.file.source().losses() {
                 losses.enter(&found.path);
             }
+            self.current = found.address;
             let header = self.header_at(found.address)?;
             let bytes = match self.header(&header) {
                 Ok(bytes) => bytes,
@@ -299,7 +303,7 @@ impl<'m> Mover<'m> {
     /// The new address of a header that a structure leads to.
     pub fn header_address(&self, old: u64) -> Result<u64> {
         if self.salvaged.is_some() {
-            self.linked.borrow_mut().insert(old);
+            self.linked.borrow_mut().push((self.current, old));
         }
         let missing = || self.file.source().invalid(format!("the object at address {old} was not found"));
         self.places.headers.get(&old).copied().ok_or_else(missing)

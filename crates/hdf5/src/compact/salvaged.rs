@@ -70,6 +70,28 @@ impl Salvaged {
     }
 }
 
+/// Returns the objects that get names of their own, because no links lead to them from the root. Those
+/// that other such objects lead to get none, unless they lead to each other.
+pub(super) fn unreached(objects: &[Found], links: &[(u64, u64)], root: u64) -> Vec<u64> {
+    let mut below: HashMap<u64, Vec<u64>> = HashMap::new();
+    for (from, to) in links {
+        below.entry(*from).or_default().push(*to);
+    }
+    let (mut reached, mut waiting) = (HashSet::new(), vec![root]);
+    while let Some(next) = waiting.pop() {
+        if reached.insert(next) {
+            waiting.extend(below.get(&next).into_iter().flatten());
+        }
+    }
+    let lost: Vec<u64> =
+        objects.iter().map(|found| found.address).filter(|address| !reached.contains(address)).collect();
+    let own: HashSet<u64> = lost.iter().copied().collect();
+    let led: HashSet<u64> =
+        links.iter().filter(|(from, to)| own.contains(from) && from != to).map(|(_, to)| *to).collect();
+    let tops: Vec<u64> = lost.iter().copied().filter(|address| !led.contains(address)).collect();
+    if tops.is_empty() { lost.into_iter().take(1).collect() } else { tops }
+}
+
 /// The header of a group without links of its own.
 fn new_group(address: u64) -> ObjectHeader {
     let messages = group::info(None, [None; 3]).into_iter().map(|message| Message {
@@ -204,5 +226,21 @@ impl Mover<'_> {
                 .map_err(super::unstorable)
         };
         self.added(group).iter().enumerate().map(message).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_without_a_way_from_the_root() {
+        let objects: Vec<Found> = (1..=6).map(|address| Found { address, path: String::new() }).collect();
+        let lost = |links: &[(u64, u64)]| unreached(&objects, links, 1);
+        assert_eq!(lost(&[(1, 2), (2, 3), (2, 4), (4, 5), (4, 6)]), []);
+        assert_eq!(lost(&[(1, 2), (2, 3), (4, 5), (5, 6)]), [4]);
+        // They lead to each other, or to themselves.
+        assert_eq!(lost(&[(1, 2), (2, 3), (4, 5), (5, 6), (6, 4)]), [4]);
+        assert_eq!(lost(&[(1, 2), (2, 3), (4, 4), (5, 6)]), [4, 5]);
     }
 }
