@@ -98,20 +98,12 @@ impl Command for ValidateArgs {
         };
         let subjects: Vec<Subject> = self.paths.iter().cloned().map(Subject::Location).collect();
         if self.explain {
-            let found = match explain(&subjects, &options) {
-                Err(error) if !error.is_interruption() => {
-                    // The exit code says that it could not look.
-                    let message = Failure::from(error).message().unwrap_or_default();
-                    let _ = writeln!(io::stderr(), "hyperslab: {}", text::sanitize(&message));
-                    return Err(Failure::Found(2));
-                }
-                found => found?,
-            };
+            let found = explain(&subjects, &options).map_err(could_not_look)?;
             return Ok(print_costs(&found, self.json, self.decode, out)?);
         }
         let report = validate(&subjects, &options);
         meter.finish();
-        let report = report?;
+        let report = report.map_err(could_not_look)?;
         let fails_from = if self.strict { Severity::Warning } else { Severity::Error };
         if let Some(file) = &self.junit {
             write(file, report.to_junit(fails_from).as_bytes())?;
@@ -147,6 +139,17 @@ impl Command for ValidateArgs {
             }
         }
     }
+}
+
+/// The exit code says that it could not look.
+fn could_not_look(error: hyperslab::Error) -> Failure {
+    if error.is_interruption() {
+        return error.into();
+    }
+    let message = Failure::from(error).message().unwrap_or_default();
+    // Standard error may be closed.
+    let _ = writeln!(io::stderr(), "hyperslab: {}", text::sanitize(&message));
+    Failure::Found(2)
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {

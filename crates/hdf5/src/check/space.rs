@@ -29,6 +29,9 @@ const SHORT: u64 = 256;
 /// Longest of the gaps that are named.
 const NAMED: usize = 5;
 
+/// The first bytes of a heap of values of variable length: signature, version, reserved bytes.
+const HEAP: &[u8] = b"GCOL\x01\0\0\0";
+
 /// Bytes behind a structure where a heap is looked for.
 const LOOK: u64 = 4096;
 
@@ -195,11 +198,7 @@ impl Check<'_> {
             while at < gap.end {
                 source.go_on()?;
                 let bytes = source.bytes("gap", at, LOOK.min(gap.end - at))?;
-                // Structures begin at multiples of 8.
-                let first = usize::try_from(at.next_multiple_of(8) - at).unwrap_or(0);
-                let place = (first..bytes.len())
-                    .step_by(8)
-                    .find(|place| bytes.get(*place..).is_some_and(|rest| rest.starts_with(b"GCOL\x01")));
+                let place = bytes.windows(HEAP.len()).position(|bytes| bytes == HEAP);
                 let Some(place) = place else { break };
                 let heap = at.saturating_add(place as u64);
                 let len = source.parse("global heap collection", heap, 16, |cursor| {
