@@ -68,6 +68,7 @@ pub mod diff;
 mod error;
 mod formats;
 mod joined;
+pub mod look;
 pub mod meaning;
 mod nodes;
 pub mod open;

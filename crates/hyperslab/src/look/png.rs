@@ -1,17 +1,15 @@
-//! Writes pictures as PNG: 8-bit colours, without anything else.
+//! Draws pictures, and writes them as PNG: 8-bit colours, without anything else.
 //!
 //! Source: <https://www.w3.org/TR/png-3/>
 
+use super::colors::Color;
 use crate::{Error, Result};
 use crc_fast::{CrcAlgorithm, checksum};
 use hyperslab_codec::{Codec, Scratch, Zlib};
 
-/// A colour: red, green, blue.
-pub(super) type Color = [u8; 3];
-
 /// A picture.
 #[derive(Clone, Debug)]
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     width: usize,
     height: usize,
     /// Rows from top to bottom.
@@ -19,19 +17,19 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    pub(super) fn new(width: usize, height: usize, color: Color) -> Self {
+    pub(crate) fn new(width: usize, height: usize, color: Color) -> Self {
         Canvas { width, height, pixels: vec![color; width * height] }
     }
 
     /// Colours a pixel. Does nothing outside the picture.
-    pub(super) fn set(&mut self, x: usize, y: usize, color: Color) {
+    pub(crate) fn set(&mut self, x: usize, y: usize, color: Color) {
         if x < self.width && y < self.height {
             self.pixels[y * self.width + x] = color;
         }
     }
 
     /// Writes text of the characters in [`glyph`]. `x`, `y`: its left upper corner.
-    pub(super) fn text(&mut self, x: usize, y: usize, text: &str, color: Color) {
+    pub(crate) fn text(&mut self, x: usize, y: usize, text: &str, color: Color) {
         for (n, character) in text.chars().enumerate() {
             for (row, bits) in glyph(character).into_iter().enumerate() {
                 for column in (0..3).filter(|column| bits >> (2 - column) & 1 == 1) {
@@ -43,8 +41,20 @@ impl Canvas {
         }
     }
 
+    /// Colours a box. Does nothing outside the picture.
+    pub(crate) fn fill(&mut self, left: usize, top: usize, width: usize, height: usize, color: Color) {
+        for y in top..top.saturating_add(height).min(self.height) {
+            (left..left.saturating_add(width).min(self.width)).for_each(|x| self.set(x, y, color));
+        }
+    }
+
+    /// The rows from top to bottom.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[Color]> {
+        self.pixels.chunks(self.width.max(1))
+    }
+
     /// The picture as PNG.
-    pub(super) fn to_png(&self) -> Result<Vec<u8>> {
+    pub(crate) fn to_png(&self) -> Result<Vec<u8>> {
         let mut rows = Vec::with_capacity(self.height * (3 * self.width + 1));
         for row in self.pixels.chunks(self.width.max(1)) {
             // No filter.
@@ -73,13 +83,26 @@ impl Canvas {
 }
 
 /// Width and height in pixels of text with this many characters.
-pub(super) fn text_size(characters: usize) -> (usize, usize) {
+pub(crate) fn text_size(characters: usize) -> (usize, usize) {
     ((4 * characters).saturating_sub(1) * 2, 10)
+}
+
+/// A number of at most ten characters.
+pub(crate) fn label(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        return "0".into();
+    }
+    if (1e-3..1e6).contains(&size) {
+        let text = format!("{value:.*}", if size < 10.0 { 4 } else { 1 });
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    format!("{value:.2e}")
 }
 
 /// A character as five rows of three bits. Unknown characters are blank.
 fn glyph(character: char) -> [u8; 5] {
-    match character {
+    match character.to_ascii_uppercase() {
         '0' => [7, 5, 5, 5, 7],
         '1' => [2, 6, 2, 2, 7],
         '2' => [7, 1, 7, 4, 7],
@@ -92,10 +115,44 @@ fn glyph(character: char) -> [u8; 5] {
         '9' => [7, 5, 7, 1, 7],
         'A' => [2, 5, 7, 5, 5],
         'B' => [6, 5, 6, 5, 6],
-        'e' => [0, 7, 7, 4, 7],
+        'C' => [3, 4, 4, 4, 3],
+        'D' => [6, 5, 5, 5, 6],
+        'E' => [7, 4, 6, 4, 7],
+        'F' => [7, 4, 6, 4, 4],
+        'G' => [3, 4, 5, 5, 3],
+        'H' => [5, 5, 7, 5, 5],
+        'I' => [7, 2, 2, 2, 7],
+        'J' => [1, 1, 1, 5, 2],
+        'K' => [5, 5, 6, 5, 5],
+        'L' => [4, 4, 4, 4, 7],
+        'M' => [5, 7, 7, 5, 5],
+        'N' => [6, 5, 5, 5, 5],
+        'O' => [2, 5, 5, 5, 2],
+        'P' => [6, 5, 6, 4, 4],
+        'Q' => [2, 5, 5, 6, 3],
+        'R' => [6, 5, 6, 5, 5],
+        'S' => [3, 4, 2, 1, 6],
+        'T' => [7, 2, 2, 2, 2],
+        'U' => [5, 5, 5, 5, 7],
+        'V' => [5, 5, 5, 5, 2],
+        'W' => [5, 5, 7, 7, 5],
+        'X' => [5, 5, 2, 5, 5],
+        'Y' => [5, 5, 2, 2, 2],
+        'Z' => [7, 1, 2, 4, 7],
         '-' => [0, 0, 7, 0, 0],
         '+' => [0, 2, 7, 2, 0],
         '.' => [0, 0, 0, 0, 2],
+        ',' => [0, 0, 0, 2, 4],
+        ':' => [0, 2, 0, 2, 0],
+        '/' => [1, 1, 2, 4, 4],
+        '=' => [0, 7, 0, 7, 0],
+        '_' => [0, 0, 0, 0, 7],
+        '[' => [6, 4, 4, 4, 6],
+        ']' => [3, 1, 1, 1, 3],
+        '(' => [1, 2, 2, 2, 1],
+        ')' => [4, 2, 2, 2, 4],
+        '%' => [5, 1, 2, 4, 5],
+        '*' => [0, 5, 2, 5, 0],
         _ => [0; 5],
     }
 }
@@ -103,6 +160,15 @@ fn glyph(character: char) -> [u8; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_short() {
+        for (value, text) in
+            [(0.0, "0"), (-273.15, "-273.1"), (0.5, "0.5"), (1234567.0, "1.23e6"), (-1e-9, "-1.00e-9")]
+        {
+            assert_eq!(label(value), text);
+        }
+    }
 
     #[test]
     fn pictures_are_png() {
