@@ -21,7 +21,7 @@ pub(crate) struct LsArgs {
     /// Groups or arrays.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
-    /// Also list what is in groups below.
+    /// Also list the members of groups below.
     #[arg(long, short)]
     recursive: bool,
 }

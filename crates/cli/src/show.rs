@@ -23,9 +23,9 @@ const PIXELS: (usize, usize) = (800, 600);
 ///
 /// Values are decoded by their attributes, as xarray does: scale_factor and add_offset are applied,
 /// times are dates, and elements that _FillValue or missing_value mark are shown as --. Large arrays
-/// are shown by their first and last elements. Pictures show the last two axes (of others the first
-/// index): one element for each pixel is read, at even distances, so a huge array takes no longer than
-/// a small one. For a group, shows all arrays below it.
+/// are shown by their first and last elements. Pictures show the last two axes, and of others the
+/// first index. They read one element for each pixel, at even distances. So a huge array takes no
+/// longer than a small one. For a group, shows all arrays below it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 SELECTION is what stands between the brackets in NumPy, or NAME=INDEX for axes with names. Quote it.
@@ -168,7 +168,7 @@ fn last_name(array: &Array) -> String {
     }
 }
 
-/// Shows all arrays below a group. `rows`: only so many along the first axis.
+/// Shows all arrays below a group. `rows`: most indices of the first axis.
 pub(crate) fn of_group(
     group: &Group,
     rows: Option<u64>,

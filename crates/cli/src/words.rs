@@ -16,8 +16,14 @@ const ADVICE: [(&str, &str); 11] = [
         "Set AWS_REGION, or AWS_ENDPOINT_URL for",
     ),
     ("pass storage_options={\"region\": …}", "pass --storage-option region=…"),
-    ("name a profile, or pass the credentials in storage_options", "or name a profile with --profile, or pass --storage-option"),
-    ("pass credentials in storage_options", "pass --storage-option KEY=VALUE, or set the environment variables of the provider"),
+    (
+        "name a profile, or pass the credentials in storage_options",
+        "or name a profile with --profile, or pass --storage-option",
+    ),
+    (
+        "pass credentials in storage_options",
+        "pass --storage-option KEY=VALUE, or set the environment variables of the provider",
+    ),
     ("; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", ""),
     ("setting external_files = ", "--external-files "),
     ("verify_checksums = false", "HYPERSLAB_VERIFY_CHECKSUMS=0"),
@@ -61,10 +67,7 @@ mod tests {
                 "The bucket is in region 'x': pass storage_options={\"region\": \"x\"}",
                 "The bucket is in region 'x': pass --storage-option region=x",
             ),
-            (
-                "For public data pass storage_options={\"anon\": True}",
-                "For public data pass --anon",
-            ),
+            ("For public data pass storage_options={\"anon\": True}", "For public data pass --anon"),
             (
                 "'/b' is outside (setting external_files = \"same-directory\"; \"anywhere\" allows it)",
                 "'/b' is outside (--external-files \"same-directory\"; \"anywhere\" allows it)",

@@ -37,7 +37,7 @@ _FILTERS = {
 
 @dataclass
 class ArrayFacts:
-    """What a group shows of an array."""
+    """An array as a group shows it."""
 
     axes: str
     """Lengths, with the names of axes if there are any."""

@@ -103,7 +103,7 @@ fn fill_of(array: &Array, missing: &MissingValue) -> Option<Cell> {
     let dtype = array.dtype();
     let mut bytes = match missing {
         MissingValue::Value(bytes) => bytes.clone(),
-        // netCDF has no default for bytes, and Zarr has none at all.
+        // netCDF has no default fill value for bytes. Zarr has none for any type.
         _ if dtype.size() == 1 || array.as_zarr().is_some() => return None,
         _ => default_fill(dtype)?,
     };

@@ -62,7 +62,7 @@ pub(super) fn suffix(dtype: DataType) -> &'static str {
     }
 }
 
-/// The name of a type. `None`: CDL has none.
+/// The name of a type. `None`: CDL lacks the type.
 pub(super) fn type_name(dtype: DataType) -> Option<&'static str> {
     Some(match (dtype.kind(), dtype.size()) {
         (Kind::Int, 1) => "byte",

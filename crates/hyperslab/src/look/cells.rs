@@ -154,7 +154,7 @@ fn decoding(array: &Array) -> Result<Decoding> {
 /// The decoding of numbers that are no times.
 fn plain(array: &Array, attributes: &Json, packing: Packing) -> Decoding {
     let found = Decoding::parse(attributes, array.dtype(), packing, true);
-    // Only times can be wrong, and there are none.
+    // Parsing fails for wrong times only, and `attributes` has no times.
     found.unwrap_or_else(|_| Decoding::stored(array.dtype()))
 }
 

@@ -97,7 +97,7 @@ pub(super) fn blocks(window: &Window, each: &mut dyn FnMut(&[u64], &Window) -> R
     }
 }
 
-/// What stands in the column of an axis.
+/// The column of an axis.
 struct Labels {
     name: String,
     axis: WindowAxis,

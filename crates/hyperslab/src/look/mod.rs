@@ -6,8 +6,8 @@
 //! 3. Writers show cells: [`print`] as NumPy prints them, [`write_csv`], [`write_npy`], [`Picture`], and
 //!    [`write_cdl`].
 //!
-//! What is read is bounded by what is shown: [`print`] reads the edges of large arrays only, and a
-//! picture reads one element for each pixel.
+//! Large arrays are not read as a whole: [`print`] reads their edges, and a picture reads one element
+//! for each pixel.
 
 mod cdl;
 mod cdl_attributes;

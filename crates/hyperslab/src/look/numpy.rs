@@ -146,7 +146,7 @@ fn quoted(text: &str) -> String {
 /// Arranges words in lines.
 struct Layout<'a> {
     shape: &'a [u64],
-    /// Axes of which only the ends are there.
+    /// `true` for an axis that is shown by its ends.
     cut: &'a [bool],
     words: &'a [String],
 }

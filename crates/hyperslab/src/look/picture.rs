@@ -55,7 +55,7 @@ pub struct Picture {
     colors: ColorMap,
     /// The elements that are shown.
     pub window: Window,
-    /// What is shown, in words: one line for each axis.
+    /// The shown part of each axis, in words.
     pub axes: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl Picture {
         self.colors.color(value, self.low, self.high)
     }
 
-    /// The colour of missing elements, if there are any; then that of NaN.
+    /// The colours of missing elements and of NaN. `None`: the picture has no such element.
     pub fn absent_colors(&self) -> [Option<Color>; 2] {
         let has_nan =
             self.values.iter().zip(&self.missing).any(|(value, missing)| value.is_nan() && !missing);

@@ -9,7 +9,7 @@ pub struct Window {
     pub axes: Vec<WindowAxis>,
 }
 
-/// What a window has of an axis.
+/// The part of an axis in a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowAxis {
     /// The name of the axis.
