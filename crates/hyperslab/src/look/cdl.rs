@@ -313,10 +313,12 @@ mod tests {
         let root = Group::create(&location, Format::ZarrV3).unwrap();
         let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[2, 3], "<i2".parse().unwrap());
         spec.compressors = Choice::Set(Vec::new());
-        spec.dimension_names = Some(vec![Some("y".into()), None]);
+        spec.dimension_names = Some(vec![Some("y".into()), Some("x".into())]);
         spec.attributes = Json::from([("units", "K".into()), ("_FillValue", 4_u64.into())]);
         let array = root.create_array("deep/t 1", &spec).unwrap();
         array.write_slice(&[], &[1_i16, 2, 3, 4, 5, 6]).unwrap();
+        let plain = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[3], "|u1".parse().unwrap());
+        root.create_array("deep/u", &plain).unwrap();
         let node = crate::open(&location).unwrap();
         let text = |options: &CdlOptions| {
             let mut out = Vec::new();
@@ -326,10 +328,27 @@ mod tests {
         let options = CdlOptions { variables: vec!["t 1".into()], ..CdlOptions::default() };
         assert_eq!(
             text(&options),
-            "netcdf a {\ndata:\n\ngroup: deep {\n".to_owned()
-                + "  dimensions:\n  \ty = 2 ;\n  \tphony_dim_0 = 3 ;\n  variables:\n  \tshort t\\ 1(y, phony_dim_0) ;\n"
-                + "  \t\tt\\ 1:_FillValue = 4s ;\n  \t\tt\\ 1:units = \"K\" ;\n  data:\n\n   t\\ 1 =\n  1, 2, 3,\n  _, 5, 6 ;\n"
-                + "  } // group deep\n}\n"
+            "netcdf a {
+data:
+
+group: deep {
+  dimensions:
+  \ty = 2 ;
+  \tx = 3 ;
+  \tphony_dim_0 = 3 ;
+  variables:
+  \tshort t\\ 1(y, x) ;
+  \t\tt\\ 1:_FillValue = 4s ;
+  \t\tt\\ 1:units = \"K\" ;
+  \tubyte u(phony_dim_0) ;
+  data:
+
+   t\\ 1 =
+  1, 2, 3,
+  _, 5, 6 ;
+  } // group deep
+}
+"
         );
         assert!(!text(&CdlOptions::default()).contains("data:"));
         let wrong = CdlOptions { variables: vec!["no".into()], ..CdlOptions::default() };
