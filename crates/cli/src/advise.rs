@@ -4,8 +4,9 @@ use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::Json;
 use hyperslab::advise::{Access, Advice, Advised, DISK, OBJECTS, advise};
+use hyperslab::look::chunk_names;
+use hyperslab::{Array, Json};
 use std::io::Write;
 
 /// Show which chunks and shards suit the ways an array is read.
@@ -13,7 +14,7 @@ use std::io::Write;
 /// For each way, prints requests, bytes read and decoded, and the approximate time on a local disk
 /// and on an object store. Compares the present layout, the best chunks, and the best chunks in
 /// shards. The counts are exact (means for blocks at any place); the times are estimates. Changes
-/// nothing: apply the advice with hyperslab copy --chunks.
+/// nothing, but prints the commands that would.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 ACCESS is one of
@@ -55,9 +56,32 @@ impl Command for AdviseArgs {
             for line in advice.to_string().lines() {
                 writeln!(out, "{}", text::sanitize(line))?;
             }
+            for advised in advice.layouts.iter().filter(|advised| advised.name != "now") {
+                if let Some(command) = command(&self.path, &array, advised)? {
+                    writeln!(out, "\n{}: {}", advised.name, text::sanitize(&command))?;
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// The command that makes a copy in these chunks.
+fn command(path: &str, array: &Array, advised: &Advised) -> Result<Option<String>, Failure> {
+    let Some(chunks) = &advised.layout.chunks else { return Ok(None) };
+    let mut line =
+        format!("hyperslab copy {} NEW.zarr --chunks {}", quoted(path), chunk_names(array, chunks)?);
+    if let Some(shards) = &advised.layout.shards {
+        let lens: Vec<String> = shards.iter().map(u64::to_string).collect();
+        line.push_str(&format!(" --shards {}", lens.join(",")));
+    }
+    Ok(Some(line))
+}
+
+/// A word for the shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 fn to_json(advice: &Advice) -> Json {

@@ -17,6 +17,16 @@ pub(crate) struct Args {
     /// (refuse).
     #[arg(long, global = true, value_name = "POLICY", value_parser = str::parse::<ExternalFiles>)]
     pub(crate) external_files: Option<ExternalFiles>,
+    /// Send no credentials: for public data on servers.
+    #[arg(long, global = true)]
+    pub(crate) anon: bool,
+    /// An option of the server: credentials, endpoint_url, region and others, by the names of fsspec or
+    /// obstore. May be given several times.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = storage_option)]
+    pub(crate) storage_option: Vec<(String, String)>,
+    /// The AWS profile to take credentials and settings from.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
 }
 
 const EXIT_CODES: &str = "\
@@ -27,6 +37,8 @@ const AFTER: &str = "\
 Examples:
   hyperslab tree ocean.zarr                     what is in it
   hyperslab info ocean.zarr/sst                 all about one array
+  hyperslab dump ocean.nc                       its header, as ncdump -h
+  hyperslab show ocean.zarr/sst '0, 10:14'      values; --picture draws them
   hyperslab explain ocean.zarr/sst '0:2, 90'    how a slab of it would be read
   hyperslab stats ocean.zarr                    smallest, largest, mean of its arrays
   hyperslab advise ocean.zarr/sst --access map  which chunks would suit
@@ -71,6 +83,14 @@ fn axis(part: &str) -> Result<Option<u64>, String> {
             Ok(n) if n > 0 && i64::try_from(n).is_ok() => Ok(Some(n)),
             _ => Err(format!("{part:?} is neither a positive number nor -1 (all of the axis)")),
         },
+    }
+}
+
+/// `KEY=VALUE`. Messages never show the value.
+fn storage_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE, as endpoint_url=http://localhost:9000".into()),
     }
 }
 

@@ -3,15 +3,22 @@
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::signals::Watch;
-use crate::{advise, compact, copy, diff, explain, hash, index, info, repair, stats, tree, validate};
+use crate::{
+    advise, compact, completions, consolidate, copy, diff, dump, explain, hash, head, index, info, ls,
+    repair, show, stats, tree, validate,
+};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 12] = [
+pub(crate) const COMMANDS: [Registered; 18] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
+    registered::<ls::LsArgs>(),
+    registered::<dump::DumpArgs>(),
+    registered::<show::ShowArgs>(),
+    registered::<head::HeadArgs>(),
     registered::<explain::ExplainArgs>(),
     registered::<stats::StatsArgs>(),
     registered::<advise::AdviseArgs>(),
@@ -20,13 +27,17 @@ pub(crate) const COMMANDS: [Registered; 12] = [
     registered::<index::IndexArgs>(),
     registered::<hash::HashArgs>(),
     registered::<compact::CompactArgs>(),
+    registered::<consolidate::ConsolidateArgs>(),
     registered::<validate::ValidateArgs>(),
     registered::<repair::RepairArgs>(),
+    registered::<completions::CompletionsArgs>(),
 ];
 
 /// A command: its arguments with their help, and its action.
 pub(crate) trait Command: clap::Args {
     const NAME: &str;
+    /// Other names, which people try.
+    const ALIASES: &[&str] = &[];
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure>;
 }
@@ -35,6 +46,7 @@ pub(crate) trait Command: clap::Args {
 #[derive(Clone, Copy)]
 pub(crate) struct Registered {
     name: &'static str,
+    aliases: &'static [&'static str],
     describe: fn(clap::Command) -> clap::Command,
     run: fn(&ArgMatches, &mut dyn Write, &Watch) -> Result<(), Failure>,
 }
@@ -43,6 +55,7 @@ pub(crate) struct Registered {
 pub(crate) const fn registered<C: Command>() -> Registered {
     Registered {
         name: C::NAME,
+        aliases: C::ALIASES,
         describe: C::augment_args,
         run: |found, out, watch| {
             let command = C::from_arg_matches(found).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -83,9 +96,17 @@ pub(crate) fn matches_of(args: impl IntoIterator<Item = OsString>) -> Option<(St
     line(&COMMANDS).try_get_matches_from(args).ok()?.remove_subcommand()
 }
 
+/// The command line of all commands.
+pub(crate) fn line_of_all() -> clap::Command {
+    line(&COMMANDS)
+}
+
 /// The whole command line.
 fn line(commands: &[Registered]) -> clap::Command {
-    let described = |command: &Registered| (command.describe)(clap::Command::new(command.name));
+    let described = |command: &Registered| {
+        let named = clap::Command::new(command.name).visible_aliases(command.aliases.iter().copied());
+        (command.describe)(named)
+    };
     Args::command().subcommand_required(true).subcommands(commands.iter().map(described))
 }
 

@@ -161,7 +161,7 @@ pub(crate) struct CopyArgs {
     layout: FileLayout,
     /// Show how SRC would be copied, and why: reads and writes, how often each chunk is decoded,
     /// memory, temporary arrays. Write nothing.
-    #[arg(long)]
+    #[arg(long, visible_alias = "dry-run")]
     explain: bool,
     /// Copy in tasks, record finished ones beside DST, and continue a killed copy. Finished tasks
     /// are skipped if their results are unchanged.
@@ -182,6 +182,7 @@ pub(crate) struct CopyArgs {
 
 impl Command for CopyArgs {
     const NAME: &str = "copy";
+    const ALIASES: &[&str] = &["convert", "rechunk"];
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         if self.is_in_tasks() && self.file_format().is_some() {
@@ -364,7 +365,7 @@ impl CopyArgs {
             fsync: self.fsync || wants_fsync(),
             libver: self.libver,
             layout: self.layout,
-            storage: Vec::new(),
+            storage: crate::storage::options(),
             region: self.region.clone(),
             progress: None,
         }

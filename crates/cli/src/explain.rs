@@ -1,11 +1,11 @@
 //! `hyperslab explain`.
 
 use crate::command::Command;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::signals::Watch;
 use crate::{selection, text};
-use hyperslab::{Explain, ExplainTask, Json, Node};
-use std::borrow::Cow;
+use hyperslab::look::Window;
+use hyperslab::{Explain, ExplainTask, Json};
 use std::io::Write;
 
 /// Show how a part of an array would be read or written.
@@ -16,7 +16,8 @@ use std::io::Write;
 /// not exist. Chunks are looked up, not read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-SELECTION is what stands between the brackets in NumPy: integers, slices with any step, an ellipsis. Quote it.
+SELECTION is what stands between the brackets in NumPy: integers, slices with any step, an ellipsis;
+or NAME=INDEX for axes with names (time=0, lat=10:20). Quote it.
 
 Examples:
   hyperslab explain ocean.zarr/sst                     all of it
@@ -44,10 +45,13 @@ impl Command for ExplainArgs {
     const NAME: &str = "explain";
 
     fn run(&self, out: &mut dyn Write, _: &Watch) -> Result<(), Failure> {
-        let (node, selected) = open(self)?;
+        let (node, selected) = selection::open(&self.path, self.selection.as_deref())?;
         let array = node.into_array()?;
-        let indices = selection::parse(&selected).map_err(Failure::Usage)?;
-        let selection = array.select(&indices)?;
+        let selection = if selected.contains('=') {
+            Window::parse(&array, &selected)?.map_err(Failure::Usage)?.selection(&array)?
+        } else {
+            array.select(&selection::parse(&selected).map_err(Failure::Usage)?)?
+        };
         let explain = if self.write {
             array.explain_write(&selection, self.list)?
         } else {
@@ -62,20 +66,6 @@ impl Command for ExplainArgs {
             }
         }
         Ok(())
-    }
-}
-
-/// The array, and the text of the selection: `PATH SELECTION` or `PATH[SELECTION]`.
-fn open(args: &ExplainArgs) -> Result<(Node, Cow<'_, str>), Failure> {
-    if let Some(selection) = &args.selection {
-        return Ok((failure::open(&args.path)?, selection.into()));
-    }
-    match (failure::open(&args.path), selection::split(&args.path)) {
-        (Err(error), Some((path, selection))) => match failure::open(path) {
-            Ok(node) => Ok((node, selection.into())),
-            Err(_) => Err(error),
-        },
-        (opened, _) => Ok((opened?, "".into())),
     }
 }
 

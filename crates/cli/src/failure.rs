@@ -1,6 +1,9 @@
 //! Errors as shown to users: one line and an exit code.
 
+use crate::storage;
 use crate::words::in_options;
+use hyperslab::open::{Location, Mode, Opened, Opening};
+use hyperslab::stores::StoreOptions;
 use hyperslab::{Error, Node, stores, with_causes};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,8 +48,23 @@ impl From<io::Error> for Failure {
 
 /// Opens the user's location.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
+    open_as(location, Mode::Read)
+}
+
+/// Opens the user's location, to change what is there.
+pub(crate) fn open_to_change(location: &str) -> Result<Node, Failure> {
+    open_as(location, Mode::Change)
+}
+
+fn open_as(location: &str, mode: Mode) -> Result<Node, Failure> {
+    let storage = storage::options();
+    // Files on disk have no options.
+    let storage = if stores::takes_options(location) { storage.as_slice() } else { &[] };
+    let store = StoreOptions { storage, ..StoreOptions::default() };
+    let opening = Opening { mode: Some(mode), store, ..Opening::default() };
+    let opened = hyperslab::open::open(Location::Text(location), &opening).and_then(Opened::into_node);
     let missing = |path: PathBuf, below| Failure::NotFound(path.display().to_string(), below);
-    hyperslab::open(location).map_err(|error| match (stores::local_path(location), error) {
+    opened.map_err(|error| match (stores::local_path(location), error) {
         (Ok(Some(path)), Error::Missing { below, .. }) => missing(path, below),
         (Ok(Some(path)), Error::Store(_)) if path.is_file() && !stores::is_archive(&path) => {
             missing(path, Vec::new())

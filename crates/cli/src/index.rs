@@ -3,13 +3,12 @@
 use crate::args::size;
 use crate::command::Command;
 use crate::failure::{self, Failure};
+use crate::new_file::write_whole;
 use crate::signals::Watch;
 use crate::text;
 use hyperslab::references::{ReferenceOptions, chunks, references};
-use hyperslab::{Error, Json};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// Write an index of the chunks in an HDF5 file, so that others can read them without HDF5.
 ///
@@ -64,27 +63,6 @@ impl Command for IndexArgs {
             found.json
         };
         let Some(path) = &self.output else { return Ok(writeln!(out, "{json}")?) };
-        let fail = |source| Error::Io { what: "write", path: path.clone(), source };
-        write(path, &json).map_err(fail)?;
-        Ok(())
+        write_whole(path, &mut |out| Ok(writeln!(out, "{json}")))
     }
-}
-
-/// Writes the file completely or not at all. Writes directly to a pipe or a device.
-fn write(path: &Path, json: &Json) -> io::Result<()> {
-    let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let temporary = match name.filter(|_| !special) {
-        Some(name) => path.with_file_name(format!(".{name}.{}.hyperslab-tmp", std::process::id())),
-        None => path.to_owned(),
-    };
-    let mut file = BufWriter::new(File::create(&temporary)?);
-    let written = writeln!(file, "{json}").and_then(|()| file.flush());
-    if temporary == path {
-        return written;
-    }
-    written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
-        // Only the first error is reported.
-        let _ = fs::remove_file(&temporary);
-    })
 }

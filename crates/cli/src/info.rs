@@ -24,9 +24,10 @@ Examples:
   hyperslab info ocean.zarr/sst
   hyperslab info --json ocean.zarr/sst | jq .chunks")]
 pub(crate) struct InfoArgs {
-    /// An array or group.
-    path: String,
-    /// Print JSON.
+    /// Arrays or groups.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<String>,
+    /// Print JSON: an object, or a list for several paths.
     #[arg(long)]
     json: bool,
 }
@@ -36,22 +37,32 @@ impl Command for InfoArgs {
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         let ask = || watch.is_interrupted();
-        let (json, rows, attributes) = match failure::open(&self.path)? {
-            Node::Array(array) => {
-                let info = array.info(Some(&ask))?;
-                (info.to_json(), array_rows(&info, &array), info.attributes)
+        let mut all = Vec::new();
+        for (number, path) in self.paths.iter().enumerate() {
+            let (json, rows, attributes) = match failure::open(path)? {
+                Node::Array(array) => {
+                    let info = array.info(Some(&ask))?;
+                    (info.to_json(), array_rows(&info, &array), info.attributes)
+                }
+                Node::Group(group) => {
+                    let info = group.info(Some(&ask))?;
+                    (info.to_json(), group_rows(&info), info.attributes)
+                }
+            };
+            if self.json {
+                all.push(json);
+                continue;
             }
-            Node::Group(group) => {
-                let info = group.info(Some(&ask))?;
-                (info.to_json(), group_rows(&info), info.attributes)
+            if number > 0 {
+                writeln!(out)?;
             }
-        };
-        if self.json {
-            writeln!(out, "{}", json.to_text(Some(2)))?;
-        } else {
-            print(&self.path, &rows, &attributes, out)?;
+            print(path, &rows, &attributes, out)?;
         }
-        Ok(())
+        match all.as_slice() {
+            [] => Ok(()),
+            [one] => Ok(writeln!(out, "{}", one.to_text(Some(2)))?),
+            _ => Ok(writeln!(out, "{}", Json::Array(all).to_text(Some(2)))?),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `diff`, `index`,
-//! `hash`, `compact`, `validate`, `repair`.
+//! The hyperslab command line: `info`, `tree`, `ls`, `dump`, `show`, `head`, `explain`, `stats`, `advise`,
+//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `validate`, `repair`, `completions`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -9,23 +9,32 @@ mod advise;
 mod args;
 mod command;
 mod compact;
+mod completions;
+mod consolidate;
 mod copy;
 mod diff;
+mod dump;
 mod explain;
 mod failure;
 mod hash;
+mod head;
 mod index;
 mod info;
+mod ls;
 mod many;
 mod meter;
+mod new_file;
 mod planned_copy;
 mod python;
 mod repair;
 mod selection;
+mod show;
 mod signals;
 mod stats;
+mod storage;
 mod style;
 mod task_copy;
+mod terminal;
 mod text;
 mod tree;
 mod validate;
@@ -81,6 +90,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     if let Some(policy) = request.shared.external_files {
         hyperslab::settings::set_external_files(policy);
     }
+    storage::set(&request.shared);
     let watch = Watch::start();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let outcome = request.run(&mut out, &watch).and_then(|()| Ok(out.flush()?));

@@ -7,11 +7,12 @@ use crate::selection;
 use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
+use hyperslab::look::{Window, WindowAxis};
 use hyperslab::meaning::{Decoding, Number, Times, number_element};
 use hyperslab::statistics::{
     Bins, NumberTypes, PartialStatistics, StatisticsOptions, number_type, statistics,
 };
-use hyperslab::{Array, Below, DataType, Error, FileMeaning, Index, Json, Node, NodeKind};
+use hyperslab::{Array, Below, DataType, Error, FileMeaning, Json, Node, NodeKind};
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -32,11 +33,10 @@ Examples:
   hyperslab stats ocean.zarr/sst --bins 20          with a histogram
   hyperslab stats ocean.nc --missing -999 --json")]
 pub(crate) struct StatsArgs {
-    /// An array or group.
-    path: String,
-    /// Part of an array: integers and slices of step 1. Default: everything.
-    #[arg(allow_hyphen_values = true)]
-    selection: Option<String>,
+    /// Arrays or groups. After one array, a selection may follow: integers and slices of step 1, also
+    /// with the names of axes (time=0:12).
+    #[arg(value_name = "PATH", required = true, allow_hyphen_values = true)]
+    paths: Vec<String>,
     /// A stored number that counts as missing. May be given several times.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     missing: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct StatsArgs {
     quiet: bool,
 }
 
-fn range(text: &str) -> Result<(f64, f64), String> {
+pub(crate) fn range(text: &str) -> Result<(f64, f64), String> {
     let wrong = || format!("{text:?} is not two numbers: LOW,HIGH");
     let (low, high) = text.split_once(',').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(wrong);
@@ -83,9 +83,60 @@ impl Command for StatsArgs {
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         let meter = Meter::new(watch, self.quiet);
         let mut found = Vec::new();
-        match failure::open(&self.path)? {
-            Node::Array(array) => found.push(self.of(self.path.clone(), &array, &meter)?),
-            Node::Group(_) if self.selection.is_some() => {
+        let (paths, selection) = self.locations();
+        for path in paths {
+            self.at(path, selection, paths.len() > 1, &meter, watch, &mut found)?;
+        }
+        meter.finish();
+        if self.json {
+            let all = found.iter().map(|found| (found.name.clone(), found.to_json())).collect();
+            return Ok(writeln!(out, "{}", Json::Object(all).to_text(Some(2)))?);
+        }
+        if found.is_empty() {
+            return Ok(writeln!(out, "there are no arrays of numbers")?);
+        }
+        Ok(print(&found, out)?)
+    }
+}
+
+impl StatsArgs {
+    /// As for one path, without a histogram.
+    pub(crate) fn of_one(path: &str, selection: Option<&str>, raw: bool) -> StatsArgs {
+        StatsArgs {
+            paths: std::iter::once(path).chain(selection).map(str::to_owned).collect(),
+            missing: Vec::new(),
+            raw,
+            bins: None,
+            range: None,
+            json: false,
+            quiet: false,
+        }
+    }
+
+    /// The paths, and the selection. The second of two words is a selection if it can be one, and if
+    /// no file has that name.
+    fn locations(&self) -> (&[String], Option<&str>) {
+        match self.paths.as_slice() {
+            [path, word] if selection::is_one(word) && !std::path::Path::new(word).exists() => {
+                (std::slice::from_ref(path), Some(word))
+            }
+            paths => (paths, None),
+        }
+    }
+
+    /// Statistics of an array, or of all arrays below a group.
+    fn at(
+        &self,
+        location: &str,
+        selection: Option<&str>,
+        is_one_of_many: bool,
+        meter: &Meter<'_>,
+        watch: &Watch,
+        found: &mut Vec<Found>,
+    ) -> Result<(), Failure> {
+        match failure::open(location)? {
+            Node::Array(array) => found.push(self.of(location.to_owned(), &array, selection, meter)?),
+            Node::Group(_) if selection.is_some() => {
                 return Err(Failure::Usage("a selection is of an array, not of a group".into()));
             }
             Node::Group(group) => {
@@ -102,10 +153,11 @@ impl Command for StatsArgs {
                     if kind != NodeKind::Array {
                         continue;
                     }
+                    let name = if is_one_of_many { format!("{location}/{path}") } else { path.clone() };
                     let summary = match group.child(&path).map_err(Failure::from) {
                         Ok(Node::Array(array)) if number_type(&array).is_some() => {
                             match is_variable(&array) {
-                                Ok(true) => self.of(path.clone(), &array, &meter),
+                                Ok(true) => self.of(name, &array, None, meter),
                                 Ok(false) => continue,
                                 Err(error) => Err(error.into()),
                             }
@@ -125,20 +177,16 @@ impl Command for StatsArgs {
                 }
             }
         }
-        meter.finish();
-        if self.json {
-            let all = found.iter().map(|found| (found.name.clone(), found.to_json())).collect();
-            return Ok(writeln!(out, "{}", Json::Object(all).to_text(Some(2)))?);
-        }
-        if found.is_empty() {
-            return Ok(writeln!(out, "there are no arrays of numbers")?);
-        }
-        Ok(print(&found, out)?)
+        Ok(())
     }
-}
 
-impl StatsArgs {
-    fn of(&self, name: String, array: &Array, meter: &Meter<'_>) -> Result<Found, Failure> {
+    fn of(
+        &self,
+        name: String,
+        array: &Array,
+        selection: Option<&str>,
+        meter: &Meter<'_>,
+    ) -> Result<Found, Failure> {
         let words = array.type_words();
         let Some(number_types) = NumberTypes::of(array, self.raw)? else {
             statistics(array, &StatisticsOptions::default())?;
@@ -146,7 +194,7 @@ impl StatsArgs {
         };
         let packed = if number_types.scaled { " packed" } else { "" };
         let (words, is_float) = (words + packed, number_types.is_float());
-        let region = self.region(array)?;
+        let region = region(array, selection.unwrap_or_default())?;
         let missing: Result<Vec<_>, _> =
             self.missing.iter().map(|value| element(value, number_types.stored)).collect();
         let options = StatisticsOptions {
@@ -184,39 +232,16 @@ impl StatsArgs {
             _ => Ok(found(part, given)),
         }
     }
+}
 
-    fn region(&self, array: &Array) -> Result<Vec<Range<u64>>, Failure> {
-        let text = self.selection.as_deref().unwrap_or_default();
-        let indices = selection::parse(text).map_err(Failure::Usage)?;
-        // Fails if the selection is out of bounds.
-        array.select(&indices)?;
-        let shape = array.shape();
-        let all = shape.len().saturating_sub(indices.iter().filter(|i| **i != Index::Ellipsis).count());
-        let mut items = Vec::new();
-        for index in &indices {
-            match index {
-                Index::Ellipsis => items.extend(std::iter::repeat_n(Index::ALL, all)),
-                index => items.push(*index),
-            }
-        }
-        items.resize(shape.len(), Index::ALL);
-        let bound = |at: i64, n: u64| match at < 0 {
-            true => n.saturating_sub(at.unsigned_abs()),
-            false => n.min(at.unsigned_abs()),
-        };
-        let axis = |(index, n): (&Index<'_>, &u64)| match index {
-            Index::At(at) => {
-                let at = bound(*at, *n);
-                Ok(at..at + 1)
-            }
-            Index::Slice { start, stop, step: 1 } => {
-                let start = start.map_or(0, |at| bound(at, *n));
-                Ok(start..stop.map_or(*n, |at| bound(at, *n)).max(start))
-            }
-            _ => Err(Failure::Usage(format!("selection {text:?}: expected integers and slices of step 1"))),
-        };
-        items.iter().zip(shape).map(axis).collect()
-    }
+/// The ranges of a selection.
+fn region(array: &Array, text: &str) -> Result<Vec<Range<u64>>, Failure> {
+    let window = Window::parse(array, text)?.map_err(Failure::Usage)?;
+    let axis = |axis: &WindowAxis| match axis.step {
+        1 => Ok(axis.first..axis.first + axis.len),
+        _ => Err(Failure::Usage(format!("selection {text:?}: expected integers and slices of step 1"))),
+    };
+    window.axes.iter().map(axis).collect()
 }
 
 /// The range of a histogram, as in NumPy.
@@ -312,7 +337,7 @@ impl Found {
 }
 
 /// A number with six digits.
-fn format_number(n: f64) -> String {
+pub(crate) fn format_number(n: f64) -> String {
     let size = n.abs();
     if n == 0.0 || (1e-4..1e6).contains(&size) {
         let digits = if size >= 1.0 { 5 - (size.log10().floor() as usize).min(5) } else { 6 };

@@ -95,10 +95,29 @@ pub(crate) fn shorten(text: &str, longest: usize) -> String {
     }
 }
 
-/// Characters per line: the terminal width from the shell (`COLUMNS`), or 80.
+/// Axes with their names and lengths: `(time: 12, y: 90)`; lengths alone if no axis has a name.
+pub(crate) fn axes(shape: &[u64], names: Option<&[Option<String>]>) -> String {
+    let name = |axis: usize| names.and_then(|names| names.get(axis)).cloned().flatten();
+    if (0..shape.len()).all(|axis| name(axis).is_none()) {
+        return self::shape(shape);
+    }
+    let one = |(axis, len): (usize, &u64)| format!("{}: {len}", name(axis).unwrap_or_else(|| "-".into()));
+    sanitize(&format!("({})", shape.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")))
+}
+
+/// Characters per line: as the shell says (`COLUMNS`), of the terminal, or 80.
 pub(crate) fn line_width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    columns.filter(|columns| *columns > 0).unwrap_or(80)
+    let columns = columns.filter(|columns| *columns > 0);
+    columns.or_else(|| terminal_size().map(|(columns, _)| columns)).unwrap_or(80)
+}
+
+/// Columns and lines of the terminal that standard output is. `None`: it is none.
+pub(crate) fn terminal_size() -> Option<(usize, usize)> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the request writes one `winsize`, which the pointer leads to.
+    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (done == 0 && size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }
 
 #[cfg(test)]
@@ -125,6 +144,13 @@ mod tests {
         assert_eq!([shape(&[]), shape(&[7]), shape(&[2, 3])], ["()", "(7,)", "(2, 3)"]);
         assert_eq!(duration(Duration::from_millis(421)), "0.42 s");
         assert_eq!(duration(Duration::from_secs(200)), "3 min 20 s");
+    }
+
+    #[test]
+    fn axes_with_names() {
+        let names = [Some("time".to_owned()), None];
+        assert_eq!(axes(&[2, 3], Some(&names)), "(time: 2, -: 3)");
+        assert_eq!((axes(&[2, 3], None), axes(&[], None)), ("(2, 3)".into(), "()".into()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::store::Ask;
-use hyperslab::{Array, Below, Error, Group, Node, NodeKind, Object};
+use hyperslab::{Array, Below, Error, Group, Json, Node, NodeKind, Object};
 use std::io::{self, Write};
 
 /// A node below the root.
@@ -41,11 +41,15 @@ const SHORTENED: [(usize, usize); 2] = [(1, 16), (3, 12)];
 Example:
   hyperslab tree --depth 1 ocean.zarr")]
 pub(crate) struct TreeArgs {
-    /// A group or array.
-    path: String,
+    /// Groups or arrays.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<String>,
     /// Number of levels to show. Default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
+    /// Print JSON: an object for each path, with the nodes below it.
+    #[arg(long)]
+    json: bool,
 }
 
 impl Command for TreeArgs {
@@ -54,25 +58,102 @@ impl Command for TreeArgs {
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         let ask = || watch.is_interrupted();
         let style = Style::of_stdout();
-        let (rows, format) = match failure::open(&self.path)? {
-            Node::Array(array) => {
-                let row = Line {
-                    branch: String::new(),
-                    name: text::sanitize(&self.path),
-                    cells: cells(Ok(Node::Array(array)), &ask)?,
-                };
-                return Ok(print("", &[row], style, out)?);
+        if self.json {
+            let all: Result<Vec<Json>, Failure> =
+                self.paths.iter().map(|path| self.to_json(path, &ask)).collect();
+            let json = match <[Json; 1]>::try_from(all?) {
+                Ok([one]) => one,
+                Err(all) => Json::Array(all),
+            };
+            return Ok(writeln!(out, "{}", json.to_text(Some(2)))?);
+        }
+        for (number, path) in self.paths.iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
             }
-            Node::Group(group) => (rows(&group, self.depth.map(usize::from), &ask)?, group.format()),
-        };
-        writeln!(
-            out,
-            "{}  {}",
-            style.bold(&text::sanitize(&self.path)),
-            style.dim(&format!("group, {format}"))
-        )?;
-        Ok(print(&self.path, &rows, style, out)?)
+            let (rows, format) = match failure::open(path)? {
+                Node::Array(array) => {
+                    let row = Line {
+                        branch: String::new(),
+                        name: text::sanitize(path),
+                        cells: cells(Ok(Node::Array(array)), &ask)?,
+                    };
+                    print("", &[row], style, out)?;
+                    continue;
+                }
+                Node::Group(group) => (rows(&group, self.depth.map(usize::from), &ask)?, group.format()),
+            };
+            let head = style.dim(&format!("group, {format}"));
+            writeln!(out, "{}  {head}", style.bold(&text::sanitize(path)))?;
+            print(path, &rows, style, out)?;
+        }
+        Ok(())
     }
+}
+
+impl TreeArgs {
+    fn to_json(&self, path: &str, ask: Ask<'_>) -> Result<Json, Failure> {
+        let group = match failure::open(path)? {
+            Node::Array(array) => return Ok(json_of(path, "array", Ok(Node::Array(array)), ask)?),
+            Node::Group(group) => group,
+        };
+        let mut nodes = Vec::new();
+        for below in group.below(self.depth.map(usize::from), Some(ask))? {
+            if ask() {
+                return Err(Error::Interrupted.into());
+            }
+            let opened = match below.kind {
+                NodeKind::Array | NodeKind::Group => group.open_below(&below).and_then(Object::into_node),
+                _ => Ok(Node::Group(group.clone())),
+            };
+            let mut json = json_of(&below.path, below.kind.name(), opened, ask)?;
+            if let NodeKind::Link(target) = &below.kind {
+                json.set("target", target.as_str().into());
+            }
+            nodes.push(json);
+        }
+        let mut json = Json::from([("path", path.into()), ("kind", "group".into())]);
+        json.set("format", group.format().to_string().as_str().into());
+        json.set("nodes", Json::Array(nodes));
+        Ok(json)
+    }
+}
+
+/// A node as JSON: the columns of the table, with bytes as a number.
+fn json_of(path: &str, kind: &str, opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Json, Error> {
+    let mut json = Json::from([("path", path.into()), ("kind", kind.into())]);
+    let facts = |array: &Array| -> Result<Vec<(&'static str, Json)>, Error> {
+        let names = array.dimension_names()?;
+        let name = |name: &Option<String>| name.as_deref().map_or(Json::Null, Json::from);
+        let shape = |shape: Option<&[u64]>| shape.map_or(Json::Null, Json::from);
+        let codecs = array.codec_names().iter().map(|name| name.as_str().into()).collect();
+        Ok(vec![
+            ("shape", array.shape().into()),
+            ("dimensions", names.map_or(Json::Null, |names| Json::Array(names.iter().map(name).collect()))),
+            ("type", array.type_words().as_str().into()),
+            ("chunks", shape(array.has_chunks().then(|| array.chunk_shape()))),
+            ("shards", shape(array.shard_shape())),
+            ("codecs", Json::Array(codecs)),
+            (
+                "bytes_stored",
+                match array.store().facts().lists {
+                    true => array.chunks_stored(Some(ask))?.1.into(),
+                    false => Json::Null,
+                },
+            ),
+        ])
+    };
+    let found = opened.and_then(|node| match node {
+        Node::Array(array) => facts(&array),
+        Node::Group(_) => Ok(Vec::new()),
+    });
+    match found {
+        Ok(facts) => facts.into_iter().for_each(|(name, value)| json.set(name, value)),
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        // The other nodes are still worth showing.
+        Err(error) => json.set("unreadable", error.to_string().as_str().into()),
+    }
+    Ok(json)
 }
 
 fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, Error> {

@@ -83,6 +83,7 @@ pub(crate) struct ValidateArgs {
 
 impl Command for ValidateArgs {
     const NAME: &str = "validate";
+    const ALIASES: &[&str] = &["check"];
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         let meter = Meter::new(watch, self.quiet);

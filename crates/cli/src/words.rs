@@ -9,15 +9,21 @@ const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory
 const ADVICE: [(&str, &str); 14] = [
     ("set overwrite to", "pass --overwrite to"),
     ("pass skip_unsupported=True", "pass --skip-unsupported"),
-    ("pass storage_options={\"anon\": True}", "set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)"),
+    ("pass storage_options={\"anon\": True}", "pass --anon"),
     ("pass storage_options={\"account_name\": …}", "set AZURE_STORAGE_ACCOUNT"),
     (
         "Pass storage_options={\"region\": …}, or \"endpoint_url\" for",
         "Set AWS_REGION, or AWS_ENDPOINT_URL for",
     ),
-    ("pass storage_options={\"region\": …}", "set AWS_REGION"),
-    ("name a profile, or pass the credentials in storage_options", "or name a profile in AWS_PROFILE"),
-    ("pass credentials in storage_options", "set the environment variables of the provider"),
+    ("pass storage_options={\"region\": …}", "pass --storage-option region=…"),
+    (
+        "name a profile, or pass the credentials in storage_options",
+        "or name a profile with --profile, or pass --storage-option",
+    ),
+    (
+        "pass credentials in storage_options",
+        "pass --storage-option KEY=VALUE, or set the environment variables of the provider",
+    ),
     ("; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", ""),
     ("setting external_files = ", "--external-files "),
     ("verify_checksums = false", "HYPERSLAB_VERIFY_CHECKSUMS=0"),
@@ -39,7 +45,7 @@ pub fn in_options(text: &str) -> String {
     if let Some((before, rest)) = text.split_once("pass storage_options={\"region\": \"")
         && let Some((region, after)) = rest.split_once("\"}")
     {
-        text = format!("{before}set AWS_REGION={region}{after}");
+        text = format!("{before}pass --storage-option region={region}{after}");
     }
     match text.split_once(": ") {
         Some(("compressor" | "compressors", rest)) => format!("--codec: {rest}"),
@@ -66,12 +72,9 @@ mod tests {
             ),
             (
                 "The bucket is in region 'x': pass storage_options={\"region\": \"x\"}",
-                "The bucket is in region 'x': set AWS_REGION=x",
+                "The bucket is in region 'x': pass --storage-option region=x",
             ),
-            (
-                "For public data pass storage_options={\"anon\": True}",
-                "For public data set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)",
-            ),
+            ("For public data pass storage_options={\"anon\": True}", "For public data pass --anon"),
             (
                 "'/b' is outside (setting external_files = \"same-directory\"; \"anywhere\" allows it)",
                 "'/b' is outside (--external-files \"same-directory\"; \"anywhere\" allows it)",

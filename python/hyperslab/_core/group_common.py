@@ -633,7 +633,9 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return list(self)
 
     def _repr_html_(self) -> str:
-        return self.tree(max_nodes=100)._repr_html_()
+        from hyperslab._core.group_facts import html_of
+
+        return html_of(self)
 
 
 def _levels(most: int | None, name: str = "max_depth") -> int | None:

@@ -5,6 +5,8 @@
 
 use super::numbers::Numbers;
 use super::report::{ArrayDifference, Difference};
+use crate::look::png::{Canvas, label, text_size};
+use crate::look::{BLUE_RED, Color, VIRIDIS, color_of};
 use crate::nodes::element::swap_bytes;
 use crate::png::{Canvas, Color, text_size};
 use crate::{Array, ByteOrder, Error, Index, Node, ReadOptions, Result};
@@ -20,36 +22,6 @@ const BAR: usize = 10;
 const WHITE: Color = [255, 255, 255];
 const BLACK: Color = [0, 0, 0];
 const GREY: Color = [190, 190, 190];
-
-/// Viridis: from the smallest to the largest number.
-const VIRIDIS: [Color; 11] = [
-    [68, 1, 84],
-    [72, 36, 117],
-    [65, 68, 135],
-    [53, 95, 141],
-    [42, 120, 142],
-    [33, 145, 140],
-    [34, 168, 132],
-    [68, 191, 112],
-    [122, 209, 81],
-    [189, 223, 38],
-    [253, 231, 37],
-];
-
-/// ColorBrewer's RdBu, reversed: from negative to positive.
-const BLUE_RED: [Color; 11] = [
-    [5, 48, 97],
-    [33, 102, 172],
-    [67, 147, 195],
-    [146, 197, 222],
-    [209, 229, 240],
-    [247, 247, 247],
-    [253, 219, 199],
-    [244, 165, 130],
-    [214, 96, 77],
-    [178, 24, 43],
-    [103, 0, 31],
-];
 
 /// A slice of both arrays.
 struct Slice {
@@ -176,53 +148,4 @@ fn range<'v>(values: impl Iterator<Item = &'v f64>) -> (f64, f64) {
     let found = finite
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
     if found.0 <= found.1 { found } else { (0.0, 0.0) }
-}
-
-/// A number of at most ten characters.
-fn label(value: f64) -> String {
-    let size = value.abs();
-    if value == 0.0 {
-        return "0".into();
-    }
-    if (1e-3..1e6).contains(&size) {
-        let text = format!("{value:.*}", if size < 10.0 { 4 } else { 1 });
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
-    format!("{value:.2e}")
-}
-
-fn color_of(value: f64, low: f64, high: f64, colors: &[Color; 11]) -> Color {
-    let share = if high > low { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 };
-    let at = share * (colors.len() - 1) as f64;
-    let first = (at.floor() as usize).min(colors.len() - 2);
-    let rest = at - first as f64;
-    std::array::from_fn(|part| {
-        let (one, other) = (f64::from(colors[first][part]), f64::from(colors[first + 1][part]));
-        (one + (other - one) * rest).round() as u8
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn colors_lie_between_their_neighbours() {
-        assert_eq!(color_of(0.0, 0.0, 1.0, &VIRIDIS), VIRIDIS[0]);
-        assert_eq!(color_of(1.0, 0.0, 1.0, &VIRIDIS), VIRIDIS[10]);
-        assert_eq!(color_of(0.0, -2.0, 2.0, &BLUE_RED), [247; 3]);
-        assert_eq!(color_of(0.05, 0.0, 1.0, &VIRIDIS), [70, 19, 101]);
-        assert_eq!(color_of(f64::INFINITY, 0.0, 1.0, &VIRIDIS), VIRIDIS[10]);
-        // Nothing differs in size.
-        assert_eq!(color_of(3.0, 3.0, 3.0, &VIRIDIS), VIRIDIS[5]);
-    }
-
-    #[test]
-    fn labels_are_short() {
-        for (value, text) in
-            [(0.0, "0"), (-273.15, "-273.1"), (0.5, "0.5"), (1234567.0, "1.23e6"), (-1e-9, "-1.00e-9")]
-        {
-            assert_eq!(label(value), text);
-        }
-    }
 }

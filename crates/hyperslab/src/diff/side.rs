@@ -222,7 +222,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    fn ragged(&self, ragged: &Ragged, n: usize) -> Json {
+    pub(super) fn ragged(&self, ragged: &Ragged, n: usize) -> Json {
         let Elements::Ragged(kind) = self.elements else { return Json::Null };
         let Some(bytes) = cell(ragged, kind.item_size(), n) else { return Json::Null };
         match kind {

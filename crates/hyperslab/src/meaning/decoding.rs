@@ -63,6 +63,13 @@ impl Decoding {
         Ok(Decoding { name, ..found })
     }
 
+    /// Values that are the stored numbers of a type.
+    pub(crate) fn stored(dtype: DataType) -> Decoding {
+        let number = dtype.with_order(ByteOrder::NATIVE);
+        let packing = Packing::default();
+        Decoding { name: String::new(), packing, times: None, values: ValueType::Stored, number, float: None }
+    }
+
     /// Like [`Decoding::of`], for `attributes` and elements of a type.
     pub fn parse(
         attributes: &Json,

@@ -5,7 +5,10 @@
 use super::absent::{ChunkMap, MissingChunks};
 use super::report::Report;
 use crate::Result;
-use crate::png::{Canvas, Color, text_size};
+use crate::look::{
+    colors::Color,
+    png::{Canvas, text_size},
+};
 
 /// More maps are left out: a picture of 50 maps of 512 × 512 cells needs 80 MB of memory.
 const MOST: usize = 50;

@@ -1,13 +1,11 @@
-//! Pictures as PNG: 8-bit colours, without anything else.
+//! Draws pictures, and writes them as PNG: 8-bit colours, without anything else.
 //!
 //! Source: <https://www.w3.org/TR/png-3/>
 
+use super::colors::Color;
 use crate::{Error, Result};
 use crc_fast::{CrcAlgorithm, checksum};
 use hyperslab_codec::{Codec, Scratch, Zlib};
-
-/// A colour: red, green, blue.
-pub(crate) type Color = [u8; 3];
 
 /// A picture.
 #[derive(Clone, Debug)]
@@ -30,12 +28,6 @@ impl Canvas {
         }
     }
 
-    /// The colour of a pixel.
-    #[cfg(test)]
-    pub(crate) fn at(&self, x: usize, y: usize) -> Color {
-        self.pixels[y * self.width + x]
-    }
-
     /// Writes text of the characters in [`glyph`]. `x`, `y`: its left upper corner.
     pub(crate) fn text(&mut self, x: usize, y: usize, text: &str, color: Color) {
         for (n, character) in text.chars().enumerate() {
@@ -47,6 +39,24 @@ impl Canvas {
                 }
             }
         }
+    }
+
+    /// The colour of a pixel.
+    #[cfg(test)]
+    pub(crate) fn at(&self, x: usize, y: usize) -> Color {
+        self.pixels[y * self.width + x]
+    }
+
+    /// Colours a box. Does nothing outside the picture.
+    pub(crate) fn fill(&mut self, left: usize, top: usize, width: usize, height: usize, color: Color) {
+        for y in top..top.saturating_add(height).min(self.height) {
+            (left..left.saturating_add(width).min(self.width)).for_each(|x| self.set(x, y, color));
+        }
+    }
+
+    /// The rows from top to bottom.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[Color]> {
+        self.pixels.chunks(self.width.max(1))
     }
 
     /// The picture as PNG.
@@ -83,9 +93,22 @@ pub(crate) fn text_size(characters: usize) -> (usize, usize) {
     ((4 * characters).saturating_sub(1) * 2, 10)
 }
 
+/// A number of at most ten characters.
+pub(crate) fn label(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        return "0".into();
+    }
+    if (1e-3..1e6).contains(&size) {
+        let text = format!("{value:.*}", if size < 10.0 { 4 } else { 1 });
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    format!("{value:.2e}")
+}
+
 /// A character as five rows of three bits. Unknown characters are blank.
 fn glyph(character: char) -> [u8; 5] {
-    match character {
+    match character.to_ascii_uppercase() {
         '0' => [7, 5, 5, 5, 7],
         '1' => [2, 6, 2, 2, 7],
         '2' => [7, 1, 7, 4, 7],
@@ -96,41 +119,46 @@ fn glyph(character: char) -> [u8; 5] {
         '7' => [7, 1, 2, 2, 2],
         '8' => [7, 5, 7, 5, 7],
         '9' => [7, 5, 7, 1, 7],
-        'A'..='D' | 'F'..='Z' => glyph(character.to_ascii_lowercase()),
-        'e' => [0, 7, 7, 4, 7],
+        'A' => [2, 5, 7, 5, 5],
+        'B' => [6, 5, 6, 5, 6],
+        'C' => [3, 4, 4, 4, 3],
+        'D' => [6, 5, 5, 5, 6],
         'E' => [7, 4, 6, 4, 7],
-        'a' => [2, 5, 7, 5, 5],
-        'b' => [6, 5, 6, 5, 6],
-        'c' => [3, 4, 4, 4, 3],
-        'd' => [6, 5, 5, 5, 6],
-        'f' => [7, 4, 6, 4, 4],
-        'g' => [3, 4, 5, 5, 3],
-        'h' => [5, 5, 7, 5, 5],
-        'i' => [7, 2, 2, 2, 7],
-        'j' => [1, 1, 1, 5, 2],
-        'k' => [5, 5, 6, 5, 5],
-        'l' => [4, 4, 4, 4, 7],
-        'm' => [5, 7, 7, 5, 5],
-        'n' => [6, 5, 5, 5, 5],
-        'o' => [2, 5, 5, 5, 2],
-        'p' => [6, 5, 6, 4, 4],
-        'q' => [2, 5, 5, 6, 3],
-        'r' => [6, 5, 6, 5, 5],
-        's' => [3, 4, 2, 1, 6],
-        't' => [7, 2, 2, 2, 2],
-        'u' => [5, 5, 5, 5, 7],
-        'v' => [5, 5, 5, 5, 2],
-        'w' => [5, 5, 7, 7, 5],
-        'x' => [5, 5, 2, 5, 5],
-        'y' => [5, 5, 2, 2, 2],
-        'z' => [7, 1, 2, 4, 7],
-        '/' => [1, 1, 2, 4, 4],
-        '_' => [0, 0, 0, 0, 7],
-        ':' => [0, 2, 0, 2, 0],
-        ',' => [0, 0, 0, 2, 4],
+        'F' => [7, 4, 6, 4, 4],
+        'G' => [3, 4, 5, 5, 3],
+        'H' => [5, 5, 7, 5, 5],
+        'I' => [7, 2, 2, 2, 7],
+        'J' => [1, 1, 1, 5, 2],
+        'K' => [5, 5, 6, 5, 5],
+        'L' => [4, 4, 4, 4, 7],
+        'M' => [5, 7, 7, 5, 5],
+        'N' => [6, 5, 5, 5, 5],
+        'O' => [2, 5, 5, 5, 2],
+        'P' => [6, 5, 6, 4, 4],
+        'Q' => [2, 5, 5, 6, 3],
+        'R' => [6, 5, 6, 5, 5],
+        'S' => [3, 4, 2, 1, 6],
+        'T' => [7, 2, 2, 2, 2],
+        'U' => [5, 5, 5, 5, 7],
+        'V' => [5, 5, 5, 5, 2],
+        'W' => [5, 5, 7, 7, 5],
+        'X' => [5, 5, 2, 5, 5],
+        'Y' => [5, 5, 2, 2, 2],
+        'Z' => [7, 1, 2, 4, 7],
         '-' => [0, 0, 7, 0, 0],
         '+' => [0, 2, 7, 2, 0],
         '.' => [0, 0, 0, 0, 2],
+        ',' => [0, 0, 0, 2, 4],
+        ':' => [0, 2, 0, 2, 0],
+        '/' => [1, 1, 2, 4, 4],
+        '=' => [0, 7, 0, 7, 0],
+        '_' => [0, 0, 0, 0, 7],
+        '[' => [6, 4, 4, 4, 6],
+        ']' => [3, 1, 1, 1, 3],
+        '(' => [1, 2, 2, 2, 1],
+        ')' => [4, 2, 2, 2, 4],
+        '%' => [5, 1, 2, 4, 5],
+        '*' => [0, 5, 2, 5, 0],
         _ => [0; 5],
     }
 }
@@ -140,12 +168,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_differ() {
-        let all = ('a'..='z').chain('0'..='9').chain("/_:,-+.".chars());
-        let glyphs: std::collections::BTreeSet<[u8; 5]> = all.clone().map(glyph).collect();
-        // Zero and o, one and i, five and s are told apart, too.
-        assert_eq!(glyphs.len(), all.count());
-        assert_eq!(glyph('Q'), glyph('q'));
+    fn labels_are_short() {
+        for (value, text) in
+            [(0.0, "0"), (-273.15, "-273.1"), (0.5, "0.5"), (1234567.0, "1.23e6"), (-1e-9, "-1.00e-9")]
+        {
+            assert_eq!(label(value), text);
+        }
     }
 
     #[test]
