@@ -95,6 +95,7 @@ if _TYPE_CHECKING:
     from hyperslab._hdf5.group import Datatype, FileGroup
     from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
     from hyperslab._index.cf import CF
+    from hyperslab._serve.server import Server, serve
 
 # Names that are imported on first access, by module. Importing all of them here would take three
 # times as long. Type checkers see the names above.
@@ -151,6 +152,7 @@ _LAZY = {
     "_hdf5.group": ("Datatype", "FileGroup"),
     "_hdf5.links": ("ExternalLink", "HardLink", "SoftLink"),
     "_index.cf": ("CF",),
+    "_serve.server": ("Server", "serve"),
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 # Late modules that these do not load, but methods do.
@@ -217,6 +219,7 @@ __all__ = [
     "Ragged",
     "Reference",
     "RegionReference",
+    "Server",
     "SoftLink",
     "Statistics",
     "Store",
@@ -270,6 +273,7 @@ __all__ = [
     "save",
     "save_array",
     "save_group",
+    "serve",
     "statistics",
     "storage",
     "testing",

@@ -36,6 +36,7 @@ Examples:
   hyperslab hash ocean.nc new.zarr              one hash if values and attributes are equal
   hyperslab compact ocean.h5                    give back what deleted data left in it
   hyperslab validate --decode ocean.zarr        what is damaged or lost
+  hyperslab serve data/                         all below it over HTTP, as Zarr
 
 Exit codes: 0 done, 1 error (of diff, validate, hash --check: a difference or a finding), 2 wrong
 usage (of these three: also errors), 3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).

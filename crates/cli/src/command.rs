@@ -3,13 +3,13 @@
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::signals::Watch;
-use crate::{advise, compact, copy, diff, explain, hash, index, info, stats, tree, validate};
+use crate::{advise, compact, copy, diff, explain, hash, index, info, serve, stats, tree, validate};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 11] = [
+pub(crate) const COMMANDS: [Registered; 12] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
     registered::<explain::ExplainArgs>(),
@@ -21,6 +21,7 @@ pub(crate) const COMMANDS: [Registered; 11] = [
     registered::<hash::HashArgs>(),
     registered::<compact::CompactArgs>(),
     registered::<validate::ValidateArgs>(),
+    registered::<serve::ServeArgs>(),
 ];
 
 /// A command: its arguments with their help, and its action.

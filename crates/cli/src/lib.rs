@@ -1,5 +1,5 @@
 //! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `diff`, `index`,
-//! `hash`, `compact`, `validate`.
+//! `hash`, `compact`, `validate`, `serve`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -21,6 +21,7 @@ mod meter;
 mod planned_copy;
 mod python;
 mod selection;
+mod serve;
 mod signals;
 mod stats;
 mod style;

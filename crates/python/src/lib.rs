@@ -78,6 +78,8 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::join::{joined, joined_sources, split_parts};
     #[pymodule_export]
+    use crate::jobs::serve::ServerHandle;
+    #[pymodule_export]
     use crate::jobs::statistics::{
         packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
     };

@@ -1,4 +1,4 @@
-//! Work on whole arrays: copies, comparisons, statistics, hashes, validation, streams, writers.
+//! Work on whole arrays: copies, comparisons, statistics, hashes, validation, streams, writers, servers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
@@ -7,6 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod diff;
 pub(crate) mod join;
+pub(crate) mod serve;
 pub(crate) mod statistics;
 pub(crate) mod stream;
 pub(crate) mod validate;
