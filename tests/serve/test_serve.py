@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperslab as hs
 import netCDF4
 import numpy as np
 import pytest
 import zarr
-
-import hyperslab as hs
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 xr = pytest.importorskip("xarray")

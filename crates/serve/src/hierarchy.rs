@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyperslab::present::{PresentOptions, PresentedFile, PresentedNode, PresentedZarr, ZarrObject};
 use hyperslab::store::{Entry, Operation, RangeRead, StoreError};
 use hyperslab::zarr::join;
-use hyperslab::{Group, Json, Key, Node, Result, Store};
+use hyperslab::{Array, Group, Json, Key, Node, Result, Store};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -31,16 +31,14 @@ pub(crate) struct Hierarchy {
 
 #[derive(Debug)]
 enum Shown {
-    File(PresentedFile),
+    File(Arc<PresentedFile>),
     Zarr(PresentedZarr),
 }
 
 impl Hierarchy {
     pub(crate) fn of_file(root: &Group, version: Option<u64>) -> Result<Hierarchy> {
-        let shown = Shown::File(PresentedFile::new(
-            root,
-            PresentOptions { standard: true, ..PresentOptions::default() },
-        )?);
+        let options = PresentOptions { standard: true, ..PresentOptions::default() };
+        let shown = Shown::File(Arc::new(PresentedFile::new(root, options)?));
         Ok(Hierarchy { shown: Arc::new(shown), version })
     }
 
@@ -161,6 +159,20 @@ impl Hierarchy {
         match &*self.shown {
             Shown::File(file) => file.names(path),
             Shown::Zarr(zarr) => zarr.names(path),
+        }
+    }
+
+    /// The array at a path as Zarr has it: a variable of a file has its whole shape.
+    pub(crate) fn as_zarr(&self, path: &str) -> Result<Option<Array>> {
+        match &*self.shown {
+            Shown::File(file) => {
+                let store: Arc<dyn Store> = file.clone();
+                Ok(Some(hyperslab::zarr::Array::open(&store, path, None)?.into()))
+            }
+            Shown::Zarr(zarr) => match zarr.node(path)? {
+                Some(Node::Array(array)) => Ok(Some(array)),
+                _ => Ok(None),
+            },
         }
     }
 

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `/zarr/NAME/…` | each hierarchy as Zarr v3: documents, chunks, listings |
 //! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV or plain bytes |
+//! | `/dap/NAME/….dds` | OPeNDAP (DAP2): `.dds`, `.das`, `.dods` |
 //!
 //! HTTP is hyper's. This crate finds what a path means, and makes the answers:
 //!
@@ -19,7 +20,7 @@
 //! | `roots`, `hierarchy`, `confined` | what is served, and that nothing outside is |
 //! | `answer`, `body` | status, headers, ranges, bodies |
 //! | `zarr`, `listing` | the Zarr routes |
-//! | `api`, `values` | the other routes |
+//! | `api`, `values`, `dap` | the other routes |
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ mod answer;
 mod api;
 mod body;
 mod confined;
+mod dap;
 mod hierarchy;
 mod listing;
 mod options;

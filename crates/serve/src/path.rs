@@ -36,6 +36,11 @@ pub(crate) fn query(query: &str, name: &str) -> Option<String> {
     })
 }
 
+/// A whole query, decoded. `None`: it is no UTF-8.
+pub(crate) fn decoded(query: &str) -> Option<String> {
+    Some(percent_decode_str(query).decode_utf8().ok()?.into_owned())
+}
+
 /// A part of a path, as it stands in a link.
 pub(crate) fn encoded(part: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::options::{Logged, ServeOptions};
 use crate::patient::Patient;
 use crate::roots::Roots;
-use crate::{api, path, zarr};
+use crate::{api, dap, path, zarr};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
@@ -318,7 +318,7 @@ fn route(
             404,
             path,
             found,
-            "the routes are /zarr/NAME/… and /api/WHAT/NAME/…; ask / for the names",
+            "the routes are /zarr/NAME/…, /api/WHAT/NAME/… and /dap/NAME/….dds; ask / for the names",
         )
     };
     let Some(inside) = path.strip_prefix(shared.options.prefix.as_str()) else {
@@ -330,12 +330,12 @@ fn route(
     };
     let parts: Vec<String> = parts;
     let Some((first, rest)) = parts.split_first() else { return index(shared) };
+    let most = shared.options.most_bytes;
+    let asked = api::Asked { query, headers, head, most, ask };
     let answered = match first.as_str() {
         "zarr" => zarr::answer(&shared.roots, rest, lists, headers, head),
-        "api" => {
-            let most = shared.options.most_bytes;
-            api::answer(&shared.roots, rest, &api::Asked { query, headers, head, most, ask })
-        }
+        "api" => api::answer(&shared.roots, rest, &asked),
+        "dap" => dap::answer(&shared.roots, rest, &asked),
         _ => return missing("no route"),
     };
     answered.unwrap_or_else(|error| problem(shared, path, &error))

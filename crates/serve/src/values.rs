@@ -90,7 +90,11 @@ pub(crate) fn native(array: &Array, selection: &Selection, options: ReadOptions<
 }
 
 /// Elements in C order, little-endian, and their type.
-fn elements(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result<(DataType, Vec<u8>)> {
+pub(crate) fn elements(
+    array: &Array,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+) -> Result<(DataType, Vec<u8>)> {
     let memory = array.read(selection, options)?;
     let (dtype, mut bytes) = (array.dtype(), memory.as_slice().to_vec());
     if array.structure().is_none() && dtype.order() == ByteOrder::Big && dtype.has_order() {

@@ -11,7 +11,7 @@ from hyperslab import _native
 from hyperslab.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["Server", "serve"]
 
