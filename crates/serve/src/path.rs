@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 pub(crate) fn parts(path: &str) -> Option<(Vec<String>, bool)> {
     let path = path.strip_prefix('/')?;
     let (path, lists) = match path.strip_suffix('/') {
+        Some("") => return None,
         Some(path) => (path, true),
         None => (path, path.is_empty()),
     };

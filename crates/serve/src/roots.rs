@@ -128,7 +128,8 @@ impl Kind {
         }
         let files = Files { alone: true, ..Files::default() };
         // Errors are reported now, not to the first client.
-        if files.open(location, location)?.is_none() {
+        let opened = files.open(location, location)?;
+        if opened.map(|opened| opened.node("")).transpose()?.flatten().is_none() {
             return Err(cannot_open(location, &ErrorKind::NotFound.into()));
         }
         Ok((Kind::One(files, location.to_owned()), location.to_owned()))

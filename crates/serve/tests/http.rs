@@ -287,9 +287,12 @@ fn nothing_outside_is_reachable() {
         refused(&get(&server, path), path);
     }
     let listed = get(&server, "/zarr/data/").text();
-    assert!(!listed.contains("up/") && !listed.contains("o.zarr") && !listed.contains("secret"), "{listed}");
+    assert!(
+        !listed.contains("up/") && !listed.contains("./o.zarr") && !listed.contains("secret"),
+        "{listed}"
+    );
     let tree = get(&server, "/api/tree/data").text();
-    assert!(!tree.contains("o.zarr"), "{tree}");
+    assert!(!tree.contains("\"o.zarr\""), "{tree}");
     // What is beside the link can be read.
     assert_eq!(get(&server, "/zarr/data/three.zarr/deep/t/c/1/0").status, 200);
 }
