@@ -30,7 +30,7 @@ Examples:
   hyperslab serve data/ --host 0.0.0.0           for the network, with a token
   hyperslab serve data/ --prefix /data --public  behind a proxy, which lets in whom it wants")]
 pub(crate) struct ServeArgs {
-    /// What to serve.
+    /// Paths and URLs to serve.
     #[arg(required = true)]
     paths: Vec<String>,
     /// Address to listen on.

@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Rules of access: tokens, host names, methods, origins.
 
 use crate::answer::Answer;
 use crate::options::ServeOptions;

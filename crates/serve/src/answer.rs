@@ -35,7 +35,7 @@ pub(crate) enum Source {
     Stored(Arc<dyn Readable>),
 }
 
-/// What a `Range` header asks for.
+/// The bytes that a `Range` header asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     All,
@@ -60,7 +60,7 @@ impl Answer {
         Answer::new(200, "application/json", Body::of(json.to_text(None) + "\n"))
     }
 
-    /// An error: what was asked, what was found, and what to do.
+    /// An error: the request, the reason, and advice.
     pub(crate) fn problem(
         status: u16,
         asked: impl AsRef<str>,
@@ -172,7 +172,7 @@ pub(crate) fn is_known(request: &HeaderMap, tag: &str) -> bool {
     has_tag(request, &IF_NONE_MATCH, tag) == Some(true)
 }
 
-/// Whether a header names this tag. `None`: there is no such header.
+/// Looks for a tag in a header. `None`: there is no such header.
 fn has_tag(request: &HeaderMap, name: &HeaderName, tag: &str) -> Option<bool> {
     let sent = request.get(name)?.to_str().ok()?;
     let is_tag = |one: &str| {

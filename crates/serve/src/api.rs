@@ -42,7 +42,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The selection of an array; everything if the query has none.
+    /// The selection of an array. A query without one selects everything.
     fn selection(&self, array: &Array) -> Result<Selection> {
         let text = self.value("select").unwrap_or_default();
         array.select(&parse_indices(&text).map_err(Error::Options)?)

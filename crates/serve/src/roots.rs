@@ -1,4 +1,4 @@
-//! What is served: the given paths and URLs, by name.
+//! The paths and URLs that are served, by name.
 
 use crate::confined::{Alone, Confined};
 use crate::hierarchy::Hierarchy;
@@ -113,7 +113,7 @@ impl Roots {
 }
 
 impl Kind {
-    /// What a location is, and its path.
+    /// Opens a location. Returns its path, too.
     fn of(location: &str) -> Result<(Kind, String)> {
         let local = stores::local_path(location)?;
         let directory = match &local {
@@ -246,7 +246,7 @@ struct Open {
 }
 
 impl Files {
-    /// Opens a location, or takes what is open if it is the same file. `None`: there are no data.
+    /// Opens a location. A file that is open and has not changed is not opened again. `None`: there are no data.
     fn open(&self, name: &str, location: &str) -> Result<Option<Arc<Hierarchy>>> {
         let version = version(location);
         {

@@ -34,7 +34,7 @@ use tokio::time::timeout;
 /// Threads that read requests and send answers. One sends about 1 GB/s.
 const THREADS: usize = 2;
 
-/// Threads beside those of requests, which read objects while they are sent.
+/// Threads that read objects while they are sent, beside the threads of requests.
 const READERS: usize = 16;
 
 /// Memory of all answers together, in units of 64 KiB: four of the largest.
@@ -158,7 +158,7 @@ impl Server {
         self.shared.access.token()
     }
 
-    /// The names of what is served, in the order of the locations.
+    /// A name for each location, in their order.
     pub fn names(&self) -> Vec<String> {
         self.shared.roots.names().map(|(name, _)| name.to_owned()).collect()
     }
@@ -341,7 +341,7 @@ fn route(
     answered.unwrap_or_else(|error| problem(shared, path, &error))
 }
 
-/// The names of what is served, and the routes.
+/// All names, with their routes.
 fn index(shared: &Shared) -> Answer {
     let prefix = &shared.options.prefix;
     let one = |(name, _): (&str, &str)| {

@@ -293,7 +293,7 @@ fn nothing_outside_is_reachable() {
     );
     let tree = get(&server, "/api/tree/data").text();
     assert!(!tree.contains("\"o.zarr\""), "{tree}");
-    // What is beside the link can be read.
+    // The chunk beside the link can be read.
     assert_eq!(get(&server, "/zarr/data/three.zarr/deep/t/c/1/0").status, 200);
 }
 

@@ -101,8 +101,8 @@ def serve(
     port
         The port to listen on. 0: a free one.
     token
-        A token that clients must send. On another address than the loopback address, one is made
-        if there is none.
+        A token that clients must send. If there is none, other addresses than the loopback address
+        get a new one.
     public
         Let in everybody who reaches the address.
     cors

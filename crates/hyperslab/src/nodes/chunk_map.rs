@@ -9,7 +9,7 @@ use hyperslab_zarr::join;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkMap {
-    /// The word for what is counted: "shard" if objects hold several chunks, or "chunk".
+    /// "shard" if objects hold several chunks, or "chunk".
     pub unit: &'static str,
     /// Elements of a unit along each axis.
     pub shape: Dims,

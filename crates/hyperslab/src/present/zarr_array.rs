@@ -11,9 +11,9 @@ const COPIES: usize = 3;
 
 /// An array of Zarr v2, described as Zarr v3.
 ///
-/// The document is the one that a copy with the same chunks and codecs has. If its codecs mean the
-/// same as those of the array, chunks are the stored objects. If not, they are encoded when they are
-/// read.
+/// The document is the one that a copy with the same chunks and codecs has. If equal bytes
+/// mean equal elements in the array and in the document, chunks are the stored objects. If not, chunks
+/// are encoded when they are read.
 #[derive(Debug)]
 pub struct TranslatedArray {
     array: Array,

@@ -19,7 +19,7 @@ pub(crate) struct ServerHandle {
     /// The token that clients need. `None`: they need none.
     #[pyo3(get)]
     token: Option<String>,
-    /// The names of what is served.
+    /// A name for each location.
     #[pyo3(get)]
     names: Vec<String>,
 }
@@ -81,7 +81,7 @@ impl ServerHandle {
         })
     }
 
-    /// Whether the server runs.
+    /// Returns true until the server is stopped.
     fn is_running(&self) -> bool {
         self.server.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }

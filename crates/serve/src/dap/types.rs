@@ -18,7 +18,7 @@ pub(super) enum DapType {
 }
 
 impl DapType {
-    /// The type for the elements of an array. `None`: DAP2 has none.
+    /// The type for the elements of an array. `None`: DAP2 has no such type.
     ///
     /// Each type holds all values. 64-bit integers become doubles; reading fails if one of them is not
     /// a double.
