@@ -47,6 +47,7 @@ CRATES = {
     "netcdf": ["hdf5/test_hdf5_netcdf.py"],
     "python": ["array", "indexing", "elements"],
     "remote": ["remote"],
+    "serve": ["serve"],
     "store": ["stores"],
     "zarr": ["array", "groups"],
 }

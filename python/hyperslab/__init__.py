@@ -97,6 +97,7 @@ if _TYPE_CHECKING:
     from hyperslab._hdf5.group import Datatype, FileGroup
     from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
     from hyperslab._index.cf import CF
+    from hyperslab._serve.server import Server, serve
 
 # Names that are imported on first access, by module. Importing all of them here would take three
 # times as long. Type checkers see the names above.
@@ -155,6 +156,7 @@ _LAZY = {
     "_hdf5.group": ("Datatype", "FileGroup"),
     "_hdf5.links": ("ExternalLink", "HardLink", "SoftLink"),
     "_index.cf": ("CF",),
+    "_serve.server": ("Server", "serve"),
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 # Late modules that these do not load, but methods do.
@@ -224,6 +226,7 @@ __all__ = [
     "RepairAction",
     "RepairLoss",
     "RepairPlan",
+    "Server",
     "SoftLink",
     "Statistics",
     "Store",
@@ -281,6 +284,7 @@ __all__ = [
     "save",
     "save_array",
     "save_group",
+    "serve",
     "statistics",
     "storage",
     "testing",

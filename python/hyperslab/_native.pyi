@@ -32,6 +32,7 @@ __all__ = [
     "PresentedFile",
     "Reference",
     "RegionReference",
+    "ServerHandle",
     "Stopper",
     "StoreHandle",
     "StoredAttributes",
@@ -1163,6 +1164,29 @@ class FileMeaning:
     def group_attributes(self, group: GroupBase) -> list[AttributeHandle]: ...
     def unlimited(self, path: str) -> list[str]: ...
     def variable_name(self, dataset: str) -> str: ...
+
+@final
+class ServerHandle:
+    def __new__(
+        cls,
+        locations: Sequence[str],
+        host: str,
+        port: int,
+        token: str | None,
+        public: bool,
+        cors: str | None,
+        read_timeout: float,
+        prefix: str,
+        log: bool,
+    ) -> Self: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def token(self) -> str | None: ...
+    @property
+    def names(self) -> list[str]: ...
+    def stop(self) -> bool: ...
+    def is_running(self) -> bool: ...
 
 @final
 class PresentedFile:

@@ -49,6 +49,7 @@ Examples:
   hyperslab compact ocean.h5                    give back what deleted data left in it
   hyperslab validate --decode ocean.zarr        what is damaged or lost
   hyperslab repair --dry-run run.h5             what a killed program left
+  hyperslab serve data/                         all below it over HTTP, as Zarr
 
 Exit codes: 0 done, 1 error (of diff, validate, hash --check: a difference or a finding), 2 wrong
 usage (of these three: also errors), 3 copy --verify found a difference, 130 interrupted (143 by SIGTERM).

@@ -5,14 +5,14 @@ use crate::failure::Failure;
 use crate::signals::Watch;
 use crate::{
     advise, compact, completions, consolidate, copy, diff, dump, explain, hash, head, index, info, ls,
-    repair, show, stats, tree, validate,
+    repair, serve, show, stats, tree, validate,
 };
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 18] = [
+pub(crate) const COMMANDS: [Registered; 19] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
     registered::<ls::LsArgs>(),
@@ -30,6 +30,7 @@ pub(crate) const COMMANDS: [Registered; 18] = [
     registered::<consolidate::ConsolidateArgs>(),
     registered::<validate::ValidateArgs>(),
     registered::<repair::RepairArgs>(),
+    registered::<serve::ServeArgs>(),
     registered::<completions::CompletionsArgs>(),
 ];
 

@@ -4,8 +4,8 @@ use crate::command::Command;
 use crate::failure::Failure;
 use crate::signals::Watch;
 use crate::{selection, text};
+use hyperslab::explained;
 use hyperslab::look::Window;
-use hyperslab::{Explain, ExplainTask, Json};
 use std::io::Write;
 
 /// Show how a part of an array would be read or written.
@@ -58,7 +58,7 @@ impl Command for ExplainArgs {
             array.explain_read(&selection, self.list)?
         };
         if self.json {
-            writeln!(out, "{}", to_json(&explain).to_text(Some(2)))?;
+            writeln!(out, "{}", explained(&explain).to_text(Some(2)))?;
         } else {
             // Keys and names are untrusted.
             for line in explain.to_string().lines() {
@@ -67,35 +67,4 @@ impl Command for ExplainArgs {
         }
         Ok(())
     }
-}
-
-fn to_json(explain: &Explain) -> Json {
-    let task = |task: &ExplainTask| {
-        let ranges = task.ranges.iter().map(|(offset, len)| Json::from([*offset, *len].as_slice())).collect();
-        Json::from([
-            ("chunk", task.chunk.as_slice().into()),
-            ("key", task.key.as_str().into()),
-            ("strategy", task.strategy.to_string().as_str().into()),
-            ("ranges", Json::Array(ranges)),
-            ("elements", task.elements.into()),
-            ("bytes_read", task.bytes_read.into()),
-            ("bytes_decoded", task.bytes_decoded.into()),
-        ])
-    };
-    let strategies =
-        explain.strategies.iter().map(|(strategy, n)| (strategy.to_string(), (*n).into())).collect();
-    Json::from([
-        ("array", explain.array.as_str().into()),
-        ("write", explain.write.into()),
-        ("shape", explain.shape.as_slice().into()),
-        ("bytes", explain.bytes.into()),
-        ("chunks", explain.chunks.into()),
-        ("examined", explain.examined.into()),
-        ("objects", explain.objects.into()),
-        ("threads", explain.threads.into()),
-        ("strategies", Json::Object(strategies)),
-        ("bytes_read", explain.bytes_read.into()),
-        ("bytes_decoded", explain.bytes_decoded.into()),
-        ("tasks", Json::Array(explain.tasks.iter().map(task).collect())),
-    ])
 }

@@ -1,5 +1,5 @@
 //! The hyperslab command line: `info`, `tree`, `ls`, `dump`, `show`, `head`, `explain`, `stats`, `advise`,
-//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `validate`, `repair`, `completions`.
+//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `validate`, `repair`, `serve`, `completions`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -28,6 +28,7 @@ mod planned_copy;
 mod python;
 mod repair;
 mod selection;
+mod serve;
 mod show;
 mod signals;
 mod stats;

@@ -81,6 +81,8 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::repair::{repair_location, undo_repair};
     #[pymodule_export]
+    use crate::jobs::serve::ServerHandle;
+    #[pymodule_export]
     use crate::jobs::statistics::{
         packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
     };

@@ -564,6 +564,17 @@ pub(crate) fn zarr_spec(
     Ok(spec)
 }
 
+/// Describes an array of Zarr as Zarr v3, with the same chunks and, where v3 has them, the same codecs.
+pub(crate) fn as_zarr_v3(array: &Array, variable: Option<&Variable>) -> Result<ArraySpec> {
+    let name = array.name();
+    let options = CopyOptions { format: Some(Format::ZarrV3), ..CopyOptions::default() };
+    let copying = &mut Copying { name: &name, options: &options, notes: &mut Default::default() };
+    let Some(variable) = variable else {
+        return Err(copying.refuse("it only stands for a dimension"));
+    };
+    convert(array, variable, (&Window::whole(array.shape()), &variable.shape), copying)
+}
+
 /// Copies the elements of an array to a new array at the root of an empty store.
 pub(crate) fn copy_values(
     source: &Array,

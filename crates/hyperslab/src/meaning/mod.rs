@@ -96,6 +96,35 @@ pub struct Variable {
     pub unreadable: Vec<String>,
 }
 
+/// A hierarchy as programs see it that know variables.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Variables {
+    /// The arrays at and below a node, by their paths, as variables.
+    pub variables: Vec<(String, Array, Variable)>,
+    /// The attributes of the groups, by their paths.
+    pub groups: Vec<(String, Json)>,
+}
+
+impl Variables {
+    /// Opens all arrays and groups of a hierarchy. Datasets that only stand for dimensions are left out.
+    pub fn of(root: &Node, ask: Option<Ask<'_>>) -> Result<Variables> {
+        let (meaning, nodes) = Meaning::of_all(root, ask)?;
+        let (mut variables, mut groups) = (Vec::new(), Vec::new());
+        for (path, node) in nodes {
+            match node {
+                Node::Group(group) => groups.push((path, meaning.group_attributes(&group)?.0)),
+                Node::Array(array) => {
+                    if let Some(variable) = meaning.variable(&array)? {
+                        variables.push((meaning.path(&path), array, variable));
+                    }
+                }
+            }
+        }
+        Ok(Variables { variables, groups })
+    }
+}
+
 impl Meaning {
     /// Reads the meaning of a hierarchy. `arrays`: its arrays, for Zarr.
     pub(crate) fn of<'a>(node: &Node, arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {

@@ -6,7 +6,7 @@ use crate::joined::{Joined, JoinedArray};
 use crate::nodes::element::swap_bytes;
 use crate::nodes::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods, passed_on};
 use crate::stores::{Reached, reach_new};
-use crate::{DataFile, Element, Error, Format, Info, Json, Result};
+use crate::{ChunkMap, DataFile, Element, Error, Format, Info, Json, Result};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, Explain, Index, Memory, ReadOptions, Selection, Source, Stream,
     StreamOptions, Target, WriteOptions, Writer, WriterOptions,
@@ -233,6 +233,12 @@ impl Array {
     /// this fails with [`Error::Interrupted`].
     pub fn info(&self, ask: Option<Ask<'_>>) -> Result<Info> {
         Info::new(self, ask)
+    }
+
+    /// Which chunks (or shards) are stored, and their bytes. Nothing is decoded. `ask` is as in
+    /// [`Array::info`].
+    pub fn chunk_map(&self, ask: Option<Ask<'_>>) -> Result<ChunkMap> {
+        ChunkMap::new(self, ask)
     }
 
     /// Turns indices into a selection.

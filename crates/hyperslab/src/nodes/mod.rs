@@ -2,7 +2,9 @@
 
 mod append;
 pub(crate) mod array;
+pub(crate) mod chunk_map;
 pub(crate) mod element;
+pub(crate) mod explained;
 pub(crate) mod group;
 pub(crate) mod index_text;
 pub(crate) mod info;

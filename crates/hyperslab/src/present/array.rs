@@ -1,12 +1,13 @@
 //! A dataset as the objects of a Zarr array: its document, and its chunks.
 
 use super::chunk_ranges::{ChunkRanges, FileRange, stored_chunks};
-use super::filters::all_to_v3;
+use super::file::PresentOptions;
+use super::filters::{all_to_v3, is_standard, quick_codec};
 use super::strips;
 use super::{MOST_FROM_SHAPE, MOST_LISTED, too_many};
 use crate::copy::{OneChunk, all_indices, zarr_spec};
 use crate::meaning::{FileMeaning, Side};
-use crate::{Array, ArraySpec, Choice, Dims, Error, Format, MemoryStore, Result, zarr};
+use crate::{Array, ArraySpec, Choice, Dims, Error, Format, Json, MemoryStore, Result, zarr};
 use hyperslab_array::element_count;
 use hyperslab_hdf5::element::{Element, ElementKind};
 use std::sync::{Arc, OnceLock};
@@ -53,9 +54,8 @@ pub type NumberedChunk = (u64, Option<FileRange>);
 
 impl PresentedArray {
     /// Describes an array. `None`: it only stands for a dimension.
-    /// Fails with [`Error::Copy`] if Zarr v3 does not have its elements. `cut`: cut data without
-    /// chunks into strips.
-    pub(super) fn new(array: Array, meaning: &FileMeaning, cut: bool) -> Result<Option<Self>> {
+    /// Fails with [`Error::Copy`] if Zarr v3 does not have its elements.
+    pub(super) fn new(array: Array, meaning: &FileMeaning, options: PresentOptions) -> Result<Option<Self>> {
         let Some(variable) = meaning.variable(&array)? else { return Ok(None) };
         let name = array.name();
         if array.as_hdf5().is_some_and(|dataset| has_addresses(dataset.element())) {
@@ -63,14 +63,19 @@ impl PresentedArray {
             return Err(Error::Copy { array: name, why });
         }
         let size = element_size(&array);
-        let chunk: Dims = match (array.has_chunks(), cut) {
+        let chunk: Dims = match (array.has_chunks(), options.cut) {
             (true, _) => array.chunk_shape().into(),
             (false, true) => strips::cut(array.shape(), size),
             (false, false) => array.shape().iter().map(|n| (*n).max(1)).collect(),
         };
-        let codecs = all_to_v3(&array);
+        let is_standard = |codecs: &Vec<Json>| !options.standard || codecs.iter().all(is_standard);
+        let codecs = all_to_v3(&array).filter(is_standard);
         let keeps_bytes = codecs.is_some();
-        let codecs = codecs.unwrap_or_default();
+        let codecs = match codecs {
+            Some(codecs) => codecs,
+            None if options.standard => vec![quick_codec()],
+            None => Vec::new(),
+        };
         let has_codecs = !codecs.is_empty();
         let spec = zarr_spec(&name, &array, &variable, Format::ZarrV3, &chunk)?;
         let spec = ArraySpec { compressors: Choice::Set(codecs), ..spec };

@@ -27,11 +27,14 @@ pub struct PresentOptions {
     /// `true`: all datasets are variables, as in netCDF-C: all axes have names. `false`: they are
     /// in NetCDF files and in files with dimension scales.
     pub all_variables: bool,
+    /// `true`: only codecs that all readers of Zarr v3 have. Chunks with other filters are encoded when
+    /// they are read, and compressed with zstd. `false`: numcodecs' codecs, too.
+    pub standard: bool,
 }
 
 impl Default for PresentOptions {
     fn default() -> Self {
-        PresentOptions { cut: true, all_variables: false }
+        PresentOptions { cut: true, all_variables: false, standard: false }
     }
 }
 
@@ -43,7 +46,7 @@ impl Default for PresentOptions {
 pub struct PresentedFile {
     root: Group,
     meaning: FileMeaning,
-    cut: bool,
+    options: PresentOptions,
     /// The arrays that were looked up so far, by path.
     arrays: Mutex<HashMap<String, Arc<PresentedArray>>>,
 }
@@ -83,7 +86,7 @@ impl PresentedFile {
             true => FileMeaning::of_variables(&file)?,
             false => FileMeaning::of(&file)?,
         };
-        Ok(PresentedFile { root: root.clone(), meaning, cut: options.cut, arrays: Mutex::default() })
+        Ok(PresentedFile { root: root.clone(), meaning, options, arrays: Mutex::default() })
     }
 
     pub(super) fn root(&self) -> &Group {
@@ -116,7 +119,7 @@ impl PresentedFile {
     }
 
     fn present(&self, array: Array) -> Result<Option<PresentedArray>> {
-        PresentedArray::new(array, &self.meaning, self.cut)
+        PresentedArray::new(array, &self.meaning, self.options)
     }
 
     /// The group or the dataset at the path of a variable.
@@ -183,6 +186,11 @@ impl PresentedFile {
             return Ok(Some(len));
         }
         Ok(Some(self.contents(found)?.len()))
+    }
+
+    /// Returns `true` if an object is a range of the file. Others are made when they are read.
+    pub fn is_range(&self, key: &str) -> Result<bool> {
+        Ok(matches!(self.find(key)?, Some(Found::Chunk(_, _, ChunkBytes::Stored(_)))))
     }
 
     /// Reads bytes of an object from `start` to `stop`; `None`: to its end.

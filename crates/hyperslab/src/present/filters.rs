@@ -42,6 +42,16 @@ pub(super) fn all_to_v3(array: &Array) -> Option<Vec<Json>> {
     }
 }
 
+/// Returns `true` for a codec that all readers of Zarr v3 have.
+pub(super) fn is_standard(codec: &Json) -> bool {
+    codec.get("name").and_then(Json::as_str).is_some_and(|name| !name.starts_with("numcodecs."))
+}
+
+/// The codec for chunks that are encoded when they are read: decoding and sending take longer.
+pub(super) fn quick_codec() -> Json {
+    Json::named("zstd", [("level", 1u32.into()), ("checksum", false.into())])
+}
+
 /// Returns `true` if stored elements have the form that NumPy's memory has.
 pub(crate) fn is_stored_as_numpy(dataset: &Dataset) -> bool {
     let element = dataset.element();

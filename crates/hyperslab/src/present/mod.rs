@@ -1,4 +1,4 @@
-//! Presents HDF5 and NetCDF files as Zarr v3, without copying them.
+//! Presents HDF5 and NetCDF files, and Zarr v2, as Zarr v3, without copying them.
 //!
 //! A [`PresentedFile`] is a read-only store. It has the objects that the file would have as a Zarr
 //! hierarchy: a document for each group and array, and chunks. Documents say what a copy of the
@@ -13,6 +13,9 @@
 //! A chunk is also encoded if its range disagrees with its document: filters were skipped, it reaches
 //! past the end of data without chunks, or its padding is not the fill value.
 //!
+//! A [`PresentedZarr`] does the same for hierarchies of Zarr: nodes of v3 stay as they are, nodes of
+//! v2 get documents of v3.
+//!
 //! [`references`](crate::references) use the same ranges and filters, for Zarr v2.
 
 mod array;
@@ -21,10 +24,14 @@ mod file;
 pub(crate) mod filters;
 mod store;
 pub(crate) mod strips;
+mod zarr_array;
+mod zarr_nodes;
 
 pub use array::{ChunkBytes, NumberedChunk, PresentedArray};
 pub use chunk_ranges::FileRange;
 pub use file::{PresentOptions, PresentedFile, PresentedNode};
+pub use zarr_array::{TranslatedArray, TranslatedChunk};
+pub use zarr_nodes::{PresentedZarr, ZarrObject};
 
 use crate::Error;
 

@@ -1,4 +1,4 @@
-//! Work on whole arrays: copies, comparisons, statistics, hashes, validation, repairs, streams, writers.
+//! Work on whole arrays: copies, comparisons, statistics, hashes, validation, repairs, streams, writers, servers.
 
 pub(crate) mod advise;
 pub(crate) mod compact;
@@ -9,6 +9,7 @@ pub(crate) mod copy_tasks;
 pub(crate) mod diff;
 pub(crate) mod join;
 pub(crate) mod repair;
+pub(crate) mod serve;
 pub(crate) mod statistics;
 pub(crate) mod stream;
 pub(crate) mod validate;

@@ -48,7 +48,7 @@ impl PresentedFile {
     #[pyo3(signature = (group, *, cut=true, all=false))]
     fn new(py: Python<'_>, group: &GroupBase, cut: bool, all: bool) -> PyResult<Self> {
         let group = group.group(py)?;
-        let options = PresentOptions { cut, all_variables: all };
+        let options = PresentOptions { cut, all_variables: all, ..PresentOptions::default() };
         let inner = py.detach(|| present::PresentedFile::new(&group, options)).or_raise(py)?;
         Ok(PresentedFile { inner: Arc::new(inner) })
     }

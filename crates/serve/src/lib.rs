@@ -1,0 +1,44 @@
+//! An HTTP server for arrays of any format.
+//!
+//! [`Server::start`] serves paths and URLs until it is stopped. It reads, and never writes.
+//!
+//! | routes | answers |
+//! |---|---|
+//! | `/zarr/NAME/…` | each hierarchy as Zarr v3: documents, chunks, listings |
+//! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV or plain bytes |
+//! | `/dap/NAME/….dds` | OPeNDAP (DAP2): `.dds`, `.das`, `.dods` |
+//!
+//! HTTP is hyper's. This crate finds what a path means, and makes the answers:
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `options` | the options of a server |
+//! | `server` | connections, limits, the end of a server |
+//! | `patient` | clients that read too slowly |
+//! | `access` | who may ask: tokens, host names, methods, origins |
+//! | `path` | paths of requests |
+//! | `roots`, `hierarchy`, `confined` | what is served, and that nothing outside is |
+//! | `answer`, `body` | status, headers, ranges, bodies |
+//! | `zarr`, `listing` | the Zarr routes |
+//! | `api`, `values`, `dap` | the other routes |
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod answer;
+mod api;
+mod body;
+mod confined;
+mod dap;
+mod hierarchy;
+mod listing;
+mod options;
+mod path;
+mod patient;
+mod roots;
+mod server;
+mod values;
+mod zarr;
+
+pub use options::{Log, Logged, ServeOptions};
+pub use server::Server;

@@ -1,0 +1,275 @@
+//! Selections as bytes, NumPy's format, JSON and CSV.
+
+use crate::answer::{Asset, Source};
+use bytes::Bytes;
+use hyperslab::array::{ArrayError, element_count};
+use hyperslab::zarr::fill_to_json;
+use hyperslab::{Array, ByteOrder, DataType, Error, Json, Kind, ReadOptions, Result, Selection, VlenKind};
+
+/// A form of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Elements in C order, little-endian.
+    Raw,
+    /// A `.npy` file.
+    Npy,
+    /// Nested lists.
+    Json,
+    /// One line for each index of all axes but the last.
+    Csv,
+}
+
+impl Form {
+    pub(crate) fn parse(text: &str) -> Result<Form> {
+        Ok(match text {
+            "raw" => Form::Raw,
+            "npy" => Form::Npy,
+            "json" => Form::Json,
+            "csv" => Form::Csv,
+            _ => {
+                return Err(Error::Options(format!(
+                    "format: expected raw, npy, json or csv, found {text:?}"
+                )));
+            }
+        })
+    }
+
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            Form::Raw | Form::Npy => "application/octet-stream",
+            Form::Json => "application/json",
+            Form::Csv => "text/csv; charset=utf-8",
+        }
+    }
+
+    /// The largest number of bytes for one byte of elements: `-128,` and `true,` in JSON.
+    fn growth(self) -> u64 {
+        if matches!(self, Form::Raw | Form::Npy) { 1 } else { 6 }
+    }
+}
+
+/// Reads a selection. `most`: the most bytes of an answer.
+pub(crate) fn read(
+    array: &Array,
+    selection: &Selection,
+    form: Form,
+    most: u64,
+    ask: &dyn Fn() -> bool,
+) -> Result<Asset> {
+    let shape = selection.shape();
+    bounded(array, selection, most / form.growth())?;
+    let options = ReadOptions { interrupt: Some(ask), ..ReadOptions::default() };
+    let made = match form {
+        Form::Raw => elements(array, selection, options)?.1,
+        Form::Npy => npy(array, selection, options)?,
+        Form::Json => nested(&listed(array, selection, options)?, &shape).into_bytes(),
+        Form::Csv => csv(&listed(array, selection, options)?, &shape).into_bytes(),
+    };
+    let made = Bytes::from(made);
+    Ok(Asset { len: made.len() as u64, tag: None, media: form.media(), source: Source::Memory(made) })
+}
+
+/// Fails if a selection has more than `most` bytes.
+pub(crate) fn bounded(array: &Array, selection: &Selection, most: u64) -> Result<()> {
+    let size = if array.vlen().is_some() { 16 } else { array.dtype().size() as u64 };
+    let bytes =
+        element_count(&selection.shape()).and_then(|count| count.checked_mul(size)).unwrap_or(u64::MAX);
+    if bytes > most {
+        return Err(ArrayError::Memory { array: array.name(), what: "an answer", bytes }.into());
+    }
+    Ok(())
+}
+
+/// Elements in C order, in the machine's byte order.
+pub(crate) fn native(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result<Vec<u8>> {
+    let (dtype, mut bytes) = elements(array, selection, options)?;
+    if ByteOrder::NATIVE != ByteOrder::Little && dtype.has_order() {
+        bytes.chunks_exact_mut(dtype.number_size()).for_each(<[u8]>::reverse);
+    }
+    Ok(bytes)
+}
+
+/// Elements in C order, little-endian, and their type.
+pub(crate) fn elements(
+    array: &Array,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+) -> Result<(DataType, Vec<u8>)> {
+    let memory = array.read(selection, options)?;
+    let (dtype, mut bytes) = (array.dtype(), memory.as_slice().to_vec());
+    if array.structure().is_none() && dtype.order() == ByteOrder::Big && dtype.has_order() {
+        bytes.chunks_exact_mut(dtype.number_size()).for_each(<[u8]>::reverse);
+    }
+    Ok((dtype.with_order(ByteOrder::Little), bytes))
+}
+
+/// A `.npy` file of version 1.
+fn npy(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result<Vec<u8>> {
+    if array.structure().is_some()
+        || array.optional().is_some()
+        || matches!(array.dtype().kind(), Kind::Small(_))
+    {
+        let why = format!(
+            "elements of type {} have no form in a .npy file; ask for format=raw",
+            array.type_words()
+        );
+        return Err(Error::Options(why));
+    }
+    let (dtype, bytes) = elements(array, selection, options)?;
+    let shape: Vec<String> = selection.shape().iter().map(u64::to_string).collect();
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let (descr, shape) = (dtype.numpy(), shape.join(", "));
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}{comma}), }}");
+    // The data begin at a multiple of 64 bytes. The header ends with a line feed.
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let len = u16::try_from(header.len())
+        .map_err(|_| Error::Options("a shape of too many axes for a .npy file".into()))?;
+    Ok([b"\x93NUMPY\x01\x00".as_slice(), &len.to_le_bytes(), header.as_bytes(), &bytes].concat())
+}
+
+/// The elements as JSON, in C order.
+pub(crate) fn listed(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result<Vec<Json>> {
+    let unsaid = || {
+        let why = format!("elements of type {} have no form in JSON; ask for format=raw", array.type_words());
+        Error::Options(why)
+    };
+    match array.vlen() {
+        Some(VlenKind::Text) => {
+            let found = array.read_ragged(selection, options)?;
+            let at = |offset: i64| usize::try_from(offset).unwrap_or(0);
+            let text = |(number, pair): (usize, &[i64])| {
+                let is_null = found.validity.as_ref().is_some_and(|valid| valid.get(number) == Some(&false));
+                let bytes = found.values.as_slice().get(at(pair[0])..at(pair[1])).unwrap_or_default();
+                if is_null { Json::Null } else { String::from_utf8_lossy(bytes).as_ref().into() }
+            };
+            Ok(found.offsets.windows(2).enumerate().map(text).collect())
+        }
+        Some(_) => Err(unsaid()),
+        None if array.structure().is_some() || array.optional().is_some() => Err(unsaid()),
+        None => {
+            let (dtype, bytes) = elements(array, selection, options)?;
+            if dtype.size() == 0 {
+                return Err(unsaid());
+            }
+            bytes.chunks_exact(dtype.size()).map(|one| value(dtype, one).ok_or_else(unsaid)).collect()
+        }
+    }
+}
+
+/// An element as JSON: numbers that JSON does not have are text.
+fn value(dtype: DataType, bytes: &[u8]) -> Option<Json> {
+    match dtype.kind() {
+        // Text with padding.
+        Kind::Bytes => {
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            Some(String::from_utf8_lossy(bytes.get(..end)?).as_ref().into())
+        }
+        _ => fill_to_json(dtype, bytes),
+    }
+}
+
+/// Nested lists.
+fn nested(values: &[Json], shape: &[u64]) -> String {
+    let Some((len, inner)) = shape.split_first() else {
+        return values.first().map_or_else(|| "null".into(), |value| value.to_text(None));
+    };
+    let step = inner.iter().fold(1u64, |n, axis| n.saturating_mul(*axis));
+    let step = usize::try_from(step).unwrap_or(usize::MAX);
+    let one = |at: u64| {
+        let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(step);
+        nested(values.get(start..start.saturating_add(step)).unwrap_or_default(), inner)
+    };
+    let lists: Vec<String> = (0..*len).map(one).collect();
+    format!("[{}]", lists.join(", "))
+}
+
+/// Lines of values, separated by commas.
+fn csv(values: &[Json], shape: &[u64]) -> String {
+    let width = shape.last().copied().unwrap_or(1);
+    let width = usize::try_from(width).unwrap_or(usize::MAX).max(1);
+    let cell = |value: &Json| match value {
+        Json::String(text) if text.contains([',', '"', '\n', '\r']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+        Json::String(text) => text.clone(),
+        Json::Null => String::new(),
+        Json::Array(_) => format!("\"{}\"", value.to_text(None).replace('"', "\"\"")),
+        other => other.to_text(None),
+    };
+    let line = |row: &[Json]| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\r\n";
+    values.chunks(width).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab::{ArraySpec, Format, Index, MemoryStore, Ragged, WriteOptions};
+    use std::sync::Arc;
+
+    fn array(dtype: &str, shape: &[u64], bytes: &[u8]) -> Array {
+        let spec = ArraySpec::new(Format::ZarrV2.zarr().unwrap(), shape, dtype.parse().unwrap());
+        let array: Array =
+            hyperslab::zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false).unwrap().into();
+        let size = array.dtype().size();
+        let source = hyperslab::Source::dense(bytes, shape, size).unwrap();
+        array.write(&array.select(&[]).unwrap(), &source, WriteOptions::default()).unwrap();
+        array
+    }
+
+    fn form(array: &Array, form: Form, indices: &[Index<'_>]) -> Result<Vec<u8>> {
+        match read(array, &array.select(indices)?, form, 1 << 20, &|| false)?.source {
+            Source::Memory(bytes) => Ok(bytes.to_vec()),
+            _ => panic!("not in memory"),
+        }
+    }
+
+    fn text(one: &Array, wanted: Form) -> String {
+        String::from_utf8(form(one, wanted, &[]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers() {
+        let one = array(">i2", &[2, 3], &[0, 1, 0, 2, 0, 3, 1, 0, 255, 255, 0, 6]);
+        let little = [1_i16, 2, 3, 256, -1, 6].map(i16::to_le_bytes).concat();
+        assert_eq!(form(&one, Form::Raw, &[]).unwrap(), little);
+        assert_eq!(text(&one, Form::Json), "[[1, 2, 3], [256, -1, 6]]");
+        assert_eq!(text(&one, Form::Csv), "1,2,3\r\n256,-1,6\r\n");
+        let npy = form(&one, Form::Npy, &[Index::At(1)]).unwrap();
+        assert_eq!(npy.len(), 128 + 6);
+        assert!(npy.starts_with(
+            b"\x93NUMPY\x01\x00\x76\x00{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }"
+        ));
+        assert_eq!(npy[127], b'\n');
+        assert_eq!(form(&one, Form::Json, &[Index::At(1), Index::At(1)]).unwrap(), b"-1");
+    }
+
+    #[test]
+    fn floats_that_json_has_not_are_text() {
+        let bytes = [1.5_f32, f32::NAN, f32::NEG_INFINITY].map(f32::to_le_bytes).concat();
+        assert_eq!(text(&array("<f4", &[3], &bytes), Form::Json), r#"[1.5, "NaN", "-Infinity"]"#);
+    }
+
+    #[test]
+    fn text_of_any_length() {
+        let spec = ArraySpec::of_vlen(Format::ZarrV3.zarr().unwrap(), &[3], VlenKind::Text);
+        let names: Array =
+            hyperslab::zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false).unwrap().into();
+        let values = Ragged::of(&[3], ["Ada", "", "Č, \"pek"].map(str::as_bytes).into_iter()).unwrap();
+        names.write_ragged(&names.select(&[]).unwrap(), &values.into(), WriteOptions::default()).unwrap();
+        assert_eq!(text(&names, Form::Json), r#"["Ada", "", "\u010c, \"pek"]"#);
+        assert_eq!(text(&names, Form::Csv), "Ada,,\"Č, \"\"pek\"\r\n");
+        assert!(form(&names, Form::Npy, &[]).is_err());
+    }
+
+    #[test]
+    fn answers_are_bounded() {
+        let one = array("|u1", &[200], &[1; 200]);
+        let selection = one.select(&[]).unwrap();
+        let most = |form, most| read(&one, &selection, form, most, &|| false).is_ok();
+        assert!(most(Form::Raw, 200) && !most(Form::Raw, 199) && !most(Form::Json, 300));
+        assert!(Form::parse("xml").is_err());
+    }
+}

@@ -1,0 +1,1 @@
+"""Serving arrays over HTTP."""
