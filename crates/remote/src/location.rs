@@ -133,7 +133,7 @@ pub fn shown(location: &str) -> String {
     let host = host.rsplit('@').next().unwrap_or_default();
     let found = format!("{host}{path}");
     let is_web = scheme.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http"));
-    let found = if is_web { found.split(['?', '#']).next().unwrap_or_default() } else { &found };
+    let found = if is_web { found.split(['?', '#']).next().unwrap_or_default() } else { found.as_str() };
     format!("{scheme}://{found}")
 }
 
