@@ -131,9 +131,10 @@ pub fn shown(location: &str) -> String {
     let (scheme, rest) = location.split_once("://").unwrap_or(("", location));
     let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let host = host.rsplit('@').next().unwrap_or_default();
+    let found = format!("{host}{path}");
     let is_web = scheme.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http"));
-    let path = if is_web { path.split(['?', '#']).next().unwrap_or_default() } else { path };
-    format!("{scheme}://{host}{path}")
+    let found = if is_web { found.split(['?', '#']).next().unwrap_or_default() } else { found.as_str() };
+    format!("{scheme}://{found}")
 }
 
 /// Returns whether a location contains a user or a signature.
@@ -227,6 +228,7 @@ mod tests {
             ("http://u:canary@/a?sig=canary", "http:///a"),
             ("https://u:canary@h:port/%ff?canary", "https://h:port/%ff"),
             ("Https://u:canary@h:port/a?canary#canary", "Https://h:port/a"),
+            ("https://u:canary@h:port?canary", "https://h:port"),
         ] {
             assert_eq!(super::shown(text), shown);
         }
