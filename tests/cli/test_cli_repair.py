@@ -54,7 +54,7 @@ def test_a_plan_and_its_way_back(torn: Path) -> None:
     found = re.search(r"--plan ([0-9a-f]{12})", out)
     assert found is not None
     code, _, error = run(torn, "--plan", "0" * 12)
-    assert code == 1
+    assert code == 2
     assert found[1] in error
     assert torn.read_bytes() == before
     code, _, _ = run(torn, "--plan", found[1])
@@ -88,7 +88,7 @@ def test_a_new_file(torn: Path) -> None:
     found = re.search(r"--plan ([0-9a-f]{12})", out)
     assert found is not None
     new = torn.with_name("new.h5")
-    assert run(torn, "--plan", found[1])[0] == 1
+    assert run(torn, "--plan", found[1])[0] == 2
     assert run(torn, "--plan", found[1], "--to", new)[0] == 0
     with h5py.File(new, "r") as file:
         assert set(file) <= {"x"}

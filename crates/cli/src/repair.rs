@@ -29,7 +29,8 @@ Examples:
   hyperslab repair run.h5 --plan 0123456789ab --to new.h5    copy what is left
   hyperslab repair --undo run.h5                             take it back
 
-Exit codes: 0 done, or nothing to do; 1 an error, or with --dry-run: there is something to do.")]
+Exit codes: 0 done, or nothing to do; 1 an error, or with --dry-run: there is something to do; 2 wrong
+usage, or the plan is another one now.")]
 pub(crate) struct RepairArgs {
     /// A local file or directory.
     #[arg(value_name = "PATH")]

@@ -18,6 +18,9 @@ use crate::write::shard::read_old_shard;
 use crate::write::shard_output::{Former, Sink, begin, finish};
 use hyperslab_store::Expected;
 
+/// Says whether an inner chunk is damaged, by its index in the array.
+type IsLost<'l> = &'l dyn Fn(&[u64]) -> bool;
+
 /// Rewrites a shard without the bytes that nothing refers to, and returns their number.
 ///
 /// `shard` is the shard's index in [`ArrayLayout::object_grid`]. With `dry`, only counts the bytes.
@@ -54,20 +57,17 @@ pub fn compact_asking(
 pub fn drop_inner_chunks(
     layout: &ArrayLayout,
     shard: &[u64],
-    lost: Lost<'_>,
+    lost: IsLost<'_>,
     ask: Option<Interrupt<'_>>,
 ) -> Result<bool, ArrayError> {
     rewrite(layout, shard, false, Some(lost), ask).map(|dead| dead > 0)
 }
 
-/// Says which inner chunks are damaged, by their index in the array.
-type Lost<'l> = &'l dyn Fn(&[u64]) -> bool;
-
 fn rewrite(
     layout: &ArrayLayout,
     shard: &[u64],
     dry: bool,
-    lost: Option<Lost<'_>>,
+    lost: Option<IsLost<'_>>,
     ask: Option<Interrupt<'_>>,
 ) -> Result<u64, ArrayError> {
     let Some(sharding) = layout.sharding() else { return Ok(0) };

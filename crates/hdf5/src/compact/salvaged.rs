@@ -237,7 +237,7 @@ mod tests {
     fn objects_without_a_way_from_the_root() {
         let objects: Vec<Found> = (1..=6).map(|address| Found { address, path: String::new() }).collect();
         let lost = |links: &[(u64, u64)]| unreached(&objects, links, 1);
-        assert_eq!(lost(&[(1, 2), (2, 3), (2, 4), (4, 5), (4, 6)]), []);
+        assert!(lost(&[(1, 2), (2, 3), (2, 4), (4, 5), (4, 6)]).is_empty());
         assert_eq!(lost(&[(1, 2), (2, 3), (4, 5), (5, 6)]), [4]);
         // They lead to each other, or to themselves.
         assert_eq!(lost(&[(1, 2), (2, 3), (4, 5), (5, 6), (6, 4)]), [4]);

@@ -181,10 +181,10 @@ mod tests {
     fn ranges_that_share_bytes() {
         let extent = |start, end, owner| Extent { start, end, owner };
         let (a, b) = (Owner::Run(0), Owner::Chunk(0, 1));
-        assert_eq!(overlapping(vec![extent(0, 8, a), extent(8, 9, b)]), []);
+        assert!(overlapping(vec![extent(0, 8, a), extent(8, 9, b)]).is_empty());
         assert_eq!(overlapping(vec![extent(7, 9, b), extent(0, 8, a)]), [a, b]);
         assert_eq!(overlapping(vec![extent(0, 8, a), extent(3, 4, Owner::Structure)]), [a]);
-        assert_eq!(overlapping(vec![extent(0, 0, a), extent(0, 4, b)]), []);
+        assert!(overlapping(vec![extent(0, 0, a), extent(0, 4, b)]).is_empty());
         // The first range reaches beyond the second one.
         let all = vec![extent(0, 90, a), extent(10, 20, Owner::Structure), extent(50, 60, b)];
         assert_eq!(overlapping(all), [a, b]);

@@ -18,14 +18,20 @@ const OF_EQUAL_LENGTH: [u16; 2] = [2, 3];
 const GZIP: u16 = 1;
 const ZSTD: u16 = 32015;
 
-/// Returns the paths of datasets whose chunks may have been exchanged.
-pub(super) fn doubts(source: &Source, walk: &Walk, structures: &[u64]) -> Result<Vec<String>> {
+/// Returns the paths of datasets whose chunks may have been exchanged. `is_known`: chunks were being
+/// written.
+pub(super) fn doubts(
+    source: &Source,
+    walk: &Walk,
+    structures: &[u64],
+    is_known: bool,
+) -> Result<Vec<String>> {
     let changing = |filters: &[u16]| filters.iter().any(|id| !OF_EQUAL_LENGTH.contains(id));
     let datasets = walk.datasets.iter().filter(|dataset| !dataset.index.records.is_empty());
     let doubtful: Vec<_> =
         datasets.map(|dataset| (dataset.filter_ids(), dataset)).filter(|(ids, _)| changing(ids)).collect();
-    if doubtful.is_empty() {
-        return Ok(Vec::new());
+    if doubtful.is_empty() || is_known {
+        return Ok(doubtful.into_iter().map(|(_, dataset)| dataset.path.clone()).collect());
     }
     let known = doubtful.iter().all(|(ids, _)| ids.contains(&GZIP) || ids.contains(&ZSTD));
     let mut at = 0;

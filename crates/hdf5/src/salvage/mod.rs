@@ -183,7 +183,11 @@ impl Torn {
     pub fn doubts(&self) -> Result<Vec<String>> {
         let Opened { file, losses, .. } = &self.opened;
         match losses.is_torn() {
-            true => doubts::doubts(file.source(), &self.walk, &losses.structures()),
+            true => {
+                // A lost chunk tells, too, that chunks were being written.
+                let is_known = losses.all().0.iter().any(|loss| loss.chunk.is_some());
+                doubts::doubts(file.source(), &self.walk, &losses.structures(), is_known)
+            }
             false => Ok(Vec::new()),
         }
     }
