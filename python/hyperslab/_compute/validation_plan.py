@@ -132,7 +132,11 @@ def plan_validation(
     ----------
     *sources : str, path, store, Array or Group
         As for `hyperslab.validate`. Other processes must be able to open them.
-    missing, expect_complete, conventions : bool
+    missing : bool, default False
+        As for `hyperslab.validate`.
+    expect_complete : bool, default False
+        As for `hyperslab.validate`.
+    conventions : bool, default True
         As for `hyperslab.validate`.
     task_size : int or str, default "1 GiB"
         Approximate bytes of elements that a task decodes. A task needs little memory: each of its
