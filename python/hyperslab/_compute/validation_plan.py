@@ -85,10 +85,10 @@ class ValidationPlan:
         --------
         >>> from concurrent.futures import ThreadPoolExecutor
         >>> z = hs.create_array("planned.zarr", data=list(range(8)), chunks=2)
-        >>> plan = hs.plan_validation("planned.zarr", task_size="32 B")
+        >>> plan = hs.plan_validation("planned.zarr")
         >>> with ThreadPoolExecutor() as executor:
         ...     len(plan.parts), bool(plan.run(executor))
-        (2, True)
+        (1, True)
         """
         outcomes = []
         total, done = sum(part.bytes for part in self.parts), 0
