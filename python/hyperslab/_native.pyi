@@ -324,9 +324,9 @@ def advise_shape(
 def packing(array: ArrayHandle) -> tuple[str, list[bytes]]: ...
 
 # A name, and what it stands for: a node, a path in a store, or credentials of a server.
-_ValidationSource: TypeAlias = tuple[
-    str, ArrayHandle | GroupHandle | tuple[StoreHandle, str] | list[tuple[str, str]] | None
-]
+_ValidationSource: TypeAlias = (
+    "tuple[str, ArrayHandle | GroupHandle | tuple[StoreHandle, str] | list[tuple[str, str]] | None]"
+)
 
 def validate_all(
     sources: Sequence[_ValidationSource],

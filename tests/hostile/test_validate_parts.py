@@ -29,7 +29,9 @@ def ocean(path: Path, kind: str, seed: int = 0) -> None:
     if kind == "hdf5":
         with h5py.File(path, "w") as file:
             for name in ("a", "g/b"):
-                d = file.create_dataset(name, data=values, chunks=(250, 70), compression="gzip", fletcher32=True)
+                d = file.create_dataset(
+                    name, data=values, chunks=(250, 70), compression="gzip", fletcher32=True
+                )
                 info = d.id.get_chunk_info(3)
                 file.flush()
                 with path.open("r+b") as raw:

@@ -85,10 +85,10 @@ class ValidationPlan:
         --------
         >>> from concurrent.futures import ThreadPoolExecutor
         >>> z = hs.create_array("planned.zarr", data=list(range(8)), chunks=2)
-        >>> plan = hs.plan_validation("planned.zarr", task_size="32 B")
+        >>> plan = hs.plan_validation("planned.zarr")
         >>> with ThreadPoolExecutor() as executor:
         ...     len(plan.parts), bool(plan.run(executor))
-        (2, True)
+        (1, True)
         """
         outcomes = []
         total, done = sum(part.bytes for part in self.parts), 0
@@ -132,7 +132,11 @@ def plan_validation(
     ----------
     *sources : str, path, store, Array or Group
         As for `hyperslab.validate`. Other processes must be able to open them.
-    missing, expect_complete, conventions : bool
+    missing : bool, default False
+        As for `hyperslab.validate`.
+    expect_complete : bool, default False
+        As for `hyperslab.validate`.
+    conventions : bool, default True
         As for `hyperslab.validate`.
     task_size : int or str, default "1 GiB"
         Approximate bytes of elements that a task decodes. A task needs little memory: each of its

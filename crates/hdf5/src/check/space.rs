@@ -287,6 +287,7 @@ fn without(gaps: &[Range<u64>], known: &[(u64, u64)]) -> Vec<Range<u64>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are compared")]
 mod tests {
     use super::*;
 

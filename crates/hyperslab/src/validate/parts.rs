@@ -190,6 +190,7 @@ fn hash(texts: &[&[u8]], stamp: &SharedStamp) -> [u64; 4] {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are compared")]
 mod tests {
     use super::*;
 

@@ -215,6 +215,7 @@ impl Decoded {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are compared")]
 mod tests {
     use super::*;
 
