@@ -112,7 +112,9 @@ impl Picture {
                     break selection;
                 }
             }
-            steps.iter_mut().for_each(|step| *step = step.saturating_mul(2));
+            for (axis, step) in shown.iter().zip(&mut steps) {
+                *step = step.saturating_mul(2).min(window.axes[*axis].len);
+            }
         };
         let cells = reader.read(&selection, stop)?;
         let is_number = |cell: &Cell| !matches!(cell, Cell::Text(_) | Cell::Other(_) | Cell::Time(_));
@@ -385,6 +387,26 @@ mod tests {
         assert!(rows.len() > 40 && rows.iter().all(|row| row.len() == rows[0].len()));
         assert_eq!(rows[MARGIN + 16][MARGIN], [0; 3]);
         assert!(map.to_png("a", 4, 4).unwrap().starts_with(b"\x89PNG"));
+    }
+
+    #[test]
+    fn pictures_touch_few_chunks() {
+        use crate::prelude::*;
+        let directory = tempfile::tempdir().unwrap();
+        let location = directory.path().join("a").display().to_string();
+        let mut spec =
+            ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[3, 7, 1 << 40], "<f4".parse().unwrap());
+        spec.chunks = Some([1, 1, 1 << 20].as_slice().into());
+        spec.fill = Some(2_f32.to_le_bytes().to_vec());
+        let array = Array::create(&location, &spec).unwrap();
+        let (reader, window) = (Reader::of(&array, false).unwrap(), Window::all(&array).unwrap());
+        let options = PictureOptions { width: 10_000, height: 100, colors: None, range: None, robust: false };
+        let found = Picture::of(&reader, &window, &options, &|| false).unwrap();
+        // 7 × 10 000 chunks are too many.
+        assert_eq!((found.width, found.height), (5000, 4));
+        assert_eq!((found.low, found.values[0]), (2.0, 2.0));
+        let places = vec![None, Some(vec![0, 1, 6]), Some(vec![0, 1, 1 << 20])];
+        assert_eq!(touched_chunks(&array, &window, &places), 6);
     }
 
     #[test]
