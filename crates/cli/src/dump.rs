@@ -9,8 +9,8 @@ use std::io::Write;
 /// Print a header as CDL, as ncdump -h does, for any format.
 ///
 /// Shows dimensions (also unlimited ones), variables with their types, and all attributes. With
-/// --variables it prints values too: numbers as they are stored, as ncdump does, and times as dates. _
-/// stands for elements that were never written, and for those that _FillValue marks.
+/// --variables it prints values too. Numbers are as they are stored, as in ncdump; times are dates. _
+/// stands for missing elements.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -3,10 +3,14 @@
 //! Replaces Python arguments with options and environment variables.
 
 /// Arguments with an option of the same name.
-const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads"];
+const NAMES: [&str; 8] =
+    ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads", "variables"];
 
 /// Advice from the library, and its equivalent on the command line.
-const ADVICE: [(&str, &str); 14] = [
+const ADVICE: [(&str, &str); 17] = [
+    ("write CSV, or stored numbers (raw)", "use --csv or --raw"),
+    ("write CSV instead", "use --csv"),
+    ("stored numbers, raw", "use --raw"),
     ("set overwrite to", "pass --overwrite to"),
     ("pass skip_unsupported=True", "pass --skip-unsupported"),
     ("pass storage_options={\"anon\": True}", "pass --anon"),
@@ -80,6 +84,10 @@ mod tests {
                 "'/b' is outside (--external-files \"same-directory\"; \"anywhere\" allows it)",
             ),
             ("lost; with storage_options={\"unconditional\": \"refuse\"} such changes are errors", "lost"),
+            (
+                "array 'a': its elements are structures; write CSV instead",
+                "array 'a': its elements are structures; use --csv",
+            ),
             ("group 'chunks': damaged", "group 'chunks': damaged"),
             ("no group at 'a'; to create one, pass mode='a', or use create_group", "no group at 'a'"),
             (
