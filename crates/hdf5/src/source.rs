@@ -138,9 +138,7 @@ impl Source {
         if let Some(record) = &self.record {
             record.lock().push(Structure { name, address, len, room: room.max(len) });
         }
-        if let Some(losses) = &self.losses {
-            losses.structure(address);
-        }
+        self.note_structure(address);
     }
 
     /// Replaces some bytes of the file: the bytes to read at each address.

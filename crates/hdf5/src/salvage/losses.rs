@@ -114,7 +114,7 @@ impl Losses {
     }
 
     /// Notes that there is a structure at this address.
-    pub(crate) fn structure(&self, address: u64) {
+    fn structure(&self, address: u64) {
         let mut noted = self.noted.lock();
         if !noted.muted && noted.structures.len() < MOST_STRUCTURES {
             noted.structures.insert(address);
@@ -155,6 +155,13 @@ impl Source {
         };
         losses.note(address, without_file(&error));
         Ok(())
+    }
+
+    /// Notes for a lenient reader that there is a structure at this address.
+    pub(crate) fn note_structure(&self, address: u64) {
+        if let Some(losses) = &self.losses {
+            losses.structure(address);
+        }
     }
 }
 
