@@ -93,7 +93,7 @@ def serve(
 
     Parameters
     ----------
-    locations
+    *locations
         Paths and URLs of any format. A directory gives access to everything below it, a file to
         itself. Each is served under its own name.
     host

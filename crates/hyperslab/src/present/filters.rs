@@ -44,7 +44,7 @@ pub(super) fn all_to_v3(array: &Array) -> Option<Vec<Json>> {
 
 /// Returns `true` for a codec that all readers of Zarr v3 have.
 pub(super) fn is_standard(codec: &Json) -> bool {
-    codec.get("name").and_then(Json::as_str).is_some_and(|name| !name.starts_with("numcodecs."))
+    codec.get("name").and_then(Json::as_str).is_none_or(|name| !name.starts_with("numcodecs."))
 }
 
 /// The codec for chunks that are encoded when they are read: decoding and sending take longer.

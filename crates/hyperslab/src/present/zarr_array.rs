@@ -1,8 +1,9 @@
 //! An array of Zarr v2 as the objects of a Zarr v3 array.
 
-use crate::copy::{OneChunk, as_zarr_v3};
+use super::filters::{is_standard, quick_codec};
+use crate::copy::{OneChunk, as_zarr_v3, zarr_spec};
 use crate::meaning::Meaning;
-use crate::{Array, Dims, Node, Result, zarr};
+use crate::{Array, ArraySpec, Choice, Dims, Format, Node, Result, zarr};
 use hyperslab_store::{Key, MemoryStore};
 use std::sync::Arc;
 
@@ -43,7 +44,14 @@ impl TranslatedArray {
         let meaning = Meaning::of(&Node::Array(array.clone()), std::iter::once(&array))?;
         let variable = meaning.variable(&array)?;
         let spec = as_zarr_v3(&array, variable.as_ref())?;
-        let made = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
+        let create = |spec| zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false);
+        let mut made = create(spec)?;
+        if let (false, Some(variable)) = (made.chunk_codecs().iter().all(is_standard), &variable) {
+            // Few readers of Zarr v3 have numcodecs' codecs.
+            let chunks = array.chunk_shape();
+            let spec = zarr_spec(&array.name(), &array, variable, Format::ZarrV3, chunks)?;
+            made = create(ArraySpec { compressors: Choice::Set(vec![quick_codec()]), ..spec })?;
+        }
         let (own, its) = (array.layout(), made.layout());
         let one = OneChunk::new(&array, (zarr::Format::V3, made.to_json()), array.chunk_shape(), COPIES);
         Ok(TranslatedArray {

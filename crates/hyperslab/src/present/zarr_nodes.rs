@@ -293,6 +293,7 @@ mod tests {
         assert_eq!(stored(&kept), [true]);
         assert_eq!(as_v3(&kept).read_vec::<i16>(&[crate::Index::At(0)]).unwrap(), [1, 2, 3, 4]);
         let bz2 = hierarchy(zarr::Format::V2, Some(r#"{"id": "bz2", "level": 3}"#));
+        assert_eq!(stored(&bz2), [false]);
         assert_eq!(as_v3(&bz2).read_vec::<i16>(&[crate::Index::At(0)]).unwrap(), [1, 2, 3, 4]);
     }
 
