@@ -12,7 +12,7 @@ use crate::text;
 use hyperslab::look::{
     Color, ColorMap, Picture, PictureOptions, Reader, Window, print, write_csv, write_npy,
 };
-use hyperslab::{Array, Error, Group, Node, NodeKind};
+use hyperslab::{Array, Error, FileMeaning, Group, Node, NodeKind};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -178,6 +178,7 @@ pub(crate) fn of_group(
     watch: &Watch,
 ) -> Result<(), Failure> {
     let (style, stop) = (Style::of_stdout(), || watch.is_interrupted());
+    let meaning = group.file().map(|file| FileMeaning::of(&file)).transpose()?;
     let mut is_first = true;
     for below in group.below(None, Some(&stop))? {
         if below.kind != NodeKind::Array {
@@ -186,25 +187,32 @@ pub(crate) fn of_group(
         if watch.is_interrupted() {
             return Err(Error::Interrupted.into());
         }
-        if !std::mem::take(&mut is_first) {
-            writeln!(out)?;
-        }
         let shown = group.open_below(&below).and_then(hyperslab::Object::into_node).and_then(|node| {
             let array = node.into_array()?;
+            // A dataset that only stands for a dimension has no elements.
+            if let Some(meaning) = &meaning
+                && meaning.variable(&array)?.is_none()
+            {
+                return Ok(None);
+            }
             let mut window = Window::all(&array)?;
             if let (Some(rows), Some(axis)) = (rows, window.axes.first_mut()) {
                 axis.len = axis.len.min(rows);
             }
             let values = print(&Reader::of(&array, raw)?, &window, numpy_width(), all, &stop)?;
-            Ok((
-                text::axes(array.shape(), array.dimension_names()?.as_deref()),
-                text::element_type(&array),
-                values,
-            ))
+            let axes = text::axes(array.shape(), array.dimension_names()?.as_deref());
+            Ok(Some((axes, text::element_type(&array), values)))
         });
         let path = style.bold(&text::sanitize(&below.path));
+        if matches!(shown, Ok(None)) {
+            continue;
+        }
+        if !std::mem::take(&mut is_first) {
+            writeln!(out)?;
+        }
         match shown {
-            Ok((axes, words, values)) => {
+            Ok(None) => {}
+            Ok(Some((axes, words, values))) => {
                 writeln!(out, "{path}  {}\n{values}", style.dim(&format!("{axes}  {words}")))?;
             }
             Err(error) if error.is_interruption() => return Err(error.into()),

@@ -8,7 +8,6 @@ use super::report::{ArrayDifference, Difference};
 use crate::look::png::{Canvas, label, text_size};
 use crate::look::{BLUE_RED, Color, VIRIDIS, color_of};
 use crate::nodes::element::swap_bytes;
-use crate::png::{Canvas, Color, text_size};
 use crate::{Array, ByteOrder, Error, Index, Node, ReadOptions, Result};
 
 /// Most pixels of a map per axis. Larger slices show every n-th element.

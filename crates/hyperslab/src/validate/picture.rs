@@ -5,10 +5,8 @@
 use super::absent::{ChunkMap, MissingChunks};
 use super::report::Report;
 use crate::Result;
-use crate::look::{
-    colors::Color,
-    png::{Canvas, text_size},
-};
+use crate::look::Color;
+use crate::look::png::{Canvas, text_size};
 
 /// More maps are left out: a picture of 50 maps of 512 × 512 cells needs 80 MB of memory.
 const MOST: usize = 50;
