@@ -6,10 +6,13 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+/// The error of the file, or another one.
+type Written = Result<io::Result<()>, Failure>;
+
 /// Writes a file completely or not at all. Writes directly to a pipe or a device.
 pub(crate) fn write_whole(
     path: &Path,
-    fill: &mut dyn FnMut(&mut dyn Write) -> Result<io::Result<()>, Failure>,
+    fill: &mut dyn FnMut(&mut dyn Write) -> Written,
 ) -> Result<(), Failure> {
     let fail = |source| Failure::from(Error::Io { what: "write", path: path.to_owned(), source });
     let special = fs::metadata(path).is_ok_and(|found| !found.is_file());

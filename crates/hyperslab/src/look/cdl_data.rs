@@ -168,7 +168,7 @@ impl Rows<'_> {
 
     fn push(&mut self, word: &str, cell: &Cell) -> Written<()> {
         self.at += 1;
-        let ends_row = self.at % self.row.max(1) == 0;
+        let ends_row = self.at.is_multiple_of(self.row.max(1));
         if self.is_char {
             match cell {
                 Cell::Text(text) if !text.is_empty() => self.text.push_str(text),
