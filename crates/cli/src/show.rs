@@ -1,7 +1,7 @@
 //! `hyperslab show`.
 
 use crate::command::Command;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::new_file::write_whole;
 use crate::selection;
 use crate::signals::Watch;
@@ -88,7 +88,8 @@ impl Command for ShowArgs {
             return StatsArgs::of_one(&self.path, self.selection.as_deref(), self.raw).run(out, watch);
         }
         match node {
-            Node::Array(array) => self.array(&array, &selected, out, watch),
+            Node::Array(array) if self.prints() => self.array(&array, &selected, out, watch),
+            Node::Array(array) => self.array(&self.in_its_group(array), &selected, out, watch),
             Node::Group(_) if !selected.is_empty() => {
                 Err(Failure::Usage("a selection is of an array, not of a group".into()))
             }
@@ -104,6 +105,20 @@ impl Command for ShowArgs {
 impl ShowArgs {
     fn prints(&self) -> bool {
         !self.csv && self.npy.is_none() && self.picture.is_none() && self.png.is_none()
+    }
+
+    /// The same array, opened by way of its group, which knows its name and its coordinates. A Zarr array
+    /// that was opened by its own path knows neither.
+    fn in_its_group(&self, array: Array) -> Array {
+        let path = match &self.selection {
+            Some(_) => self.path.as_str(),
+            None => selection::split(&self.path).map_or(self.path.as_str(), |(path, _)| path),
+        };
+        let above =
+            path.trim_end_matches('/').rsplit_once('/').filter(|_| array.path().trim_matches('/').is_empty());
+        let Some((group, name)) = above else { return array };
+        let again = failure::open(group).ok().and_then(|node| node.into_group().ok()?.array(name).ok());
+        again.filter(|again| again.shape() == array.shape()).unwrap_or(array)
     }
 
     fn array(

@@ -58,8 +58,6 @@ struct Writer<'a> {
     out: &'a mut dyn Write,
     stop: &'a dyn Fn() -> bool,
     is_classic: bool,
-    /// Variables whose values were written.
-    found: usize,
     /// Number of dimensions that got a name here.
     phony: usize,
 }
@@ -81,12 +79,33 @@ pub fn write_cdl(
         None => Meaning::Zarr { scalars: true },
     };
     let is_classic = file.as_ref().is_some_and(|file| file.as_hdf5().is_none());
-    let mut writer = Writer { meaning, file, options, out, stop, is_classic, found: 0, phony: 0 };
+    check_names(node, options, stop)?;
+    let mut writer = Writer { meaning, file, options, out, stop, is_classic, phony: 0 };
     match writer.file(node, name) {
         Ok(()) => Ok(Ok(())),
         Err(Halt::Output(error)) => Ok(Err(error)),
         Err(Halt::Failed(error)) => Err(error),
     }
+}
+
+/// Fails before anything is written if a group has none of the wanted variables.
+fn check_names(node: &Node, options: &CdlOptions, stop: &dyn Fn() -> bool) -> Result<()> {
+    let (Node::Group(group), false) = (node, options.variables.is_empty()) else { return Ok(()) };
+    for below in group.below(None, Some(stop))? {
+        let name = below.path.rsplit('/').next().unwrap_or_default();
+        let path = format!("{}/{}", group.path(), below.path);
+        if options.variables.iter().any(|wanted| is_called(wanted, name, &path)) {
+            return Ok(());
+        }
+    }
+    let names = options.variables.join(", ");
+    let why = "hyperslab ls lists their names";
+    Err(Error::Options(format!("variables: there is none called {names}; {why}")))
+}
+
+/// Returns `true` if a variable is meant by its name, or by its path.
+fn is_called(wanted: &str, name: &str, path: &str) -> bool {
+    wanted == name || wanted.trim_matches('/') == path.trim_matches('/')
 }
 
 impl Writer<'_> {
@@ -115,12 +134,6 @@ impl Writer<'_> {
                     )?;
                 }
             }
-        }
-        if self.found == 0 && !self.options.variables.is_empty() {
-            let names = self.options.variables.join(", ");
-            return Err(Halt::Failed(Error::Options(format!(
-                "variables: there is none called {names}; hyperslab ls lists their names"
-            ))));
         }
         self.line("}")
     }
@@ -246,12 +259,8 @@ impl Writer<'_> {
         if self.options.all || !self.options.variables.is_empty() {
             self.line(&format!("{indent}data:"))?;
             for member in members {
-                let is_wanted = |name: &String| {
-                    let name = name.trim_matches('/');
-                    name == member.path || name == member.name
-                };
+                let is_wanted = |wanted: &String| is_called(wanted, &member.name, &member.path);
                 if self.options.all || self.options.variables.iter().any(is_wanted) {
-                    self.found += 1;
                     let head = format!("{indent} {} =", escaped(&member.name));
                     cdl_data::write(member, &head, self.options.raw, self.out, self.stop)?;
                 }
