@@ -1,11 +1,11 @@
 //! Files that a killed program has left, or that were cut or damaged: what is left of them.
 //!
-//! 1. A lenient reader ([`losses`]) opens the file, and walks everything that the root group leads to. It
+//! 1. A lenient reader (`losses.rs`) opens the file, and walks everything that the root group leads to. It
 //!    notes each structure that it cannot read, and goes on.
-//! 2. Chunks with filters are decoded ([`chunks`]). A chunk that does not decode, or that shares bytes
+//! 2. Chunks with filters are decoded (`chunks.rs`). A chunk that does not decode, or that shares bytes
 //!    with something else, is lost: its values might be those of another chunk.
-//! 3. If nothing is lost, only flags or lengths are wrong. They are put right in place ([`mend`]).
-//! 4. Otherwise object headers are looked for by their bytes ([`scan`]): objects that nothing leads to
+//! 3. If nothing is lost, only flags or lengths are wrong. They are put right in place (`mend.rs`).
+//! 4. Otherwise object headers are looked for by their bytes (`scan.rs`): objects that nothing leads to
 //!    any more get names in `/lost+found`.
 //! 5. The code that compacts files copies what was found, message for message ([`Salvage`]).
 
@@ -211,7 +211,7 @@ impl Torn {
 
     /// Plans a copy of everything that is left.
     ///
-    /// Fails with [`Hdf5Error::Unsupported`](crate::Hdf5Error::Unsupported) if the file has a feature that cannot be copied.
+    /// Fails with [`Unsupported`](crate::Hdf5Error::Unsupported) if the file has a feature that cannot be copied.
     pub fn salvage(self) -> Result<Salvage> {
         let Torn { opened, walk, orphans, .. } = self;
         let Opened { file, losses, superblock, has_superblock, .. } = opened;
