@@ -59,8 +59,8 @@ def worker_ids(client: Any) -> list[int]:
 def test_into_a_session(client: Any, repository: Any, tmp_path: Path, seed: int) -> None:
     chance, killed, number = random.Random(seed), 0, 0
     expected = hierarchy(tmp_path / "x")
-    wanted = kills(2)
-    while killed < wanted:
+    most = kills(2)
+    while killed < most:
         number += 1
         session = repository.writable_session("main")
         place = hs.storage.StorePath(hs.storage.ZarrStore(session.store), "y")
@@ -83,8 +83,8 @@ def test_from_a_session(client: Any, repository: Any, tmp_path: Path, seed: int,
     store = repository.readonly_session("main").store if committed else session.store
     wanted: dict[str, Any] = {"chunks": (32, 16, 16), "task_size": "32 KiB"}
     hs.plan_copy(store, tmp_path / "undisturbed", **wanted).run()
-    wanted = kills(2)
-    while killed < wanted:
+    most = kills(2)
+    while killed < most:
         number += 1
         plan = hs.plan_copy(store, tmp_path / f"y{number}", **wanted)
         with killing(lambda: worker_ids(client), chance, every=0.3, most=2) as pids:

@@ -33,10 +33,15 @@ Examples:
   hyperslab stats ocean.zarr/sst --bins 20          with a histogram
   hyperslab stats ocean.nc --missing -999 --json")]
 pub(crate) struct StatsArgs {
-    /// Arrays or groups. After one array, a selection may follow: integers and slices of step 1, also
-    /// with the names of axes (time=0:12).
-    #[arg(value_name = "PATH", required = true, allow_hyphen_values = true)]
-    paths: Vec<String>,
+    /// An array or group.
+    path: String,
+    /// A part of the array: integers and slices of step 1, also with the names of axes (time=0:12). Or
+    /// another array or group.
+    #[arg(value_name = "SELECTION|PATH", allow_hyphen_values = true)]
+    second: Option<String>,
+    /// More arrays or groups.
+    #[arg(value_name = "PATH")]
+    more: Vec<String>,
     /// A stored number that counts as missing. May be given several times.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     missing: Vec<String>,
@@ -84,7 +89,7 @@ impl Command for StatsArgs {
         let meter = Meter::new(watch, self.quiet);
         let mut found = Vec::new();
         let (paths, selection) = self.locations();
-        for path in paths {
+        for path in &paths {
             self.at(path, selection, paths.len() > 1, &meter, watch, &mut found)?;
         }
         meter.finish();
@@ -103,7 +108,9 @@ impl StatsArgs {
     /// As for one path, without a histogram.
     pub(crate) fn of_one(path: &str, selection: Option<&str>, raw: bool) -> StatsArgs {
         StatsArgs {
-            paths: std::iter::once(path).chain(selection).map(str::to_owned).collect(),
+            path: path.to_owned(),
+            second: selection.map(str::to_owned),
+            more: Vec::new(),
             missing: Vec::new(),
             raw,
             bins: None,
@@ -115,12 +122,20 @@ impl StatsArgs {
 
     /// The paths, and the selection. The second of two words is a selection if it can be one, and if
     /// no file has that name.
-    fn locations(&self) -> (&[String], Option<&str>) {
-        match self.paths.as_slice() {
-            [path, word] if selection::is_one(word) && !std::path::Path::new(word).exists() => {
-                (std::slice::from_ref(path), Some(word))
+    fn locations(&self) -> (Vec<&str>, Option<&str>) {
+        let path = self.path.as_str();
+        match &self.second {
+            Some(word)
+                if self.more.is_empty()
+                    && selection::is_one(word)
+                    && !std::path::Path::new(word).exists() =>
+            {
+                (vec![path], Some(word))
             }
-            paths => (paths, None),
+            second => {
+                let others = second.iter().chain(&self.more).map(String::as_str);
+                (std::iter::once(path).chain(others).collect(), None)
+            }
         }
     }
 
