@@ -161,11 +161,16 @@ def test_command(tmp_path: Path) -> None:
     done = run(tmp_path / "a", "--access", "time series", "--access", "[0]")
     assert (done.returncode, done.stderr) == (0, "")
     advice = hs.advise(z, ["time series", "[0]"])
-    chunks = ",".join(map(str, advice.chunks))
-    # The last line is the command that follows the advice.
-    table, command = done.stdout.rstrip("\n").rsplit("\n\n", 1)
-    assert table == str(advice)
-    assert command.startswith("chunks: hyperslab copy ") and command.endswith(f"--chunks {chunks}")
+    table, commands = str(advice) + "\n\n", []
+    for layout in (advice["chunks"], advice["shards"]):
+        options = [
+            f"--{kind} {','.join(map(str, n))}"
+            for kind in ("chunks", "shards")
+            if (n := getattr(layout, kind))
+        ]
+        commands.append(f"{layout.name}: hyperslab copy {tmp_path / 'a'} NEW.zarr {' '.join(options)}")
+    assert done.stdout.startswith(table)
+    assert done.stdout.removeprefix(table).strip().split("\n\n") == commands
     rows = [line.split() for line in done.stdout.splitlines()]
     assert rows[4] == "access requests read decoded wanted disk object store".split()
     assert rows[5][:6] == ["now", "time", "series", "100", "1.4", "MiB"]
