@@ -17,7 +17,8 @@
 use crate::Source;
 use crate::checksum::lookup3;
 use crate::output::{NEW_SIZES, Output};
-use crate::{Bytes, Cursor, Parsed, Result};
+use crate::{Bytes, Cursor, Hdf5Error, Parsed, Result};
+use hyperslab_store::StoreError;
 
 /// Bytes of the slot.
 pub(crate) const SLOT: u64 = 64;
@@ -164,8 +165,12 @@ pub(crate) fn read_slot(source: &Source, end: u64) -> Result<Option<Slot>> {
         return Ok(None);
     };
     let mut bytes = vec![0; 64];
-    source.read_into("slot", [(slot, &mut bytes[..])])?;
-    Ok(parse_slot(&bytes))
+    match source.read_into("slot", [(slot, &mut bytes[..])]) {
+        // The last writer has cut the file off since this reader learned its size: a closed file has no slot
+        // there. The structures of its last state lie before the cut.
+        Err(Hdf5Error::Store(StoreError::OutOfRange { .. })) => Ok(None),
+        read => read.map(|()| parse_slot(&bytes)),
+    }
 }
 
 /// Reads what a slot leads to. `None`: the bytes are not as they were written.
@@ -217,6 +222,24 @@ pub(crate) fn instead(switches: Vec<Switch>) -> Vec<(u64, Bytes)> {
 mod tests {
     use super::*;
     use crate::testing::source;
+    use hyperslab_store::FileStore;
+    use std::fs::{self, OpenOptions};
+    use std::sync::Arc;
+
+    /// The last writer ends between a reader's look at the size and its read of the slot.
+    #[test]
+    fn a_file_that_was_cut_off_has_no_slot() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.h5");
+        fs::write(&path, [0; 4096]).unwrap();
+        let store = FileStore::open(&path).unwrap().unwrap();
+        let key = store.key().to_owned();
+        let reader = Source::new(Arc::new(store), &key, 0).unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(1024).unwrap();
+        assert_eq!(reader.end(), 4096);
+        assert!(read_slot(&reader, 2048).unwrap().is_none());
+        assert!(reader.read("header", 1984, 64).is_err());
+    }
 
     fn file(slot: &[u8], record: &[u8]) -> Vec<u8> {
         let mut bytes = vec![7; 256];
