@@ -251,6 +251,10 @@ impl StatsArgs {
 
 /// The ranges of a selection.
 fn region(array: &Array, text: &str) -> Result<Vec<Range<u64>>, Failure> {
+    if let Ok(indices) = selection::parse(text) {
+        // An index out of bounds is an error of the array, not of the usage.
+        array.select(&indices)?;
+    }
     let window = Window::parse(array, text)?.map_err(Failure::Usage)?;
     let axis = |axis: &WindowAxis| match axis.step {
         1 => Ok(axis.first..axis.first + axis.len),
