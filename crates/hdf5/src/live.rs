@@ -11,8 +11,8 @@
 
 use crate::edit::redo;
 use crate::{File, Hdf5Error, Result, rehearsal};
-use hyperslab_store::RangeRead;
 use hyperslab_store::fork::Mutex;
+use hyperslab_store::{RangeRead, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -81,7 +81,11 @@ impl File {
         let slot = end.checked_sub(redo::SLOT).filter(|_| end % redo::SLOT == 0);
         if let Some(slot) = slot {
             let offset = source.base().saturating_add(slot);
-            source.fetch_ranges(&mut [RangeRead { offset, buf: &mut line }])?;
+            match source.fetch_ranges(&mut [RangeRead { offset, buf: &mut line }]) {
+                // The last writer has cut the file off since its superblock was read: it has no slot.
+                Err(Hdf5Error::Store(StoreError::OutOfRange { .. })) => line = [0; 64],
+                read => read?,
+            }
         }
         Ok(Flushes { end, count: redo::parse_slot(&line).map(|slot| slot.generation) })
     }
