@@ -1,4 +1,4 @@
-//! What fuzz targets share: stores in memory, and visits of everything that a store holds.
+//! Shared by all fuzz targets: stores in memory, and visits of everything that a store holds.
 //!
 //! Everything except a result or an error is a bug: panics, hangs, allocations without bound, and
 //! parts of arrays that differ from the whole.

@@ -15,9 +15,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-
-NCDUMP = shutil.which("ncdump") or str(Path(__file__).parents[2] / "build/servers/bin/ncdump")
-needs_ncdump = pytest.mark.skipif(not Path(NCDUMP).exists(), reason="there is no ncdump")
+from servers import tool
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +82,13 @@ def netcdf4(path: Path) -> Path:
     return path
 
 
-@needs_ncdump
 @pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA", "NETCDF4"])
 def test_dumps_are_those_of_ncdump(command: str, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.nc"
     path = netcdf4(path) if kind == "NETCDF4" else classic(path, kind)
-    assert run(command, "dump", path).decode() == run(NCDUMP, "-h", path).decode()
-    assert run(command, "dump", path, "--all", "--raw").decode() == run(NCDUMP, path).decode()
-    ours, theirs = run(command, "dump", path, "-v", "sst", "--raw"), run(NCDUMP, "-v", "sst", path)
+    assert run(command, "dump", path).decode() == run(tool("ncdump"), "-h", path).decode()
+    assert run(command, "dump", path, "--all", "--raw").decode() == run(tool("ncdump"), path).decode()
+    ours, theirs = run(command, "dump", path, "-v", "sst", "--raw"), run(tool("ncdump"), "-v", "sst", path)
     assert ours.decode() == theirs.decode()
     assert b' time = "2000-01-01", "2000-01-02",' in run(command, "dump", path, "-v", "time")
 

@@ -1,4 +1,4 @@
-"""Files that killed programs of h5py left come back, or what is lost is named."""
+"""Files that killed programs of h5py left come back, or their losses are named."""
 
 from __future__ import annotations
 

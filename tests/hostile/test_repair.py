@@ -11,8 +11,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-import zarr
-from bad_input import CODECS, DATA, damaged, written
+from bad_input import CODECS, DATA, SHARD_INDEX, damaged, sharded, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples, scratch
@@ -78,22 +77,9 @@ def test_damaged_chunks(data: st.DataObject, codec: str, fill: bool) -> None:
 def test_damaged_shards(seed: int, at_start: bool, kind: str) -> None:
     with scratch() as root:
         rng = np.random.default_rng(seed)
-        z = zarr.create_array(
-            root,
-            name="t",
-            shape=(20, 10),
-            chunks=(5, 5),
-            shards={"shape": (10, 10), "index_location": "start" if at_start else "end"},
-            dtype="f4",
-            compressors=zarr.codecs.ZstdCodec(level=1, checksum=True),
-        )
         data = rng.normal(size=(20, 10)).astype("f4") + 10
-        z[...] = data
-        zarr.open_group(root, mode="a")
-        shard = root / "t/c/1/0"
-        good = bytearray(shard.read_bytes())
-        index = 4 * 16 + 4
-        first = 0 if at_start else len(good) - index
+        shard, good, first = sharded(root, data, at_start)
+        index = SHARD_INDEX
         entries = np.frombuffer(good, "<u8", 8, first).copy()
         if kind == "index":
             good[first + int(rng.integers(index))] ^= 1 << int(rng.integers(8))

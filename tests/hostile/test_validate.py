@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
-from bad_input import CODECS, DATA, damaged, written
+from bad_input import CODECS, DATA, SHARD_INDEX, damaged, sharded, written
 from hdf5_bad import everything
 from hyperslab import _native
 from hypothesis import given, settings
@@ -86,22 +86,9 @@ def test_generated_damage(data: st.DataObject, codec: str) -> None:
 def test_damaged_shards(seed: int, at_start: bool, kind: str) -> None:
     with scratch() as root:
         rng = np.random.default_rng(seed)
-        z = zarr.create_array(
-            root,
-            name="t",
-            shape=(20, 10),
-            chunks=(5, 5),
-            shards={"shape": (10, 10), "index_location": "start" if at_start else "end"},
-            dtype="f4",
-            compressors=zarr.codecs.ZstdCodec(level=1, checksum=True),
-        )
-        z[...] = rng.normal(size=(20, 10)).astype("f4")
-        zarr.open_group(root, mode="a")
+        shard, good, first = sharded(root, rng.normal(size=(20, 10)).astype("f4"), at_start)
+        index = SHARD_INDEX
         assert errors(hs.validate(root, decode=True)) == []
-        shard = root / "t/c/1/0"
-        good = bytearray(shard.read_bytes())
-        index = 4 * 16 + 4
-        first = 0 if at_start else len(good) - index
         if kind == "index":
             good[first + int(rng.integers(index))] ^= 1 << int(rng.integers(8))
         elif kind == "chunk":

@@ -1,4 +1,4 @@
-"""References in elements, and the space of HDF5 files: what is wrong is named, and nothing else."""
+"""References in elements, and the space of HDF5 files: faults are named, and nothing else."""
 
 from __future__ import annotations
 

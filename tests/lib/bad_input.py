@@ -8,6 +8,7 @@ from typing import Any
 
 import hyperslab as hs
 import numpy as np
+import zarr
 from hypothesis import strategies as st
 
 DATA = np.arange(1, 101, dtype="<f4").reshape(10, 10)
@@ -93,3 +94,28 @@ def damaged(data: st.DataObject, good: bytes) -> bytes:
         at = int(rng.integers(max(1, min(len(bad) - 3, 64))))
         bad[at : at + 4] = struct.pack("<I", int(rng.choice([0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1])))
     return bytes(bad)
+
+
+SHARD_INDEX = 4 * 16 + 4
+"""Bytes of the index of a shard of four chunks."""
+
+
+def sharded(root: Path, data: np.ndarray[Any, Any], at_start: bool) -> tuple[Path, bytearray, int]:
+    """Write array t of shape (20, 10) in shards of four chunks.
+
+    Returns the path and the bytes of shard (1, 0), and the offset of its index.
+    """
+    z = zarr.create_array(
+        root,
+        name="t",
+        shape=(20, 10),
+        chunks=(5, 5),
+        shards={"shape": (10, 10), "index_location": "start" if at_start else "end"},
+        dtype="f4",
+        compressors=zarr.codecs.ZstdCodec(level=1, checksum=True),
+    )
+    z[...] = data
+    zarr.open_group(root, mode="a")
+    shard = root / "t/c/1/0"
+    good = bytearray(shard.read_bytes())
+    return shard, good, 0 if at_start else len(good) - SHARD_INDEX

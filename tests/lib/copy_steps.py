@@ -1,6 +1,6 @@
 """Intervenes in planned copies: calls a function right before a step of a run in this process.
 
-Steps: plan, planned (the journal was read), begin, take_over, delete, part, finish, move, moved,
+Steps: plan, planned (the journal was read), begin, take_over, delete, part, record, finish, move, moved,
 remove_journal, finished.
 """
 

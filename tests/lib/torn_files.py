@@ -79,7 +79,7 @@ def apply(data: bytearray, change: tuple[int, bytes | None]) -> None:
 
 @dataclass
 class Recording:
-    """The changes of a file, and what was flushed when."""
+    """The changes of a file, and its flushed state at each of them."""
 
     log: list[tuple[int, bytes | None]]
     # For each flush: the number of changes before it was complete.
@@ -201,7 +201,7 @@ def record(seed: int, libver: Any, flushes: int = 4) -> Recording:
 
 @dataclass
 class Verdict:
-    """What came back of a torn file."""
+    """The parts of a torn file that came back."""
 
     opened_before: bool = False
     opened_after: bool = False

@@ -92,9 +92,12 @@ impl Request {
     }
 }
 
-/// The command's name and its own arguments, if they are valid.
-pub(crate) fn matches_of(args: impl IntoIterator<Item = OsString>) -> Option<(String, ArgMatches)> {
-    line(&COMMANDS).try_get_matches_from(args).ok()?.remove_subcommand()
+/// The arguments of all commands, the command's name, and its own arguments, if they are valid.
+pub(crate) fn matches_of(args: impl IntoIterator<Item = OsString>) -> Option<(Args, String, ArgMatches)> {
+    let mut found = line(&COMMANDS).try_get_matches_from(args).ok()?;
+    let shared = Args::from_arg_matches(&found).ok()?;
+    let (name, found) = found.remove_subcommand()?;
+    Some((shared, name, found))
 }
 
 /// The command line of all commands.

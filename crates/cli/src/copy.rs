@@ -185,9 +185,9 @@ impl Command for CopyArgs {
     const ALIASES: &[&str] = &["convert", "rechunk"];
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
-        if self.is_in_tasks() && self.file_format().is_some() {
+        if self.is_in_tasks() && self.makes_file() {
             return Err(Failure::Usage(
-                "--format: one file is not copied in tasks; leave out --resume and --scheduler".into(),
+                "--format or DST: one file is not copied in tasks; leave out --resume and --scheduler".into(),
             ));
         }
         if self.scheduler.is_some() {
@@ -292,12 +292,13 @@ impl CopyArgs {
     /// The part for the Python package, if this is a copy on a cluster.
     pub(crate) fn planned_copy(&self) -> Option<PlannedCopy> {
         let options = self.options();
-        (self.scheduler.is_some() && self.file_format().is_none()).then(|| PlannedCopy {
+        (self.scheduler.is_some() && !self.makes_file()).then(|| PlannedCopy {
             sources: self.sources.clone(),
             concat: self.concat.clone(),
             sort: self.sort,
             variables: options.variables,
             destination: self.destination.clone(),
+            storage: options.storage,
             chunks: options.chunks,
             named_chunks: options.named_chunks,
             shards: options.shards,
@@ -320,6 +321,13 @@ impl CopyArgs {
             explain: self.explain,
             quiet: self.quiet,
         })
+    }
+
+    /// Returns `true` if the copy becomes one file, by its format or by its name.
+    fn makes_file(&self) -> bool {
+        let is_named = || FileFormat::of_name(&self.destination).is_some();
+        self.file_format().is_some()
+            || self.target_region.is_none() && !std::path::Path::new(&self.destination).is_dir() && is_named()
     }
 
     fn is_in_tasks(&self) -> bool {

@@ -182,8 +182,7 @@ impl DiffArgs {
                 writeln!(std::io::stderr(), "hyperslab: no picture: no numbers of arrays with axes differ");
             return Ok(());
         };
-        std::fs::write(file, png)
-            .map_err(|source| Error::Io { what: "write", path: file.clone(), source }.into())
+        crate::new_file::write_whole(file, &mut |out| Ok(out.write_all(&png)))
     }
 }
 

@@ -51,16 +51,14 @@ pub(crate) fn open(location: &str) -> Result<Node, Failure> {
     open_as(location, Mode::Read)
 }
 
-/// Opens the user's location, to change what is there.
+/// Opens the user's location for changes.
 pub(crate) fn open_to_change(location: &str) -> Result<Node, Failure> {
     open_as(location, Mode::Change)
 }
 
 fn open_as(location: &str, mode: Mode) -> Result<Node, Failure> {
-    let storage = storage::options();
-    // Files on disk have no options.
-    let storage = if stores::takes_options(location) { storage.as_slice() } else { &[] };
-    let store = StoreOptions { storage, ..StoreOptions::default() };
+    let storage = storage::of(location);
+    let store = StoreOptions { storage: &storage, ..StoreOptions::default() };
     let opening = Opening { mode: Some(mode), store, ..Opening::default() };
     let opened = hyperslab::open::open(Location::Text(location), &opening).and_then(Opened::into_node);
     let missing = |path: PathBuf, below| Failure::NotFound(path.display().to_string(), below);

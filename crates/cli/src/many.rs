@@ -2,6 +2,7 @@
 
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
+use crate::storage;
 use hyperslab::Node;
 use hyperslab::copy::{JoinSource, Joining, concatenated};
 use std::str::FromStr;
@@ -23,8 +24,8 @@ pub(crate) fn source(
         ))),
         (sources, Some(dimension)) => {
             let joining = Joining { sort, variables, threads, ..Joining::along(dimension) };
-            let sources: Vec<JoinSource> =
-                sources.iter().map(|location| JoinSource::from(location.as_str())).collect();
+            let source = |location: &String| JoinSource::Location(location.clone(), storage::of(location));
+            let sources: Vec<JoinSource> = sources.iter().map(source).collect();
             concatenated(&sources, joining, Some(&|| watch.is_interrupted())).map_err(|error| {
                 if error.is_interruption() {
                     Failure::Stopped("the destination is as it was")

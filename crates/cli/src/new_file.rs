@@ -5,6 +5,7 @@ use hyperslab::Error;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The error of the file, or another one.
 type Written = Result<io::Result<()>, Failure>;
@@ -18,10 +19,15 @@ pub(crate) fn write_whole(
     let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let temporary = match name.filter(|_| !special) {
-        Some(name) => path.with_file_name(format!(".{name}.{}.hyperslab-tmp", std::process::id())),
+        // Processes in two containers may have one number.
+        Some(name) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+            path.with_file_name(format!(".{name}.{}-{now:x}.hyperslab-tmp", std::process::id()))
+        }
         None => path.to_owned(),
     };
-    let mut file = BufWriter::new(File::create(&temporary).map_err(fail)?);
+    let made = if temporary == path { File::create(path) } else { File::create_new(&temporary) };
+    let mut file = BufWriter::new(made.map_err(fail)?);
     let written = fill(&mut file).and_then(|done| done.and_then(|()| file.flush()).map_err(fail));
     if temporary == path {
         return written;

@@ -2,6 +2,7 @@
 
 use crate::command::{Command, matches_of};
 use crate::copy::CopyArgs;
+use crate::storage;
 use clap::FromArgMatches;
 use hyperslab::Format;
 use hyperslab::copy::{Order, Region, Shards};
@@ -20,6 +21,8 @@ pub struct PlannedCopy {
     pub variables: Option<Vec<String>>,
     /// Location of the copy.
     pub destination: String,
+    /// Options of servers.
+    pub storage: Vec<(String, String)>,
     /// Chunk shape. `None` for an axis means all of it.
     pub chunks: Option<Vec<Option<u64>>>,
     /// Chunk lengths by dimension. `None` for a dimension means all of it.
@@ -69,8 +72,9 @@ pub struct PlannedCopy {
 /// The first argument is the program's name. `None` if the arguments request something else or are
 /// wrong.
 pub fn planned_copy(args: impl IntoIterator<Item = OsString>) -> Option<PlannedCopy> {
-    let (name, found) = matches_of(args)?;
+    let (shared, name, found) = matches_of(args)?;
     let found = (name == CopyArgs::NAME).then_some(found)?;
+    storage::set(&shared);
     CopyArgs::from_arg_matches(&found).ok()?.planned_copy()
 }
 

@@ -15,9 +15,9 @@ const SHOWN: usize = 100;
 
 /// Repair a damaged store or file, by a plan that is shown first.
 ///
-/// --dry-run shows what would be done, what is lost, and the hash of the plan. --plan HASH does it, if
-/// the plan is still the same. Everything that is replaced goes to a folder beside the store
-/// (PATH.quarantine), and --undo gives it back.
+/// --dry-run shows the actions, the losses, and the hash of the plan. --plan HASH carries the plan out,
+/// if it is still the same. Replaced bytes go to a folder beside the store (PATH.quarantine), and --undo
+/// gives them back.
 ///
 /// HDF5 and NetCDF-4 files that a killed program left: flags and lengths are put right in place. If
 /// something is lost, everything else is copied to a new file (--to), and the old one stays as it is.
@@ -41,7 +41,7 @@ pub(crate) struct RepairArgs {
     /// Carry out the plan with this hash, which --dry-run has shown.
     #[arg(long, value_name = "HASH", conflicts_with = "undo")]
     plan: Option<String>,
-    /// The new file, if the plan copies what is left.
+    /// The new file, if the plan makes a copy.
     #[arg(long, value_name = "NEW")]
     to: Option<PathBuf>,
     /// Write damaged chunks of Zarr arrays again, with the fill value. Otherwise they become absent.
@@ -148,7 +148,8 @@ impl RepairArgs {
         }
         if self.dry_run && !plan.actions.is_empty() {
             let to = if plan.needs_target { " --to NEW" } else { "" };
-            writeln!(out, "to do this: hyperslab repair {name} --plan {}{to}", plan.hash())?;
+            let fill = if self.fill { " --fill" } else { "" };
+            writeln!(out, "to do this: hyperslab repair {name} --plan {}{fill}{to}", plan.hash())?;
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Command for ServeArgs {
         };
         let server = Server::start(&self.paths, options)?;
         for name in server.names() {
-            writeln!(out, "{}/zarr/{}", server.url(), text::sanitize(&name))?;
+            writeln!(out, "{}", server.zarr_url(&name))?;
         }
         if let Some(token) = server.token() {
             writeln!(out, "token: {}", text::sanitize(token))?;
@@ -96,8 +96,6 @@ impl Command for ServeArgs {
 
 /// Prints a request to standard error.
 fn log(request: &Logged) {
-    let Logged { client, method, path, status, bytes, took, .. } = request;
-    let (path, ms) = (text::sanitize(path), took.as_secs_f64() * 1000.0);
     // Standard error may be closed. There is no other place for the line.
-    let _ = writeln!(io::stderr(), "{client} {method} {path} {status} {bytes} {ms:.1} ms");
+    let _ = writeln!(io::stderr(), "{request}");
 }

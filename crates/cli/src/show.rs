@@ -24,7 +24,7 @@ const PIXELS: (usize, usize) = (800, 600);
 /// Values are decoded by their attributes, as xarray does: scale_factor and add_offset are applied,
 /// times are dates, and elements that _FillValue or missing_value mark are shown as --. Large arrays
 /// are shown by their first and last elements. Pictures show the last two axes, and of others the
-/// first index. They read one element for each pixel, at even distances. So a huge array takes no
+/// first index. They read one element for each pixel, at even distances: a huge array takes no
 /// longer than a small one. For a group, shows all arrays below it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -85,7 +85,8 @@ impl Command for ShowArgs {
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         let (node, selected) = selection::open(&self.path, self.selection.as_deref())?;
         if self.stats {
-            return StatsArgs::of_one(&self.path, self.selection.as_deref(), self.raw).run(out, watch);
+            let path = self.array_path();
+            return StatsArgs::of_one(path, self.raw).show(&[path], Some(&selected), out, watch);
         }
         match node {
             Node::Array(array) if self.prints() => self.array(&array, &selected, out, watch),
@@ -107,13 +108,18 @@ impl ShowArgs {
         !self.csv && self.npy.is_none() && self.picture.is_none() && self.png.is_none()
     }
 
+    /// The path without a selection in brackets.
+    fn array_path(&self) -> &str {
+        match &self.selection {
+            Some(_) => &self.path,
+            None => selection::split(&self.path).map_or(&self.path, |(path, _)| path),
+        }
+    }
+
     /// The same array, opened by way of its group, which knows its name and its coordinates. A Zarr array
     /// that was opened by its own path knows neither.
     fn in_its_group(&self, array: Array) -> Array {
-        let path = match &self.selection {
-            Some(_) => self.path.as_str(),
-            None => selection::split(&self.path).map_or(self.path.as_str(), |(path, _)| path),
-        };
+        let path = self.array_path();
         let above =
             path.trim_end_matches('/').rsplit_once('/').filter(|_| array.path().trim_matches('/').is_empty());
         let Some((group, name)) = above else { return array };

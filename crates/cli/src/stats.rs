@@ -86,10 +86,24 @@ impl Command for StatsArgs {
     const NAME: &str = "stats";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let (paths, selection) = self.locations();
+        self.show(&paths, selection, out, watch)
+    }
+}
+
+impl StatsArgs {
+    /// Prints the statistics of these paths. `selection`: a part; empty: everything.
+    pub(crate) fn show(
+        &self,
+        paths: &[&str],
+        selection: Option<&str>,
+        out: &mut dyn Write,
+        watch: &Watch,
+    ) -> Result<(), Failure> {
         let meter = Meter::new(watch, self.quiet);
         let mut found = Vec::new();
-        let (paths, selection) = self.locations();
-        for path in &paths {
+        let selection = selection.filter(|text| !text.is_empty());
+        for path in paths {
             self.at(path, selection, paths.len() > 1, &meter, watch, &mut found)?;
         }
         meter.finish();
@@ -102,14 +116,12 @@ impl Command for StatsArgs {
         }
         Ok(print(&found, out)?)
     }
-}
 
-impl StatsArgs {
     /// As for one path, without a histogram.
-    pub(crate) fn of_one(path: &str, selection: Option<&str>, raw: bool) -> StatsArgs {
+    pub(crate) fn of_one(path: &str, raw: bool) -> StatsArgs {
         StatsArgs {
             path: path.to_owned(),
-            second: selection.map(str::to_owned),
+            second: None,
             more: Vec::new(),
             missing: Vec::new(),
             raw,

@@ -16,6 +16,11 @@ pub(crate) fn set(args: &Args) {
     *OPTIONS.lock().unwrap_or_else(PoisonError::into_inner) = options;
 }
 
+/// The options for a location. Files on disk have none.
+pub(crate) fn of(location: &str) -> Vec<(String, String)> {
+    if hyperslab::stores::takes_options(location) { options() } else { Vec::new() }
+}
+
 /// The options of the command that runs.
 pub(crate) fn options() -> Vec<(String, String)> {
     OPTIONS.lock().unwrap_or_else(PoisonError::into_inner).clone()

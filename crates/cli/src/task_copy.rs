@@ -4,7 +4,7 @@ use crate::failure::{self, Failure};
 use crate::many;
 use crate::meter::Meter;
 use crate::signals::Watch;
-use crate::text;
+use crate::{storage, text};
 use hyperslab::copy::tasks::{
     HereOptions, PlaceOptions, Planned, RunOptions, RunReport, TaskPlan, TaskSource, bytes_text, count_text,
     grouped, plan_tasks, run_here,
@@ -62,8 +62,9 @@ impl TaskCopy<'_> {
         }
         let (groups, arrays, bytes) = (plan.groups, plan.arrays.len() as u64, plan.bytes());
         let (notes, skipped) = (plan.notes.clone(), plan.skipped.clone());
-        let source = TaskSource::of(&plan, &[]);
-        let place = PlaceOptions { fsync: options.fsync, ..PlaceOptions::default() };
+        let source = TaskSource::of(&plan, &options.storage);
+        let storage = options.storage.clone();
+        let place = PlaceOptions { fsync: options.fsync, storage, ..PlaceOptions::default() };
         let run = RunOptions {
             resume: true,
             contents: self.check_contents,
@@ -104,10 +105,7 @@ impl TaskCopy<'_> {
         // The same line may go on elsewhere: the journal holds absolute paths.
         let sources: Vec<String> = self.sources.iter().map(|source| absolute(source)).collect();
         let variables = options.variables.as_deref();
-        let node = match (&sources[..], self.concat) {
-            ([one], None) => hyperslab::open(one)?,
-            _ => many::source(&sources, self.concat, self.sort, variables, options.threads, watch)?,
-        };
+        let node = many::source(&sources, self.concat, self.sort, variables, options.threads, watch)?;
         let source = match &sources[..] {
             [first, .., last] => format!("{first} … {last}"),
             _ => sources.concat(),
@@ -143,11 +141,13 @@ enum Place {
 impl Place {
     fn of(location: &str) -> Result<Place, Failure> {
         if stores::takes_options(location) {
-            let reached = stores::reach(location, StoreOptions::default())?;
+            let storage = storage::of(location);
+            let wanted = StoreOptions { storage: &storage, ..StoreOptions::default() };
+            let reached = stores::reach(location, wanted)?;
             return Ok(Place::Server(location.to_owned(), reached.store));
         }
         let path = stores::local_path(location)?
-            .filter(|path| !path.iter().any(|name| stores::is_archive(Path::new(name))));
+            .filter(|path| !path.ancestors().any(|above| !above.is_dir() && stores::is_archive(above)));
         match path {
             Some(path) => Ok(Place::Directory(normal(&path))),
             None => Err(Failure::Usage(format!(

@@ -97,7 +97,8 @@ impl Command for ValidateArgs {
             progress: Some(&meter),
             ..ValidateOptions::default()
         };
-        let subjects: Vec<Subject> = self.paths.iter().cloned().map(Subject::Location).collect();
+        let subject = |path: &String| Subject::Remote(path.clone(), crate::storage::of(path));
+        let subjects: Vec<Subject> = self.paths.iter().map(subject).collect();
         if self.explain {
             let found = explain(&subjects, &options).map_err(could_not_look)?;
             return Ok(print_costs(&found, self.json, self.decode, out)?);
@@ -154,9 +155,7 @@ fn could_not_look(error: hyperslab::Error) -> Failure {
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(file, bytes).map_err(|source| {
-        Failure::Library(hyperslab::Error::Io { what: "write", path: file.to_owned(), source })
-    })
+    crate::new_file::write_whole(file, &mut |out| Ok(out.write_all(bytes)))
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {

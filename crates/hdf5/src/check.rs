@@ -116,8 +116,11 @@ pub fn check(file: &File) -> Result<Checked> {
     let whole = !check.found.faults.iter().any(hides);
     check.dangling_references(whole);
     check.overlaps();
-    if whole && notes {
-        check.unreferenced()?;
+    if whole
+        && notes
+        && let Err(error) = check.unreferenced()
+    {
+        check.fail("", error)?;
     }
     Ok(check.found)
 }

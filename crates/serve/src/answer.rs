@@ -139,6 +139,10 @@ impl Answer {
         self.body.len()
     }
 
+    pub(crate) fn in_memory(&self) -> u64 {
+        self.body.in_memory()
+    }
+
     pub(crate) fn map_body(mut self, change: impl FnOnce(Body) -> Body) -> Answer {
         self.body = change(self.body);
         self
@@ -151,7 +155,10 @@ impl Answer {
             self = self
                 .with("access-control-allow-methods", "GET, HEAD, OPTIONS")
                 .with("access-control-allow-headers", "Range, Authorization, If-None-Match, If-Range")
-                .with("access-control-expose-headers", "ETag, Content-Range, Content-Length, Accept-Ranges")
+                .with(
+                    "access-control-expose-headers",
+                    "ETag, Content-Range, Content-Length, Accept-Ranges, X-Shape, X-Dtype, Retry-After",
+                )
                 .with("vary", "Origin");
         }
         if head {

@@ -14,6 +14,8 @@ use hyperslab::{
 
 /// The most nodes in a tree.
 const MOST_NODES: usize = 10_000;
+/// The deepest tree. Each level has two of JSON, whose readers stop at 128.
+const MOST_DEPTH: usize = 60;
 /// The most chunks that `explain` lists one by one.
 const MOST_LISTED: usize = 1000;
 
@@ -112,7 +114,7 @@ impl Place<'_> {
 }
 
 fn tree(roots: &Roots, parts: &[String], asked: &Asked<'_>) -> Result<Answer> {
-    let depth = asked.number("depth", usize::MAX)?;
+    let depth = asked.number("depth", MOST_DEPTH)?.min(MOST_DEPTH);
     let mut left = MOST_NODES;
     let Some(json) = branch(roots, parts, depth, &mut left, asked.ask)? else {
         let found = "nothing is there";
@@ -312,10 +314,13 @@ fn point(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
     })?;
     let (stored, meant) = both(array, &array.select(&indices)?, asked)?;
     let mut coordinates = Vec::new();
-    for (name, index) in array.dimension_names()?.unwrap_or_default().iter().zip(&at) {
+    let axes = at.iter().zip(array.shape());
+    for (name, (index, n)) in array.dimension_names()?.unwrap_or_default().iter().zip(axes) {
+        // Coordinates may have more elements than this array: count from the beginning.
+        let index = if *index < 0 { index.saturating_add_unsigned(*n) } else { *index };
         let Some(name) = name else { continue };
         if let Some(axis) = place.coordinate(name)? {
-            let (_, meant) = both(&axis, &axis.select(&[Index::At(*index)])?, asked)?;
+            let (_, meant) = both(&axis, &axis.select(&[Index::At(index)])?, asked)?;
             coordinates.push((name.clone(), meant.into_iter().next().unwrap_or(Json::Null)));
         }
     }
@@ -370,6 +375,7 @@ fn series(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
 fn both(array: &Array, selection: &Selection, asked: &Asked<'_>) -> Result<(Vec<Json>, Vec<Json>)> {
     let options = ReadOptions { interrupt: Some(asked.ask), ..ReadOptions::default() };
     let stored = values::bounded(array, selection, asked.most / 8)
+        .and_then(|()| values::listable(array, &selection.shape(), asked.most))
         .and_then(|()| values::listed(array, selection, options))?;
     if number_type(array).is_none() || array.optional().is_some() {
         return Ok((stored.clone(), stored));

@@ -22,22 +22,13 @@ pub(crate) trait Readable: Send + Sync {
 
 /// The body of an answer.
 pub(crate) enum Body {
-    /// `_permit`: the memory that these bytes take of the server's.
-    Memory {
-        bytes: Bytes,
-        _permit: Option<OwnedSemaphorePermit>,
-    },
-    Pieces {
-        source: Arc<dyn Readable>,
-        next: u64,
-        end: u64,
-        reading: Option<JoinHandle<io::Result<Bytes>>>,
-    },
+    Memory { bytes: Bytes },
+    Pieces { source: Arc<dyn Readable>, next: u64, end: u64, reading: Option<JoinHandle<io::Result<Bytes>>> },
 }
 
 impl Body {
     pub(crate) fn of(bytes: impl Into<Bytes>) -> Body {
-        Body::Memory { bytes: bytes.into(), _permit: None }
+        Body::Memory { bytes: bytes.into() }
     }
 
     pub(crate) fn pieces(source: Arc<dyn Readable>, offset: u64, len: u64) -> Body {
@@ -46,7 +37,7 @@ impl Body {
 
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Body::Memory { bytes, .. } => bytes.len() as u64,
+            Body::Memory { bytes } => bytes.len() as u64,
             Body::Pieces { next, end, .. } => end.saturating_sub(*next),
         }
     }
@@ -54,9 +45,30 @@ impl Body {
     /// Counts the bytes as memory of the server until they are sent.
     pub(crate) fn held_by(self, permit: OwnedSemaphorePermit) -> Body {
         match self {
-            Body::Memory { bytes, .. } => Body::Memory { bytes, _permit: Some(permit) },
+            // hyper drops the body when it has taken the last bytes, before it has sent them.
+            Body::Memory { bytes } => Body::of(Bytes::from_owner(Held { bytes, _permit: permit })),
             pieces => pieces,
         }
+    }
+
+    /// Bytes in memory. Pieces are read one by one, and do not count.
+    pub(crate) fn in_memory(&self) -> u64 {
+        match self {
+            Body::Memory { bytes } => bytes.len() as u64,
+            Body::Pieces { .. } => 0,
+        }
+    }
+}
+
+/// Bytes, and the memory that they take of the server's.
+struct Held {
+    bytes: Bytes,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -69,8 +81,8 @@ impl hyper::body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match &mut *self {
-            Body::Memory { bytes, .. } if bytes.is_empty() => Poll::Ready(None),
-            Body::Memory { bytes, .. } => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Body::Memory { bytes } if bytes.is_empty() => Poll::Ready(None),
+            Body::Memory { bytes } => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Body::Pieces { source, next, end, reading } => {
                 if next >= end {
                     return Poll::Ready(None);

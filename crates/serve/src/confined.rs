@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A directory of this machine, without links that lead out of it.
 ///
 /// The links of a path are resolved before each access. That takes about 10 µs (five folders deep, on
-/// the build machine). Somebody who can change the directory at the same time can read these files
-/// anyway.
+/// the build machine). A link that somebody puts there between the check and the access is
+/// followed: serve no directory in which people write whom you do not trust.
 #[derive(Debug)]
 pub(crate) struct Confined {
     inner: Arc<dyn Store>,

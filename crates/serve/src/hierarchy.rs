@@ -4,7 +4,7 @@ use crate::answer::{Asset, Source};
 use crate::body::Readable;
 use bytes::Bytes;
 use hyperslab::present::{PresentOptions, PresentedFile, PresentedNode, PresentedZarr, ZarrObject};
-use hyperslab::store::{Entry, Operation, RangeRead, StoreError};
+use hyperslab::store::{Entry, Operation, RangeRead, Stamp, StoreError};
 use hyperslab::zarr::join;
 use hyperslab::{Array, Group, Json, Key, Node, Result, Store};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -57,14 +57,16 @@ impl Hierarchy {
                 Ok(Some(made(document.into_bytes().into(), JSON)))
             }
             Shown::File(file) => {
-                let tag = self.version.map(|version| tag(&(version, key)));
+                // Other files that this one refers to change on their own.
+                let version = if file.is_within(key)? { self.version } else { None };
+                let tag = version.map(|version| tag(&(version, key)));
                 if file.is_range(key)? {
                     let Some(len) = file.size(key)? else { return Ok(None) };
                     return Ok(Some(Asset {
                         len,
                         tag,
                         media: BYTES,
-                        source: Source::Stored(self.readable(key, len)),
+                        source: Source::Stored(self.readable(key, len, None)),
                     }));
                 }
                 if tag.as_deref().is_some_and(is_known) {
@@ -83,22 +85,24 @@ impl Hierarchy {
                 }
                 Some(ZarrObject::Stored(stored)) => {
                     let key = Key::new(&stored)?;
+                    let stamp = zarr.store().stamp(key)?;
                     let Some(len) = zarr.store().size(key)? else { return Ok(None) };
-                    let stamp = zarr.store().stamp(key)?.map(|stamp| tag(&stamp));
-                    let tag = stamp.or_else(|| self.version.map(|version| tag(&(version, &stored))));
+                    let own = stamp.map(|stamp| tag(&stamp));
+                    let tag = own.or_else(|| self.version.map(|version| tag(&(version, &stored))));
+                    let stamp = stamp.filter(|_| zarr.store().cost().looks_are_cheap());
                     Ok(Some(Asset {
                         len,
                         tag,
                         media: BYTES,
-                        source: Source::Stored(self.readable(&stored, len)),
+                        source: Source::Stored(self.readable(&stored, len, stamp)),
                     }))
                 }
             },
         }
     }
 
-    fn readable(&self, key: &str, len: u64) -> Arc<dyn Readable> {
-        Arc::new(StoredObject { shown: self.shown.clone(), key: key.to_owned(), len })
+    fn readable(&self, key: &str, len: u64, stamp: Option<Stamp>) -> Arc<dyn Readable> {
+        Arc::new(StoredObject { shown: self.shown.clone(), key: key.to_owned(), len, stamp })
     }
 
     /// The text of a document. `None`: there is none.
@@ -205,10 +209,7 @@ impl Shown {
         match found.filter(|bytes| bytes.len() as u64 == len) {
             Some(bytes) => Ok(bytes.into()),
             // Changed since the request began.
-            None => {
-                let source = io::Error::new(ErrorKind::UnexpectedEof, "it has changed");
-                Err(StoreError::Io { operation: Operation::Read, key: key.to_owned(), url, source }.into())
-            }
+            None => Err(changed(key, url)),
         }
     }
 }
@@ -218,12 +219,27 @@ struct StoredObject {
     shown: Arc<Shown>,
     key: String,
     len: u64,
+    /// Each piece must be of the object with this stamp.
+    stamp: Option<Stamp>,
 }
 
 impl Readable for StoredObject {
     fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
-        self.shown.read(&self.key, offset, len.min(self.len.saturating_sub(offset)))
+        let bytes = self.shown.read(&self.key, offset, len.min(self.len.saturating_sub(offset)))?;
+        if let (Some(_), Shown::Zarr(zarr)) = (self.stamp, &*self.shown) {
+            let store = zarr.store();
+            if store.stamp(Key::new(&self.key)?)? != self.stamp {
+                return Err(changed(&self.key, store.url()));
+            }
+        }
+        Ok(bytes)
     }
+}
+
+/// The object has changed since the request began.
+fn changed(key: &str, url: String) -> hyperslab::Error {
+    let source = io::Error::new(ErrorKind::UnexpectedEof, "it has changed");
+    StoreError::Io { operation: Operation::Read, key: key.to_owned(), url, source }.into()
 }
 
 /// Bytes in memory, whose tag is of these bytes.

@@ -22,6 +22,15 @@ pub struct Logged {
     pub took: Duration,
 }
 
+impl std::fmt::Display for Logged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Logged { client, method, path, status, bytes, took } = self;
+        // Terminals obey control characters.
+        let path = path.replace(char::is_control, "\u{fffd}");
+        write!(f, "{client} {method} {path} {status} {bytes} {:.1} ms", took.as_secs_f64() * 1000.0)
+    }
+}
+
 /// Receives each request that was answered.
 pub type Log = Arc<dyn Fn(&Logged) + Send + Sync>;
 

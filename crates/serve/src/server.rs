@@ -15,7 +15,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyperslab::array::ArrayError;
 use hyperslab::hdf5::Hdf5Error;
-use hyperslab::store::{StoreError, waiting};
+use hyperslab::store::{StoreError, fork, waiting};
 use hyperslab::zarr::ZarrError;
 use hyperslab::{Error, Json, Result, with_causes};
 use std::convert::Infallible;
@@ -65,6 +65,8 @@ pub struct Server {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     runtime: Option<Runtime>,
+    /// Of the process that has the threads.
+    generation: u64,
 }
 
 impl std::fmt::Debug for Server {
@@ -140,7 +142,7 @@ impl Server {
             tokio::net::TcpListener::from_std(listener).map_err(failed)?
         };
         runtime.spawn(accept(listener, shared.clone(), stopped));
-        Ok(Server { address, shared, stop, runtime: Some(runtime) })
+        Ok(Server { address, shared, stop, runtime: Some(runtime), generation: fork::generation() })
     }
 
     /// The address that the server listens on.
@@ -151,6 +153,11 @@ impl Server {
     /// The URL of the server, with its prefix, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.address, self.shared.options.prefix)
+    }
+
+    /// The URL at which programs open what has this name as Zarr.
+    pub fn zarr_url(&self, name: &str) -> String {
+        format!("{}/zarr/{}", self.url(), path::encoded(name))
     }
 
     /// The token that clients must show. `None`: they need none.
@@ -170,6 +177,12 @@ impl Server {
 
     fn end(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
+        if self.generation != fork::generation() {
+            // A forked child has no threads of this server: waiting for them would never end. Closing
+            // would change what the parent waits for.
+            std::mem::forget((runtime, std::mem::replace(&mut self.stop, watch::channel(false).0)));
+            return;
+        }
         self.shared.stopping.store(true, Relaxed);
         let _ = self.stop.send(true);
         // The tasks have a receiver each. When all are gone, all connections are.
@@ -293,7 +306,9 @@ async fn work(shared: &Arc<Shared>, path: String, query: String, headers: Header
     let answer = made.await.unwrap_or_else(|_| {
         Answer::problem(500, "an answer", "the server failed (a bug)", "please report the request")
     });
-    let units = answer.body_len().div_ceil(UNIT);
+    // An answer that is larger than the memory of all answers waits for all of it.
+    let all = shared.options.most_bytes.div_ceil(UNIT).max(1).saturating_mul(ANSWERS);
+    let units = answer.in_memory().div_ceil(UNIT).min(all);
     // Small answers cost less memory than the connection.
     if units <= 1 {
         return answer;

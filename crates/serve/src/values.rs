@@ -58,11 +58,18 @@ pub(crate) fn read(
 ) -> Result<Asset> {
     let shape = selection.shape();
     bounded(array, selection, most / form.growth())?;
+    if matches!(form, Form::Json | Form::Csv) {
+        listable(array, &shape, most)?;
+    }
     let options = ReadOptions { interrupt: Some(ask), ..ReadOptions::default() };
     let made = match form {
         Form::Raw => elements(array, selection, options)?.1,
         Form::Npy => npy(array, selection, options)?,
-        Form::Json => nested(&listed(array, selection, options)?, &shape).into_bytes(),
+        Form::Json => {
+            let mut text = String::new();
+            nested(&listed(array, selection, options)?, &shape, &mut text);
+            text.into_bytes()
+        }
         Form::Csv => csv(&listed(array, selection, options)?, &shape).into_bytes(),
     };
     let made = Bytes::from(made);
@@ -74,6 +81,24 @@ pub(crate) fn bounded(array: &Array, selection: &Selection, most: u64) -> Result
     let size = if array.vlen().is_some() { 16 } else { array.dtype().size() as u64 };
     let bytes =
         element_count(&selection.shape()).and_then(|count| count.checked_mul(size)).unwrap_or(u64::MAX);
+    if bytes > most {
+        return Err(ArrayError::Memory { array: array.name(), what: "an answer", bytes }.into());
+    }
+    Ok(())
+}
+
+/// Memory of one element or list while an answer is text: 24 bytes for the value, up to 40 for its text.
+const LISTED: u64 = 64;
+
+/// Fails if the elements and lists of a shape take more than `most` bytes as text. An axis without
+/// elements may be in any number of lists.
+pub(crate) fn listable(array: &Array, shape: &[u64], most: u64) -> Result<()> {
+    let (mut lists, mut all) = (1_u64, 0_u64);
+    for len in shape {
+        lists = lists.saturating_mul(*len);
+        all = all.saturating_add(lists);
+    }
+    let bytes = all.saturating_mul(LISTED);
     if bytes > most {
         return Err(ArrayError::Memory { array: array.name(), what: "an answer", bytes }.into());
     }
@@ -171,19 +196,23 @@ fn value(dtype: DataType, bytes: &[u8]) -> Option<Json> {
     }
 }
 
-/// Nested lists.
-fn nested(values: &[Json], shape: &[u64]) -> String {
+/// Appends nested lists.
+fn nested(values: &[Json], shape: &[u64], text: &mut String) {
     let Some((len, inner)) = shape.split_first() else {
-        return values.first().map_or_else(|| "null".into(), |value| value.to_text(None));
+        text.push_str(&values.first().map_or_else(|| "null".into(), |value| value.to_text(None)));
+        return;
     };
     let step = inner.iter().fold(1u64, |n, axis| n.saturating_mul(*axis));
     let step = usize::try_from(step).unwrap_or(usize::MAX);
-    let one = |at: u64| {
+    text.push('[');
+    for at in 0..*len {
+        if at > 0 {
+            text.push_str(", ");
+        }
         let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(step);
-        nested(values.get(start..start.saturating_add(step)).unwrap_or_default(), inner)
-    };
-    let lists: Vec<String> = (0..*len).map(one).collect();
-    format!("[{}]", lists.join(", "))
+        nested(values.get(start..start.saturating_add(step)).unwrap_or_default(), inner, text);
+    }
+    text.push(']');
 }
 
 /// Lines of values, separated by commas.

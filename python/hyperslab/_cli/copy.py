@@ -83,6 +83,7 @@ def _copy(wanted: dict[str, Any]) -> None:
     memory_is_limit = wanted.pop("memory_is_limit")
     check = "contents" if wanted.pop("check_contents") else "stamps"
     config.fsync = config.fsync or fsync
+    wanted["storage_options"] = dict(wanted["storage_options"]) or None
     if wanted["compressors"] is None:
         wanted["compressors"] = "keep"
     for name in ("region", "target_region"):

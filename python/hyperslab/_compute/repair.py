@@ -29,7 +29,7 @@ class RepairAction:
     why: str
     """The reason."""
     does: str
-    """What it does."""
+    """The effect of the action, in words."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RepairLoss:
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """What a repair would do, or has done. The plan is true if there is something to do."""
+    """The actions and losses of a repair. The plan is true if there is something to do."""
 
     location: str
     """The location, as it was given."""

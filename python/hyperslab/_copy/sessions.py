@@ -213,7 +213,4 @@ def _task(key: str, threads: int | None, copies: bool, tasks: _native.TaskRange,
 def _run_range(
     worker: _native.CopyWorker, store: Any, tasks: _native.TaskRange, threads: int | None, copies: bool
 ) -> None:
-    if copies:
-        worker.copy_to(store._native, tasks, threads)
-    else:
-        worker.compare_in(store._native, tasks, threads)
+    worker.work_in(store._native, tasks, threads, copies)

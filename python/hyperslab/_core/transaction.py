@@ -79,8 +79,9 @@ class Transaction:
         if kind is None:
             self._commit()
 
-    def _append(self, path: str, data: Any, axis: int) -> None:
-        array: Any = self._group[path]
+    def _append(self, path: str, data: Any, axis: int, array: Any = None) -> None:
+        """Keep rows for the array at a path. ``array``: its handle, if that has settings of its own."""
+        array = self._group[path] if array is None else array
         if isinstance(array, AnyGroup):
             raise InvalidArgumentError(f"append: expected the path of an array, found the group {path!r}")
         values, axis = array._rows(data, axis)

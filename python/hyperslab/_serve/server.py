@@ -37,7 +37,7 @@ class Server:
 
     @property
     def names(self) -> list[str]:
-        """The names of what is served, in the order of the locations."""
+        """The names of the served nodes, in the order of the locations."""
         return list(self._handle.names)
 
     @property
@@ -46,8 +46,10 @@ class Server:
         return self._handle.is_running()
 
     def zarr_url(self, name: str | None = None) -> str:
-        """Return the URL at which programs open what is served as Zarr; by default the first."""
-        return f"{self.url}/zarr/{self.names[0] if name is None else name}"
+        """Return the URL of a served node as Zarr; by default of the first."""
+        from urllib.parse import quote
+
+        return f"{self.url}/zarr/{quote(self.names[0] if name is None else name)}"
 
     def wait(self) -> None:
         """Wait until the server is stopped, or until Ctrl-C."""

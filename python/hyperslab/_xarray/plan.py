@@ -69,6 +69,8 @@ class PlannedArray:
         """The planned shape. The array may still be shorter."""
         self.old_shape = self.shape
         """The shape when the plan was made."""
+        self.is_lengthened = False
+        """True once this write has begun to make the array longer."""
 
     @property
     def path(self) -> str:

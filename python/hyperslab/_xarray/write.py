@@ -370,6 +370,8 @@ def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | No
         if compute:
             _write_blocks(writes, targets, True)
     except BaseException:
+        # A call that is still running would lengthen its array afterwards.
+        errands.close(wait=True)
         _shorten(plan, later)
         raise
     finally:
@@ -406,7 +408,7 @@ def _commit(root: Group, together: list[tuple[PlannedArray, Write]]) -> bool:
         for array, write in together:
             there = cast(Any, array.existing).shape
             [axis] = [n for n, (old, new) in enumerate(zip(there, array.shape, strict=True)) if old != new]
-            step[array.path].append(np.asarray(write.source), axis)
+            step._append(array.path, np.asarray(write.source), axis, array.existing)
     return step._published
 
 
@@ -414,13 +416,12 @@ def _shorten(plan: Plan, later: Collection[PlannedArray]) -> None:
     """After an error, make arrays as short as they were, unless somebody else has lengthened them."""
     for array in plan.arrays:
         there = array.existing
-        if there is None or array in later:
+        if there is None or array in later or not array.is_lengthened:
             continue
-        old = array.old_shape
         # The first error is the one to raise.
         with contextlib.suppress(Exception):
-            if old != array.shape and there.refresh().shape == array.shape:
-                there.resize(old)
+            if there.refresh().shape == array.shape:
+                there.resize(array.old_shape)
 
 
 def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
@@ -430,7 +431,7 @@ def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
         return errands.add(_created, group, array)
     if there.shape == array.shape:
         return there
-    return errands.add(_resized, there, array.shape)
+    return errands.add(_resized, array)
 
 
 def _created(group: Group, array: PlannedArray) -> Array:
@@ -441,9 +442,17 @@ def _created(group: Group, array: PlannedArray) -> Array:
         raise
 
 
-def _resized(array: Array, shape: tuple[int, ...]) -> Array:
-    array.resize(shape)
-    return array
+def _resized(array: PlannedArray) -> Array:
+    there = cast(Array, array.existing)
+    found = there.refresh().shape
+    if found != array.old_shape:
+        raise InvalidArgumentError(
+            f"variable {array.path!r}: expected shape {array.old_shape}, found {found}: somebody else has "
+            "changed it since; append again"
+        )
+    array.is_lengthened = True
+    there.resize(array.shape)
+    return there
 
 
 # ---- replacing an existing group
@@ -652,7 +661,7 @@ class _Errands:
         while self._pending:
             self._pending.popleft().result()
 
-    def close(self) -> None:
-        """Begin no more calls."""
+    def close(self, wait: bool = False) -> None:
+        """Begin no more calls. ``wait``: return when the running ones have ended."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=wait, cancel_futures=True)

@@ -141,7 +141,7 @@ pub(super) fn whole<T>(built: Built<(T, Vec<u8>)>) -> Result<(T, Vec<u8>, u64)> 
     Ok((result, bytes, len))
 }
 
-/// The places of links or attributes of which nothing is left.
+/// The places of links or attributes that are all lost.
 fn nowhere(orders: bool) -> [Option<u64>; 3] {
     [Some(u64::MAX), Some(u64::MAX), orders.then_some(u64::MAX)]
 }

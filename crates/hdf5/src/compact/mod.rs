@@ -59,7 +59,7 @@ pub struct Compaction {
     extension: Option<Vec<u8>>,
     first: Passed,
     places: Places,
-    /// Of a damaged file: what the copy has instead.
+    /// Replacements for the damaged structures of the file.
     salvaged: Option<Salvaged>,
 }
 
@@ -115,7 +115,7 @@ impl Compaction {
         Ok(Compaction { file: file.clone(), superblock, objects, extension, first, places, salvaged: None })
     }
 
-    /// Reads what is left of a damaged file, which was opened by a lenient reader. Objects that cannot be
+    /// Reads the rest of a damaged file, which was opened by a lenient reader. Objects that cannot be
     /// copied are left out, and noted as lost. Objects that nothing leads to get links.
     pub(crate) fn salvaged(
         file: &File,

@@ -82,7 +82,7 @@ pub(super) struct Passed {
 pub(super) struct Mover<'m> {
     pub file: &'m File,
     places: &'m Places,
-    /// Of a damaged file: what the copy has instead.
+    /// Replacements for the damaged structures of the file.
     pub salvaged: Option<&'m Salvaged>,
     pub out: Out<'m>,
     headers: Part,
@@ -121,7 +121,7 @@ impl<'m> Mover<'m> {
         into: Option<&'m EditedFile>,
         advance: &'m mut dyn FnMut(u64) -> bool,
     ) -> Mover<'m> {
-        // What a damaged file has lost at its end counts, too.
+        // Bytes that a damaged file has lost at its end count, too.
         let expected = file.inner.superblock.end.filter(|_| salvaged.is_some()).unwrap_or(0);
         let end = file.source().end().max(expected);
         Mover {

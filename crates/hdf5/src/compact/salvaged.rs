@@ -1,4 +1,4 @@
-//! What a copy has instead of damaged structures of its file.
+//! Replacements for damaged structures in the copy of a file.
 
 use super::mover::Mover;
 use super::survey::Found;
@@ -49,11 +49,9 @@ impl Salvaged {
     pub fn adopt(&mut self, addresses: &[u64], objects: &mut Vec<Found>) -> Result<bool> {
         let links = self.links.entry(NEW_GROUP).or_default();
         let before = links.len();
-        for address in addresses.iter().filter(|address| **address != NEW_GROUP) {
-            if links.iter().all(|(_, known)| known != address) {
-                links.push((address.to_string(), *address));
-            }
-        }
+        let mut known: HashSet<u64> = links.iter().map(|(_, known)| *known).chain([NEW_GROUP]).collect();
+        let new = addresses.iter().copied().filter(|address| known.insert(*address));
+        links.extend(new.map(|address| (address.to_string(), address)));
         if links.len() == before {
             return Ok(false);
         }
@@ -70,8 +68,8 @@ impl Salvaged {
     }
 }
 
-/// Returns the objects that get names of their own, because no links lead to them from the root. Those
-/// that other such objects lead to get none, unless they lead to each other.
+/// Returns the objects that get names of their own, because no links lead to them from the root. An
+/// object below another one needs no name of its own. Of objects that lead to each other, one gets a name.
 pub(super) fn unreached(objects: &[Found], links: &[(u64, u64)], root: u64) -> Vec<u64> {
     let mut below: HashMap<u64, Vec<u64>> = HashMap::new();
     for (from, to) in links {
@@ -144,7 +142,7 @@ pub(super) fn links_of_heap(file: &File, heap: &FractalHeap) -> Vec<Vec<u8>> {
 
 fn is_link(file: &File, link: &Link) -> bool {
     let is_object = |address: u64| {
-        // Not by the cache of the file: what is lost of the header is noted when it is read again.
+        // The cache of the file is not asked: losses of the header are noted when it is read again.
         let has = || ObjectHeader::read(file.source(), address).is_ok_and(|header| header.links() > 0);
         file.source().losses().map_or_else(has, |losses| losses.muted(has))
     };

@@ -140,8 +140,8 @@ impl Records {
         Ok(())
     }
 
-    /// Takes over the chunks of another table, unless there are none, or unless this table has chunks
-    /// between their first and their last one. Returns `true` if it took them.
+    /// Takes over the chunks of another table. Does nothing if that table is empty, or if this one has
+    /// chunks between its first and its last chunk. Returns `true` if it took them.
     pub fn take_between(&mut self, other: Records) -> bool {
         let numbers = || other.records.iter().map(|record| record.number);
         let Some((first, last)) = numbers().min().zip(numbers().max()) else { return false };

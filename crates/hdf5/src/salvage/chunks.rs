@@ -5,7 +5,7 @@ use crate::data_layout::ChunkedLayout;
 use crate::filter::Filter;
 use crate::index::{ChunkIndex, ChunkRecord, place};
 use crate::{Dataset, Result, Source};
-use hyperslab_codec::{Codec, Scratch, decode_bounded, hdf5};
+use hyperslab_codec::{Codec, Scratch, decode_bounded, hdf5, room};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Stored {
         if self.filters.is_empty() { 0 } else { self.index.records.len().div_ceil(PIECE) as u64 }
     }
 
-    /// Decodes the chunks of a piece. Returns those that are not what the dataset needs.
+    /// Decodes the chunks of a piece. Returns the chunks that do not fit the dataset.
     pub fn test(&self, source: &Source, piece: u64) -> Result<Vec<(ChunkRecord, String)>> {
         let (mut wrong, mut scratch) = (Vec::new(), Scratch::default());
         let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
@@ -68,7 +68,9 @@ impl Stored {
         let first = size(piece).saturating_mul(PIECE);
         for record in self.index.records.iter().skip(first).take(PIECE) {
             source.go_on()?;
-            let mut stored = vec![0; size(record.size)];
+            let Some(mut stored) = room::zeros::<u8>(size(record.size)) else {
+                return Err(source.invalid(format!("no memory for a chunk of {} bytes", record.size)));
+            };
             source.read_into("chunk", [(record.address, &mut stored[..])])?;
             let is_skipped = |number: usize| {
                 u32::try_from(number).is_ok_and(|n| record.skipped.checked_shr(n).unwrap_or(0) & 1 == 1)
@@ -156,7 +158,7 @@ pub(super) struct Extent {
     pub owner: Owner,
 }
 
-/// Returns the owners whose bytes are also those of others.
+/// Returns the owners that share bytes with others.
 pub(super) fn overlapping(mut extents: Vec<Extent>) -> Vec<Owner> {
     extents.retain(|extent| extent.start < extent.end);
     extents.sort_by_key(|extent| (extent.start, extent.end));

@@ -1,4 +1,4 @@
-//! What a lenient reader could not read.
+//! The losses of a damaged file, as a lenient reader notes them.
 //!
 //! Parsers of trees, arrays and headers give a fault to [`Source::lose`]. It is the error of a usual
 //! reader. A lenient reader notes the fault, and goes on without the bytes at fault.
@@ -107,7 +107,7 @@ impl Losses {
         self.noted.lock().found.is_empty()
     }
 
-    /// All losses so far, and the number of those that were only counted.
+    /// All losses so far, and the number of further losses, which were only counted.
     pub fn all(&self) -> (Vec<Loss>, u64) {
         let noted = self.noted.lock();
         (noted.found.clone(), noted.more)

@@ -1,4 +1,4 @@
-//! Files that a killed program has left, or that were cut or damaged: what is left of them.
+//! Salvage of damaged files: a killed program left them, or they were cut.
 //!
 //! 1. A lenient reader (`losses.rs`) opens the file, and walks everything that the root group leads to. It
 //!    notes each structure that it cannot read, and goes on.
@@ -7,7 +7,7 @@
 //! 3. If nothing is lost, only flags or lengths are wrong. They are put right in place (`mend.rs`).
 //! 4. Otherwise object headers are looked for by their bytes (`scan.rs`): objects that nothing leads to
 //!    any more get names in `/lost+found`.
-//! 5. The code that compacts files copies what was found, message for message ([`Salvage`]).
+//! 5. The code that compacts files copies all found objects, message for message ([`Salvage`]).
 
 mod chunks;
 mod doubts;
@@ -21,7 +21,6 @@ mod walk;
 
 pub use losses::Loss;
 pub use mend::{Mend, Patch};
-pub use open::is_damage;
 
 use crate::compact::Compacted;
 use crate::compact::salvaged::LOST_AND_FOUND;
@@ -59,7 +58,7 @@ impl Torn {
     /// group leads to.
     pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<Torn> {
         let first = Torn::walked(&store, key, &options, false)?;
-        // Whole files may have leaves that only their neighbours know: those of earlier states.
+        // Whole files may have leaves of earlier states, which only their neighbours know.
         match first.opened.is_ours
             || !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty()
         {
@@ -121,7 +120,7 @@ impl Torn {
         let why = "its bytes are also those of something else: nobody can tell whose they are";
         for owner in overlapping(self.walk.all_extents(&losses.structures())) {
             match owner {
-                // What the root group leads to comes first.
+                // Objects that the root group leads to keep their bytes.
                 Owner::Chunk(dataset, _) if dataset < self.tested => {}
                 Owner::Run(run) if run < self.runs_tested => {}
                 Owner::Chunk(dataset, chunk) => {
@@ -211,7 +210,8 @@ impl Torn {
 
     /// Plans a copy of everything that is left.
     ///
-    /// Fails with [`Unsupported`](crate::Hdf5Error::Unsupported) if the file has a feature that cannot be copied.
+    /// Fails with [`Unsupported`](crate::Hdf5Error::Unsupported) if the file has a feature that cannot be
+    /// copied.
     pub fn salvage(self) -> Result<Salvage> {
         let Torn { opened, walk, orphans, .. } = self;
         let Opened { file, losses, superblock, has_superblock, .. } = opened;
@@ -232,7 +232,7 @@ impl Torn {
     }
 }
 
-/// A copy of what is left of a file.
+/// A copy of everything that was found in a damaged file.
 #[derive(Debug)]
 pub struct Salvage {
     compaction: Compaction,

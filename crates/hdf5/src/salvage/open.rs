@@ -4,7 +4,7 @@ use super::losses::Losses;
 use crate::compact::superblock::read_unclosed;
 use crate::edit::redo;
 use crate::superblock::{self, Superblock};
-use crate::{File, FileOptions, Hdf5Error, Result, Sizes, Source};
+use crate::{File, FileOptions, Result, Sizes, Source};
 use hyperslab_store::Store;
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(super) fn open(store: Arc<dyn Store>, key: &str, options: FileOptions, torn:
     Ok(Opened { file, losses, superblock, has_superblock, is_marked, is_ours })
 }
 
-/// The superblock of a file that has none.
+/// A superblock for a file that has lost its own.
 fn nothing() -> Superblock {
     Superblock {
         sizes: Sizes { offset: 8, length: 8 },
@@ -75,16 +75,4 @@ fn nothing() -> Superblock {
         writing: false,
         swmr: false,
     }
-}
-
-/// Returns `true` if an error says that a file is damaged. Other errors say nothing about the file.
-pub fn is_damage(error: &Hdf5Error) -> bool {
-    matches!(
-        error,
-        Hdf5Error::Unclosed { .. }
-            | Hdf5Error::Incomplete { .. }
-            | Hdf5Error::Parse { .. }
-            | Hdf5Error::Invalid { .. }
-            | Hdf5Error::Heap(_)
-    )
 }

@@ -21,12 +21,12 @@ const MOST_BYTES: u32 = 1 << 20;
 /// Most orphans that are kept. A file of forged headers could have more than its size in paths.
 const MOST: usize = 1 << 16;
 
-/// Returns the addresses of objects that are not in `walk`. Those that no other of them leads to come
+/// Returns the addresses of objects that are not in `walk`. Objects that no other one leads to come
 /// first.
 pub(super) fn orphans(file: &File, losses: &Losses, walk: &Walk) -> Result<Vec<u64>> {
     let taken = joined(walk, &losses.structures());
     let found = losses.muted(|| try_all(file, walk, &taken));
-    // What was parsed is parsed again, and its losses are noted.
+    // The walk parses these objects again, and notes their losses.
     file.forget_metadata();
     found
 }

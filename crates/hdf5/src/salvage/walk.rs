@@ -19,7 +19,7 @@ pub(super) struct Run {
     pub path: String,
 }
 
-/// What was found so far.
+/// The objects and bytes that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub objects: Vec<Found>,

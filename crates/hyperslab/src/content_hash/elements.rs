@@ -288,8 +288,8 @@ fn lens(ranges: &[Range<u64>]) -> Dims {
     ranges.iter().map(|range| range.end - range.start).collect()
 }
 
-/// Calls `each` with three numbers for each row of `inside`: its place in the dense memory of
-/// `inside`, its place in the dense memory of `region`, and its number of elements. Both begin at one place.
+/// Calls `each` for each row of `inside` with its places in the dense memory of `inside` and of
+/// `region`, and with its number of elements. Both regions begin at one place.
 fn places(inside: &[Range<u64>], region: &[Range<u64>], mut each: impl FnMut(usize, usize, usize)) {
     let (from, to) = (lens(inside), lens(region));
     let Some((row, outer)) = from.split_last() else { return };

@@ -77,7 +77,9 @@ pub(crate) use stored_blocks::fill_in;
 pub(crate) use structures::of_hdf5 as structure_of_hdf5;
 pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
 
-use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
+use crate::stores::{
+    Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name, takes_options,
+};
 use crate::{Array, Error, Format, Node, Result, Variable, settings};
 use convert::convert;
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
@@ -210,7 +212,7 @@ pub struct CopyOptions<'a> {
     pub libver: Libver,
     /// The order of the parts of a new HDF5 file.
     pub layout: FileLayout,
-    /// Credentials and settings of the server that gets a new HDF5 file.
+    /// Credentials and settings of the server that gets the copy.
     pub storage: Vec<(String, String)>,
     /// The region of each array to copy; `None`: all.
     pub region: Option<Region>,
@@ -313,7 +315,8 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
             return Ok(report);
         }
         options.check_layout(destination)?;
-        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
+        let storage = if takes_options(destination) { options.storage.as_slice() } else { &[] };
+        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage };
         let Reached { store, path, .. } = reach(destination, wanted)?;
         if options.overwrite && !is_made_in_place(&store, &path) {
             return Err(Error::Options(format!(
@@ -322,7 +325,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         }
         // The store of an archive or of memory has nothing above it.
         let above = match is_on_server(&store) {
-            true => groups_above(destination, "", options.fsync, &[])?,
+            true => groups_above(destination, "", options.fsync, storage)?,
             false => zarr::EnclosingGroups::default(),
         };
         let ask: &dyn Fn() -> bool = &|| options.stops();

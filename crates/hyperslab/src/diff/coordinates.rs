@@ -1,11 +1,9 @@
 //! The coordinates of elements: the values of the arrays that have the names of axes.
 
-use super::blocks::Region;
 use super::report::ArrayDifference;
-use super::side::Side;
+use super::shown::Shown;
 use super::tree::Tree;
-use crate::meaning::MissingValue;
-use crate::{Array, Json, Result, Variable};
+use crate::{Array, Index, Json, ReadOptions, Result};
 use std::collections::HashMap;
 
 /// Adds coordinates to all elements of the report.
@@ -36,21 +34,7 @@ fn value_at(array: &Array, at: u64) -> Result<Json> {
     if array.shape().first().is_none_or(|len| at >= *len) {
         return Ok(Json::Null);
     }
-    let variable = Variable {
-        is_variable: false,
-        dimension_names: None,
-        shape: array.shape().into(),
-        attributes: Json::object(),
-        missing: MissingValue::None,
-        unreadable: Vec::new(),
-    };
-    // Attributes without a meaning are no reason to hide the number.
-    let side = match Side::new(array, variable.clone(), false) {
-        Ok(side) => side,
-        Err(_) => Side::new(array, variable, true)?,
-    };
-    let region: Region = std::iter::once(at..at + 1).collect();
-    let mut memory = Vec::new();
-    let block = side.read(&region, &mut memory, Some(1), &|| false)?;
-    side.element(&block, 0)
+    let one = array.select(&[Index::At(at.cast_signed())])?;
+    let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+    Ok(Shown::of(array, false)?.read(&one, options)?.pop().unwrap_or(Json::Null))
 }

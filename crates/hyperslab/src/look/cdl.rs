@@ -11,7 +11,11 @@ use super::cdl_words::{name as escaped, type_name};
 use crate::meaning::{FileMeaning, Meaning, MissingValue};
 use crate::{Array, DataFile, Error, Group, Node, NodeKind, Object, Result, Variable, VlenKind};
 use hyperslab_hdf5::element::ElementKind;
+use std::collections::HashSet;
 use std::io::{self, Write};
+
+/// Groups within groups. Each level takes stack.
+const DEEPEST: usize = 500;
 
 /// Options of [`write_cdl`].
 #[derive(Clone, Debug, Default)]
@@ -60,6 +64,8 @@ struct Writer<'a> {
     is_classic: bool,
     /// Number of dimensions that got a name here.
     phony: usize,
+    /// Addresses of groups in an HDF5 file. A hard link may lead to one of them again.
+    seen: HashSet<u64>,
 }
 
 /// Writes the header of a node. `name`: what to call it. `stop` is called now and then; if it returns
@@ -80,7 +86,7 @@ pub fn write_cdl(
     };
     let is_classic = file.as_ref().is_some_and(|file| file.as_hdf5().is_none());
     check_names(node, options, stop)?;
-    let mut writer = Writer { meaning, file, options, out, stop, is_classic, phony: 0 };
+    let mut writer = Writer { meaning, file, options, out, stop, is_classic, phony: 0, seen: HashSet::new() };
     match writer.file(node, name) {
         Ok(()) => Ok(Ok(())),
         Err(Halt::Output(error)) => Ok(Err(error)),
@@ -88,7 +94,7 @@ pub fn write_cdl(
     }
 }
 
-/// Fails before anything is written if a group has none of the wanted variables.
+/// Fails if a group lacks all wanted variables. Nothing is written yet.
 fn check_names(node: &Node, options: &CdlOptions, stop: &dyn Fn() -> bool) -> Result<()> {
     let (Node::Group(group), false) = (node, options.variables.is_empty()) else { return Ok(()) };
     for below in group.below(None, Some(stop))? {
@@ -171,6 +177,11 @@ impl Writer<'_> {
     }
 
     fn group(&mut self, group: &Group, level: usize, scope: &mut Scope) -> Written<()> {
+        if level > DEEPEST {
+            let why = format!("group '{}': more than {DEEPEST} groups within each other", group.path());
+            return Err(Halt::Failed(Error::Options(why)));
+        }
+        self.seen.extend(group.as_hdf5().map(|found| found.address()));
         let mut dimensions: Vec<(String, u64, bool)> = Vec::new();
         if let (Meaning::File(meaning), Some(file)) = (&self.meaning, &self.file) {
             let found = meaning.all_dimensions(file, group.path())?;
@@ -185,7 +196,10 @@ impl Writer<'_> {
             }
             match below.kind {
                 NodeKind::Group => {
-                    groups.push((below.path.clone(), group.open_below(&below)?.into_node()?.into_group()?))
+                    let found = group.open_below(&below)?.into_node()?.into_group()?;
+                    if found.as_hdf5().is_none_or(|found| self.seen.insert(found.address())) {
+                        groups.push((below.path.clone(), found));
+                    }
                 }
                 NodeKind::Array => {
                     let array = group.open_below(&below).and_then(Object::into_node)?.into_array()?;

@@ -7,13 +7,15 @@
 
 use super::cells::{Cell, Cells, Reader};
 use super::numpy_float::{FloatFormat, scalar};
-use super::window::Window;
-use crate::Result;
+use super::window::{Window, WindowAxis};
+use crate::{Error, Result};
 
 /// Elements to show at both ends of a long axis.
 const EDGE: u64 = 3;
 /// Arrays with more elements are shown by their ends.
 const THRESHOLD: u64 = 1000;
+/// More elements are refused: the ends of 8 axes have 1.7 million, which fill 200 MB.
+const MOST: u64 = 1 << 21;
 /// Most characters of a text or structure, unless all elements are shown.
 const LONGEST: usize = 200;
 
@@ -40,6 +42,16 @@ pub fn print(
     let cut: Vec<bool> = kept.map(|(_, places)| places.is_some()).collect();
     if window.count() == 0 {
         return Ok("[]".into());
+    }
+    let len = |(axis, places): (&WindowAxis, &Option<Vec<u64>>)| {
+        places.as_ref().map_or(axis.len, |places| places.len() as u64)
+    };
+    let count = window.axes.iter().zip(&places).map(len).fold(1, u64::saturating_mul);
+    if !all && count > MOST {
+        let (name, rank) = (reader.array().name(), window.axes.len());
+        return Err(Error::Options(format!(
+            "array '{name}': the ends of its {rank} axes have {count} elements; select a part"
+        )));
     }
     let cells = reader.read(&window.selection_of(reader.array(), &places)?, stop)?;
     let longest = if all { usize::MAX } else { LONGEST };

@@ -28,6 +28,8 @@ const LINE: Color = [31, 119, 180];
 /// Pixels around a picture, and the height of the bar of colours.
 const MARGIN: usize = 12;
 const BAR: usize = 10;
+/// Most characters of a text in a picture. Texts come from files, and a character is 8 pixels wide.
+const LONGEST: usize = 120;
 
 /// Options of [`Picture::of`].
 #[derive(Clone, Debug)]
@@ -239,8 +241,10 @@ impl Picture {
         let pixels = self.pixels(width, height);
         let (width, height) = self.size(width, height);
         let (low, high) = (label(self.low), label(self.high));
-        let texts: Vec<&str> = std::iter::once(title).chain(self.axes.iter().map(String::as_str)).collect();
-        let widest = texts.iter().map(|text| text_size(text.chars().count()).0).max().unwrap_or(0);
+        let short = |text: &str| text.chars().take(LONGEST).collect::<String>();
+        let (title, axes) = (short(title), self.axes.iter().map(|axis| short(axis)).collect::<Vec<_>>());
+        let texts = std::iter::once(&title).chain(&axes);
+        let widest = texts.map(|text| text_size(text.chars().count()).0).max().unwrap_or(0);
         let room = width.max(widest).max(text_size(low.len() + high.len() + 2).0);
         let line = text_size(1).1 + 6;
         let bar = if self.is_line { 0 } else { BAR + 4 };
@@ -254,7 +258,7 @@ impl Picture {
         let below = bar + line * (1 + self.axes.len() + usize::from(has_absent));
         let mut canvas =
             Canvas::new(room + 2 * MARGIN, MARGIN + line + height + MARGIN + below + MARGIN, WHITE);
-        canvas.text(MARGIN, MARGIN, title, BLACK);
+        canvas.text(MARGIN, MARGIN, &title, BLACK);
         let top = MARGIN + line;
         for (y, row) in pixels.iter().enumerate() {
             for (x, color) in row.iter().enumerate() {
@@ -285,7 +289,7 @@ impl Picture {
                 left += 14 + text_size(name.len() + 2).0;
             }
         }
-        for text in &self.axes {
+        for text in &axes {
             at += line;
             canvas.text(MARGIN, at, text, BLACK);
         }

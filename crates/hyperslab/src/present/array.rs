@@ -7,7 +7,7 @@ use super::strips;
 use super::{MOST_FROM_SHAPE, MOST_LISTED, too_many};
 use crate::copy::{OneChunk, all_indices, zarr_spec};
 use crate::meaning::{FileMeaning, Side};
-use crate::{Array, ArraySpec, Choice, Dims, Error, Format, Json, MemoryStore, Result, zarr};
+use crate::{Array, ArraySpec, Choice, Dims, Error, Format, Group, Json, MemoryStore, Result, zarr};
 use hyperslab_array::element_count;
 use hyperslab_hdf5::element::{Element, ElementKind};
 use std::sync::{Arc, OnceLock};
@@ -235,6 +235,15 @@ impl PresentedArray {
             return Err(too_many(&self.array.name(), MOST_FROM_SHAPE));
         }
         Ok((0..count).collect())
+    }
+
+    /// Returns `true` if all bytes are in the file of a group.
+    pub(super) fn is_within(&self, group: &Group) -> Result<bool> {
+        let is_same = match (self.array.as_hdf5(), group.as_hdf5()) {
+            (Some(dataset), Some(group)) => dataset.file().is(group.file()),
+            _ => true,
+        };
+        Ok(is_same && self.ranges()?.is_some())
     }
 
     /// Number of axes.

@@ -193,6 +193,12 @@ impl PresentedFile {
         Ok(matches!(self.find(key)?, Some(Found::Chunk(_, _, ChunkBytes::Stored(_)))))
     }
 
+    /// Returns `true` if the bytes of a chunk are in this file, and in no other that it refers to.
+    pub fn is_within(&self, key: &str) -> Result<bool> {
+        let Some((array, _)) = self.chunks_at(key)? else { return Ok(true) };
+        array.is_within(&self.root)
+    }
+
     /// Reads bytes of an object from `start` to `stop`; `None`: to its end.
     /// A negative `start` counts from the end. The part outside the object is cut off. Returns
     /// `None` if there is no such object.

@@ -143,6 +143,11 @@ impl PresentedZarr {
             return Ok(known);
         }
         let stamps = self.stamps(path)?;
+        // Opened again after the stamps were taken: the documents may have changed since.
+        let array = match self.node(path)? {
+            Some(Node::Array(again)) => again,
+            _ => array,
+        };
         let presented = match array.format() {
             Format::ZarrV2 => Presented::Translated(Arc::new(TranslatedArray::new(array)?)),
             _ => Presented::AsStored(array),

@@ -1,10 +1,10 @@
 //! Repairs stores and files: by a plan that is shown first, with a quarantine, and undone on request.
 //!
 //! 1. [`plan()`] looks, and changes nothing. The plan has actions, losses, and a hash.
-//! 2. [`repair`] makes the plan again. It goes on only if the hash is the same: nobody has changed
-//!    anything meanwhile, and the user knows what will happen.
-//! 3. Everything that is replaced goes to a quarantine beside the store (`quarantine`), whose journal is
-//!    on the disk before the first change.
+//! 2. [`repair`] makes the plan again. It goes on only if the hash is the same: the user
+//!    knows what will happen.
+//! 3. Replaced bytes go to a quarantine beside the store (`quarantine`). Its journal is on the disk
+//!    before the first change.
 //! 4. [`undo`] gives back the old bytes, also if the repair was killed.
 //!
 //! HDF5 and NetCDF-4 files (`torn`): flags and lengths are put right in place. If anything is lost,

@@ -1,4 +1,4 @@
-//! Plans: what a repair would do, why, and what is lost.
+//! Plans: the actions of a repair, their reasons, and the losses.
 
 use crate::Json;
 use crate::content_hash::Digest;
@@ -22,7 +22,7 @@ pub enum ActionKind {
     Consolidate,
     /// A shard is written without the space that nothing refers to.
     DeadSpace,
-    /// A damaged chunk, or a damaged shard of which nothing is left, becomes absent.
+    /// A damaged chunk, or a damaged shard without a good chunk, becomes absent.
     Absent,
     /// A damaged shard is written again, from the chunks that still decode.
     Shard,
@@ -58,7 +58,7 @@ pub struct Action {
     pub key: Option<String>,
     /// The reason.
     pub why: String,
-    /// What it does.
+    /// The effect of the action, in words.
     pub does: String,
 }
 
@@ -77,12 +77,12 @@ pub struct Lost {
     pub why: String,
 }
 
-/// What a repair would do.
+/// The actions and losses of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The location, as it was given.
     pub location: String,
-    /// The actions, in their order. Empty: nothing is to be done.
+    /// The actions, in their order. Empty: there is nothing to do.
     pub actions: Vec<Action>,
     /// The losses.
     pub lost: Vec<Lost>,

@@ -21,10 +21,7 @@ pub(super) enum Change {
     /// The length of the file.
     Length { old: u64, new: u64 },
     /// The file with this path below the store: `saved` is the name of its old state in the quarantine.
-    /// `None`: it did not exist.
-    ///
-    /// `new`: the digest of its new state, if that is known. `Some(None)`: it does not exist any more.
-    Object { key: String, saved: Option<String>, new: Option<Option<String>> },
+    Object { key: String, saved: String },
 }
 
 /// The quarantine of one repair.
@@ -66,7 +63,9 @@ impl Quarantine {
         let all = folder(path);
         let next = numbers(&all)?.last().map_or(1, |last| last.saturating_add(1));
         let folder = all.join(next.to_string());
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        fs::create_dir_all(&all).map_err(failed("create", &all))?;
+        // Fails if another repair has just made it.
+        fs::create_dir(&folder).map_err(failed("create", &folder))?;
         Ok(Quarantine { folder })
     }
 
@@ -101,17 +100,11 @@ impl Quarantine {
             Change::Length { old, new } => {
                 Json::from([("change", "length".into()), ("old", (*old).into()), ("new", (*new).into())])
             }
-            Change::Object { key, saved, new } => {
-                let mut json = Json::from([
-                    ("change", "object".into()),
-                    ("key", key.as_str().into()),
-                    ("saved", saved.as_deref().map_or(Json::Null, Json::from)),
-                ]);
-                if let Some(new) = new {
-                    json.set("new", new.as_deref().map_or(Json::Null, Json::from));
-                }
-                json
-            }
+            Change::Object { key, saved } => Json::from([
+                ("change", "object".into()),
+                ("key", key.as_str().into()),
+                ("saved", saved.as_str().into()),
+            ]),
         };
         let journal = Json::from([
             ("version", 1_u64.into()),
@@ -147,10 +140,7 @@ impl Quarantine {
                     new: unhex(&text("new")?)?,
                 },
                 "length" => Change::Length { old: number("old")?, new: number("new")? },
-                "object" => {
-                    let new = json.get("new").map(|new| new.as_str().map(str::to_owned));
-                    Change::Object { key: text("key")?, saved: text("saved"), new }
-                }
+                "object" => Change::Object { key: text("key")?, saved: text("saved")? },
                 _ => return None,
             })
         };
@@ -163,6 +153,9 @@ impl Quarantine {
 
     /// Removes the quarantine.
     pub fn remove(self) -> Result<()> {
+        // A kill may leave the folder. Without its journal it is nothing to undo.
+        let journal = self.path(JOURNAL);
+        fs::remove_file(&journal).map_err(failed("remove", &journal))?;
         fs::remove_dir_all(&self.folder).map_err(failed("remove", &self.folder))?;
         if let Some(all) = self.folder.parent() {
             // Other repairs may have quarantines there.
@@ -179,8 +172,6 @@ pub(super) fn replace(path: &Path, bytes: &[u8], modified: Option<SystemTime>) -
     let new = path.with_file_name(name);
     let write = || {
         let folder = path.parent().unwrap_or(Path::new("."));
-        // The folder of an object goes with its last object.
-        fs::create_dir_all(folder)?;
         let mut file = File::create(&new)?;
         file.write_all(bytes)?;
         if let Some(modified) = modified {
@@ -215,9 +206,7 @@ mod tests {
         let changes = vec![
             Change::Bytes { offset: 3, old: vec![0, 255], new: vec![16, 1] },
             Change::Length { old: 5, new: 9 },
-            Change::Object { key: "a/c/0".into(), saved: Some("0".into()), new: None },
-            Change::Object { key: "b".into(), saved: None, new: Some(None) },
-            Change::Object { key: "c".into(), saved: None, new: Some(Some("0f".into())) },
+            Change::Object { key: "a/c/0".into(), saved: "0".into() },
         ];
         first.write("0a", &changes).unwrap();
         let second = Quarantine::create(&path).unwrap();

@@ -11,7 +11,7 @@ use crate::open::{Location, Mode, Opening, Place, node_at, open_in};
 use crate::stores::StoreOptions;
 use crate::validate::{Finding, Kind, Severity, Subject, ValidateOptions, validate};
 use crate::{Array, Dims, Error, Group, Index, MemoryStore, Node, Result, WriteOptions};
-use hyperslab_array::{Source, drop_inner_chunks, inspect_shard};
+use hyperslab_array::{Source, drop_inner_chunks, inspect_shard, inspected_levels};
 use hyperslab_store::{Expected, Key, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,8 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Younger leftovers may be files of a living writer.
-const OLD: Duration = Duration::from_secs(60);
+/// Younger leftovers may be files of a living writer. 10 minutes, as in sweeps of stores.
+const OLD: Duration = Duration::from_secs(600);
 
 /// Shards with less dead space, in parts of their size, stay: 1 in 4, as in validation.
 const DEAD_SHARE: u64 = 4;
@@ -87,7 +87,11 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
             .left
             .push(format!("{} findings are not listed: repair again after this", report.omitted));
     }
-    let Planner { mut plan, steps, .. } = planner;
+    let Planner { mut plan, mut steps, .. } = planner;
+    // A shard that is written again, or removed, has no dead space any more.
+    let damaged: BTreeSet<String> =
+        steps.keys().filter(|(order, _)| [4, 5].contains(order)).map(|(_, key)| key.clone()).collect();
+    steps.retain(|(order, key), _| *order != 8 || !damaged.contains(key));
     let steps: Vec<Step> = steps.into_values().collect();
     for step in &steps {
         plan.state.push_str(&format!("{} {} ", step.key, step.digest));
@@ -241,9 +245,17 @@ impl Planner<'_> {
             self.plan.left.push(finding.to_string());
             return Ok(());
         };
-        let Some(digest) = digest(&*self.place.store, key)? else { return Ok(()) };
         let layout = array.layout();
         let is_sharded = layout.sharding().is_some();
+        // Chunks of shards within shards cannot be dropped alone.
+        let is_plain = layout
+            .sharding()
+            .is_none_or(|sharding| sharding.levels().len() == 1 && inspected_levels(sharding) == 1);
+        if !is_plain && !matches!(finding.kind, Kind::Empty | Kind::WrongSize) {
+            self.plan.left.push(finding.to_string());
+            return Ok(());
+        }
+        let Some(digest) = digest(&*self.place.store, key)? else { return Ok(()) };
         let new = |does| Step { key: key.to_owned(), path: path.to_owned(), digest, does };
         self.lose(finding, &array);
         if let Some(chunk) = finding.chunk.as_ref().filter(|_| is_sharded) {
@@ -332,83 +344,106 @@ impl Steps {
                 return Err(Error::Options(format!("'{}' was changed meanwhile: plan again", step.key)));
             }
             quarantine.save(&saved, &bytes, modified(&path.join(&step.key)))?;
-            changes.push(Change::Object { key: step.key.clone(), saved: Some(saved), new: None });
+            changes.push(Change::Object { key: step.key.clone(), saved });
         }
         quarantine.write(hash, &changes)?;
-        for (step, change) in self.0.iter().zip(&mut changes) {
+        for (number, step) in self.0.iter().enumerate() {
             if options.progress.is_some_and(crate::copy::Progress::cancelled) {
                 return Err(Error::Interrupted);
             }
-            step.run(path, &place)?;
-            if let Change::Object { new, .. } = change {
-                *new = Some(digest(&*place.store, &step.key).ok().flatten().map(|digest| digest.to_string()));
-            }
+            let tell = |new: Option<&[u8]>| {
+                let text = new.map(|new| Digest::of(new).to_string()).unwrap_or_default();
+                quarantine.save(&told(&number.to_string()), text.as_bytes(), None)
+            };
+            step.run(path, &place, &tell)?;
         }
-        // Undo can now tell what others have changed since.
-        quarantine.write(hash, &changes)
+        Ok(())
     }
 }
 
+/// Notes the new state of an object on the disk, before the object is changed. `None`: it is gone.
+type Tell<'t> = &'t dyn Fn(Option<&[u8]>) -> Result<()>;
+
+/// The file of the quarantine with the digest of an object's new state. Empty: the object is gone. Without
+/// this file, the repair has not changed the object.
+fn told(saved: &str) -> String {
+    format!("{saved}.told")
+}
+
 impl Step {
-    fn run(&self, root: &Path, place: &Place) -> Result<()> {
+    fn run(&self, root: &Path, place: &Place, tell: Tell<'_>) -> Result<()> {
         let store = &*place.store;
         match &self.does {
             Does::Sweep => {
                 let file = root.join(&self.key);
+                tell(None)?;
                 match fs::remove_file(&file) {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
                     done => done.map_err(|source| Error::Io { what: "remove", path: file, source }),
                 }
             }
-            Does::Delete => self.exchange(store, None).map(drop),
+            Does::Delete => self.exchange(store, None, tell),
             Does::Fill(chunk) => {
                 let bytes = filled(store, &self.path, &self.key, chunk)?;
-                self.exchange(store, Some(&bytes)).map(drop)
+                self.exchange(store, Some(&bytes), tell)
             }
             Does::Drop(shard, lost) => {
-                let array = self.array(place)?;
-                drop_inner_chunks(array.layout(), shard, &|chunk| lost.contains(chunk), None)?;
-                Ok(())
+                let new = self.rewritten(store, &|array| {
+                    drop_inner_chunks(array.layout(), shard, &|chunk| lost.contains(chunk), None)?;
+                    Ok(())
+                })?;
+                self.exchange(store, new.as_deref(), tell)
             }
             Does::Compact(shard) => {
-                hyperslab_array::compact(self.array(place)?.layout(), shard, false)?;
-                Ok(())
+                let new = self.rewritten(store, &|array| {
+                    hyperslab_array::compact(array.layout(), shard, false)?;
+                    Ok(())
+                })?;
+                self.exchange(store, new.as_deref(), tell)
             }
             Does::Consolidate => {
                 let place = Place { path: self.path.clone(), ..place.clone() };
                 let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
                 match open_in(place, &opening)?.node.map(crate::Object::into_node) {
-                    Some(Ok(Node::Group(mut group))) => consolidate(&mut group),
-                    _ => Err(Error::Options(format!("there is no group at '/{}': plan again", self.path))),
+                    Some(Ok(Node::Group(mut group))) => consolidate(&mut group)?,
+                    _ => {
+                        let why = format!("there is no group at '/{}': plan again", self.path);
+                        return Err(Error::Options(why));
+                    }
                 }
+                let mut bytes = Vec::new();
+                let found = store.read_all(Key::new(&self.key)?, &mut bytes, usize::MAX)?;
+                tell(found.then_some(&bytes[..]))
             }
         }
     }
 
-    /// Replaces or deletes the object if it is the one of the plan.
-    fn exchange(&self, store: &dyn Store, new: Option<&[u8]>) -> Result<bool> {
+    /// Replaces or deletes the object. Fails if it is not the one of the plan.
+    fn exchange(&self, store: &dyn Store, new: Option<&[u8]>, tell: Tell<'_>) -> Result<()> {
+        let changed = || Error::Options(format!("'{}' was changed meanwhile: plan again", self.key));
         let key = Key::new(&self.key)?;
-        let Some(opened) = store.open(key, None)? else { return Ok(false) };
+        let opened = store.open(key, None)?.ok_or_else(changed)?;
         let mut found = vec![0; usize::try_from(opened.size()).unwrap_or_default()];
         let mut range = [hyperslab_store::RangeRead { offset: 0, buf: &mut found }];
         opened.read_ranges(&mut range)?;
         if Digest::of(&found) != self.digest {
-            return Ok(false);
+            return Err(changed());
         }
+        tell(new)?;
         let expected = Expected::Same(&*opened);
-        Ok(match new {
+        let done = match new {
             Some(new) => store.swap(key, expected, &[new], None)?,
             None => store.swap_out(key, expected, None)?,
-        })
+        };
+        if done { Ok(()) } else { Err(changed()) }
     }
 
-    fn array(&self, place: &Place) -> Result<Array> {
-        let place = Place { path: self.path.clone(), ..place.clone() };
-        let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
-        match open_in(place, &opening)?.node.map(crate::Object::into_node) {
-            Some(Ok(Node::Array(array))) => Ok(array),
-            _ => Err(Error::Options(format!("there is no array at '/{}': plan again", self.path))),
-        }
+    /// The object after a change of a copy of the array in memory. `None`: it is gone.
+    fn rewritten(&self, store: &dyn Store, change: &dyn Fn(&Array) -> Result<()>) -> Result<Option<Vec<u8>>> {
+        let (memory, array) = in_memory(store, &self.path, Some(&self.key))?;
+        change(&array)?;
+        let mut bytes = Vec::new();
+        Ok(memory.read_all(Key::new(&self.key)?, &mut bytes, usize::MAX)?.then_some(bytes))
     }
 }
 
@@ -416,15 +451,15 @@ fn consolidate(group: &mut Group) -> Result<()> {
     Ok(group.as_zarr_mut()?.consolidate(None)?)
 }
 
-/// The bytes of a chunk of fill value, as the array stores it.
-fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> Result<Vec<u8>> {
-    // The same array in memory, without chunks.
+/// An array in memory, with the documents of a stored one, and with one of its objects.
+fn in_memory(store: &dyn Store, path: &str, object: Option<&str>) -> Result<(Arc<MemoryStore>, Array)> {
     let memory = Arc::new(MemoryStore::new());
-    for name in DOCUMENTS {
-        let document = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+    let documents =
+        DOCUMENTS.map(|name| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") });
+    for key in documents.iter().map(String::as_str).chain(object) {
         let mut bytes = Vec::new();
-        if store.read_all(Key::new(&document)?, &mut bytes, usize::MAX)? {
-            memory.write(Key::new(&document)?, &[&bytes])?;
+        if store.read_all(Key::new(key)?, &mut bytes, usize::MAX)? {
+            memory.write(Key::new(key)?, &[&bytes])?;
         }
     }
     let place = Place::in_store(memory.clone(), path, false);
@@ -433,6 +468,12 @@ fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> Result<Vec<
     let Some(Ok(Node::Array(array))) = node else {
         return Err(Error::Options(format!("there is no array at '/{path}': plan again")));
     };
+    Ok((memory, array))
+}
+
+/// The bytes of a chunk of fill value, as the array stores it.
+fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> Result<Vec<u8>> {
+    let (memory, array) = in_memory(store, path, None)?;
     let grid = array.layout().grid().clone();
     let shape = array.shape().to_vec();
     let ranges: Vec<Index<'_>> = chunk
@@ -465,7 +506,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> Result<()> {
     let mut put = Vec::new();
     for change in changes {
-        let Change::Object { key, saved: Some(saved), new } = change else { continue };
+        let Change::Object { key, saved } = change else { continue };
         let old = fs::read(quarantine.path(saved)).map_err(|source| Error::Io {
             what: "read",
             path: quarantine.path(saved),
@@ -473,7 +514,9 @@ pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> 
         })?;
         let now = fs::read(path.join(key)).ok();
         let digest = now.as_ref().map(|bytes| Digest::of(bytes).to_string());
-        let is_known = now.as_ref() == Some(&old) || new.as_ref().is_none_or(|new| *new == digest);
+        let new = fs::read_to_string(quarantine.path(&told(saved))).ok();
+        let is_new = new.is_some_and(|new| new == digest.clone().unwrap_or_default());
+        let is_known = now.as_ref() == Some(&old) || is_new;
         if !is_known {
             return Err(Error::Options(format!(
                 "'{key}' was changed after it was repaired: undo would lose that"
@@ -484,6 +527,14 @@ pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> 
         }
     }
     for (file, bytes, modified) in put {
+        if let Some(folder) = file.parent() {
+            // The folder of an object goes with its last object.
+            fs::create_dir_all(folder).map_err(|source| Error::Io {
+                what: "create",
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
         super::quarantine::replace(&file, &bytes, modified)?;
     }
     Ok(())

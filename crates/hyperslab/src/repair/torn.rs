@@ -7,11 +7,11 @@ use crate::copy::{Phase, Progress};
 use crate::{Error, Result, settings, workers};
 use hyperslab_hdf5::salvage::{Loss, Mend, Salvage, Torn};
 use hyperslab_hdf5::{FileOptions, Hdf5Error};
-use hyperslab_store::{EditedFile, EditedOptions, FileStore, Store};
+use hyperslab_store::{EditedFile, EditedOptions, FileStore, Store, StoreError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a repair of a file does.
+/// A repair of one file.
 #[derive(Debug)]
 pub(super) enum Cure {
     InPlace(Mend),
@@ -20,6 +20,7 @@ pub(super) enum Cure {
 
 /// Looks at a file. Returns the plan, and what carries it out.
 pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> Result<(Plan, Work)> {
+    let _alone = without_writers(path)?;
     let store = FileStore::open(path)?.ok_or_else(|| Error::Io {
         what: "repair",
         path: path.to_owned(),
@@ -143,6 +144,19 @@ fn edit(path: &Path) -> Result<EditedFile> {
     })
 }
 
+/// Keeps writers out while the file is read. Fails if a program has it open for writing. `None`: it can
+/// only be read here.
+fn without_writers(path: &Path) -> Result<Option<EditedFile>> {
+    match edit(path) {
+        Err(Error::Store(StoreError::Io { source, .. }))
+            if source.kind() != std::io::ErrorKind::WouldBlock =>
+        {
+            Ok(None)
+        }
+        file => file.map(Some),
+    }
+}
+
 fn in_place(mend: &Mend, path: &Path, hash: &str) -> Result<()> {
     // The lock keeps other writers out, from before the journal is written.
     let file = edit(path)?;
@@ -172,7 +186,7 @@ fn check(file: &EditedFile, path: &Path, change: &Change, done: bool) -> Result<
     let is_known = match change {
         Change::Length { old, new } => {
             let len = file.len()?;
-            len == *old || done && len == *new
+            len == *old || done && len == *new && are_zero(file, *old, *new)?
         }
         Change::Bytes { offset, old, new } => {
             let mut found = vec![0; old.len()];
@@ -188,6 +202,21 @@ fn check(file: &EditedFile, path: &Path, change: &Change, done: bool) -> Result<
     }
     let why = if done { "after it was repaired: undo would lose that" } else { "meanwhile: plan again" };
     Err(Error::Options(format!("'{}' was changed {why}", path.display())))
+}
+
+/// Returns `true` if bytes of a file are zero.
+fn are_zero(file: &EditedFile, start: u64, end: u64) -> Result<bool> {
+    let mut at = start;
+    while at < end {
+        let len = (end - at).min(1 << 20);
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+        file.read_at(at, &mut bytes)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += len;
+    }
+    Ok(true)
 }
 
 /// Takes back the changes of a file.
@@ -213,6 +242,7 @@ fn copy(salvage: &Salvage, path: &Path, options: &RepairOptions<'_>) -> Result<(
             path.display()
         )));
     };
+    let _alone = without_writers(path)?;
     let into = EditedOptions { locks: settings::file_locks(), fsync: true };
     let into = Arc::new(EditedFile::create(to, false, into)?);
     if let Some(progress) = options.progress {

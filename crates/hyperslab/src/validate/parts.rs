@@ -100,6 +100,12 @@ pub(super) fn stamps(
     let store = array.layout().store();
     let mut sums: Vec<Option<[u64; 4]>> = vec![Some([0; 4]); parts.len()];
     let Some(document) = document(array)? else { return Ok(vec![None; parts.len()]) };
+    // The stamp of a file tells nothing about elements in other files.
+    let is_elsewhere = array.layout().mosaic().is_some()
+        || array.as_hdf5().is_some_and(|dataset| !dataset.external_files().is_empty());
+    if is_elsewhere {
+        return Ok(vec![None; parts.len()]);
+    }
     // A file holds the whole array.
     let whole = match array.as_zarr() {
         None => Some(file_stamp(array)?),

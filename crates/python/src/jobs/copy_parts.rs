@@ -102,7 +102,7 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
             sources, concat, sort, variables, destination, compressors, threads, max_memory, memory_is_limit, skip_unsupported,
             consolidated, fsync, resume, scheduler, explain, quiet, overwrite, verify, check_contents,
         },
-        "order": order, "zarr_format": zarr_format,
+        "order": order, "zarr_format": zarr_format, "storage_options": &wanted.storage,
     );
     let facts = facts?;
     match (wanted.chunks, wanted.named_chunks) {

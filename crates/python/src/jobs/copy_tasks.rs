@@ -542,27 +542,19 @@ impl CopyWorker {
         })
     }
 
-    /// Copies a range of tasks to a store that has no journal.
-    fn copy_to(
+    /// Copies a range of tasks to a store that has no journal, or compares it there.
+    fn work_in(
         &self,
         py: Python<'_>,
         store: PyRef<'_, StoreHandle>,
         tasks: PyRef<'_, TaskRange>,
         threads: Option<usize>,
+        copies: bool,
     ) -> PyResult<()> {
         let (worker, store, tasks) = (self.0.clone(), store.store.clone(), tasks.0.clone());
-        stoppable(py, move |asking| worker.copy_to(&store, threads, &tasks, asking))
-    }
-
-    /// Compares a range of tasks in a store that has no journal.
-    fn compare_in(
-        &self,
-        py: Python<'_>,
-        store: PyRef<'_, StoreHandle>,
-        tasks: PyRef<'_, TaskRange>,
-        threads: Option<usize>,
-    ) -> PyResult<()> {
-        let (worker, store, tasks) = (self.0.clone(), store.store.clone(), tasks.0.clone());
-        stoppable(py, move |asking| worker.compare(&store, &tasks, threads, asking))
+        stoppable(py, move |asking| match copies {
+            true => worker.copy_to(&store, threads, &tasks, asking),
+            false => worker.compare(&store, &tasks, threads, asking),
+        })
     }
 }

@@ -97,8 +97,6 @@ impl Drop for ServerHandle {
 
 /// Prints a request to standard error.
 fn print(request: &Logged) {
-    let Logged { client, method, path, status, bytes, took, .. } = request;
-    let ms = took.as_secs_f64() * 1000.0;
     // Standard error may be closed. There is no other place for the line.
-    let _ = writeln!(std::io::stderr(), "{client} {method} {path} {status} {bytes} {ms:.1} ms");
+    let _ = writeln!(std::io::stderr(), "{request}");
 }

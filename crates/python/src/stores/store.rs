@@ -394,14 +394,6 @@ impl StoreHandle {
         Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
     }
 
-    /// Deletes objects. Some of them may not exist.
-    fn delete_all(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<()> {
-        self.run(py, |store| {
-            let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>()?;
-            store.delete_all(&keys, None)
-        })
-    }
-
     /// Creates or replaces an object.
     fn set(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
         self.run(py, |store| store.write(Key::new(key)?, &[value]))

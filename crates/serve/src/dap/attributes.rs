@@ -2,8 +2,7 @@
 
 use super::types::{DapType, identifier};
 use super::{Dataset, Member};
-use hyperslab::zarr::fill_to_json;
-use hyperslab::{Json, MissingValue};
+use hyperslab::Json;
 use std::fmt::Write;
 
 /// The document of attributes.
@@ -41,9 +40,8 @@ pub(super) fn das(dataset: &Dataset) -> String {
 
 /// The value of missing elements as a number.
 fn fill_value(member: &Member) -> Option<Json> {
-    let MissingValue::Value(bytes) = &member.variable.missing else { return None };
     let is_text = member.kind == DapType::String;
-    if is_text { None } else { fill_to_json(member.array.dtype(), bytes) }
+    if is_text { None } else { member.missing.clone() }
 }
 
 /// Writes an attribute: a list of numbers or of texts. Others are JSON as text.

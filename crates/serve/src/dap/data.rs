@@ -75,29 +75,27 @@ pub(super) fn append(
             }
             (Kind::Int, [a, b, c, d, e, f, g, h]) => {
                 let number = i64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
-                #[expect(
-                    clippy::cast_precision_loss,
-                    clippy::cast_possible_truncation,
-                    reason = "checked by the way back"
-                )]
-                let double = Some(number as f64).filter(|double| *double as i128 == i128::from(number));
-                bytes.extend_from_slice(&double.ok_or_else(inexact)?.to_be_bytes());
+                bytes.extend_from_slice(&double(number.into()).ok_or_else(inexact)?.to_be_bytes());
             }
             (Kind::UInt, [a, b, c, d, e, f, g, h]) => {
                 let number = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
-                #[expect(
-                    clippy::cast_precision_loss,
-                    clippy::cast_possible_truncation,
-                    reason = "checked by the way back"
-                )]
-                let double = Some(number as f64).filter(|double| *double as i128 == i128::from(number));
-                bytes.extend_from_slice(&double.ok_or_else(inexact)?.to_be_bytes());
+                bytes.extend_from_slice(&double(number.into()).ok_or_else(inexact)?.to_be_bytes());
             }
             // 32-bit numbers and doubles: the other byte order.
             (_, one) => bytes.extend(one.iter().rev()),
         }
     }
+    // A single byte is a big-endian integer for the NetCDF library, and others read the first byte.
+    if let (DapType::Byte, true, Some(byte)) = (kind, counts.is_empty(), bytes.get(start).copied()) {
+        bytes.extend_from_slice(&[0, 0, byte]);
+    }
     // Bytes stand side by side; only all of them together are filled up.
     bytes.resize(start + (bytes.len() - start).next_multiple_of(4), 0);
     Ok(())
+}
+
+/// An integer as a double. `None`: no double is equal.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "checked by the way back")]
+fn double(number: i128) -> Option<f64> {
+    Some(number as f64).filter(|double| *double as i128 == number)
 }

@@ -24,8 +24,8 @@ use crate::path::decoded;
 use crate::roots::{Found, Roots};
 use constraint::{Part, parts};
 use hyperslab::meaning::{Variable, Variables};
-use hyperslab::zarr::join;
-use hyperslab::{Array, Json, Node, Result};
+use hyperslab::zarr::{fill_to_json, join};
+use hyperslab::{Array, Json, MissingValue, Node, Result};
 use types::DapType;
 
 /// A variable of a dataset.
@@ -34,6 +34,8 @@ struct Member {
     array: Array,
     variable: Variable,
     kind: DapType,
+    /// The value of missing elements.
+    missing: Option<Json>,
 }
 
 /// A dataset.
@@ -59,11 +61,16 @@ impl Dataset {
         for (path, array, variable) in variables {
             let own = node.path().rsplit('/').next().filter(|own| !own.is_empty()).unwrap_or(name);
             let name = if path.is_empty() { own.to_owned() } else { path.clone() };
+            // In the byte order of this array, which Zarr's may not have.
+            let missing = match &variable.missing {
+                MissingValue::Value(bytes) => fill_to_json(array.dtype(), bytes),
+                _ => None,
+            };
             // A variable may be shorter in its file than its unlimited dimensions.
             let is_whole = array.shape() == variable.shape.as_slice();
             let array = if is_whole { array } else { presented(&path)?.unwrap_or(array) };
             match DapType::of(&array) {
-                Some(kind) => members.push(Member { name, array, variable, kind }),
+                Some(kind) => members.push(Member { name, array, variable, kind, missing }),
                 None => left_out.push(name),
             }
         }

@@ -20,6 +20,9 @@ const INDIRECT: &str = "fractal heap indirect block";
 /// Entries of blocks that are looked at without an index.
 const MOST_SCANNED: usize = 1 << 16;
 
+/// Bytes of blocks that are looked at without an index, in small files.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// Bytes of cached blocks per heap.
 const KEPT: usize = 8 << 20;
 
@@ -110,13 +113,24 @@ impl FractalHeap {
     pub(crate) fn contents(&self, source: &Source) -> Vec<Bytes> {
         let mut found = Vec::new();
         if let Some(root) = self.root {
-            self.add_contents(source, root, &mut { MOST_SCANNED }, &mut found);
+            // Blocks of whole heaps do not overlap. Blocks with filters are larger in memory.
+            let mut left = (MOST_SCANNED, source.end().max(MOST_BYTES));
+            self.add_contents(source, root, &mut left, &mut found);
         }
         found
     }
 
-    fn add_contents(&self, source: &Source, block: HeapBlock, left: &mut usize, found: &mut Vec<Bytes>) {
+    /// `left`: entries and bytes that may still be looked at.
+    fn add_contents(
+        &self,
+        source: &Source,
+        block: HeapBlock,
+        left: &mut (usize, u64),
+        found: &mut Vec<Bytes>,
+    ) {
         let Ok(bytes) = self.block(source, block) else { return };
+        let Some(fewer) = left.1.checked_sub(bytes.len() as u64) else { return };
+        left.1 = fewer;
         let BlockKind::Indirect { rows } = block.kind else {
             let head = self.block_head() + if self.summed { 4 } else { 0 };
             found.push(bytes.slice(head..bytes.len()));
@@ -127,8 +141,8 @@ impl FractalHeap {
         while let Some(size) =
             self.table.place(start).and_then(|(row, ..)| self.table.size(row).filter(|_| row < rows))
         {
-            let Some(fewer) = left.checked_sub(1) else { return };
-            *left = fewer;
+            let Some(fewer) = left.0.checked_sub(1) else { return };
+            left.0 = fewer;
             if let Some(child) = self.entry(&bytes, block, rows, block.offset.saturating_add(start)) {
                 self.add_contents(source, child, left, found);
             }

@@ -4,8 +4,7 @@ use super::place::{DOCUMENTS, TaskPlace, get, is_below, prefix};
 use super::plan::TaskPlan;
 use crate::Result;
 use crate::copy::{is_replaceable, resolve_links};
-use crate::stores::takes_options;
-use std::path::Path;
+use crate::stores::local_path;
 
 impl TaskPlace {
     /// Fails if the destination is occupied, or if source and destination overlap.
@@ -53,8 +52,9 @@ impl TaskPlace {
             }
         }
         let target = resolve_links(&local.target);
-        for source in sources.iter().filter(|source| !takes_options(source) && !source.contains("://")) {
-            let source = resolve_links(Path::new(source));
+        for source in sources {
+            let Ok(Some(source)) = local_path(source) else { continue };
+            let source = resolve_links(&source);
             if source.starts_with(&target) || target.starts_with(&source) {
                 return Err(self.in_the_way(OVERLAP));
             }

@@ -14,6 +14,15 @@ const ATTEMPTS: usize = 20;
 #[derive(Debug)]
 pub(super) struct DirectoryLock(Option<File>);
 
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Unlock explicitly: a child that was forked meanwhile has the same open file.
+        if let Some(file) = &self.0 {
+            let _ = file.unlock();
+        }
+    }
+}
+
 impl DirectoryLock {
     /// No lock: there is no directory, or it cannot be locked.
     pub(super) const NONE: DirectoryLock = DirectoryLock(None);
@@ -48,6 +57,9 @@ pub(super) fn lock(
                 // The previous holder of the lock has deleted the directory.
             }
             Err(TryLockError::WouldBlock) => {
+                if hyperslab_store::waiting::is_over() {
+                    return Err(Error::Interrupted);
+                }
                 if begun.elapsed() > wait {
                     return Err(busy());
                 }
@@ -84,7 +96,18 @@ pub(super) fn remove_tree(directory: &Path) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            Err(_) => return,
+            Err(_) => return remove_rest(directory),
         }
     }
+}
+
+/// Deletes everything below a directory that can be deleted, and the directory if it is empty then.
+fn remove_rest(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => remove_rest(&entry.path()),
+            false => drop(fs::remove_file(entry.path())),
+        }
+    }
+    let _ = fs::remove_dir(directory);
 }

@@ -3,7 +3,7 @@
 //! **Ownership.** Each run of a plan has a random number. The journal's object `id` holds the number of
 //! the plan and of the run that makes the copy. A run that resumes writes its own number there. The
 //! previous run may still be alive: stopped, or on a machine that was cut off. It then finds another
-//! number or no journal, and stops. Runs check `id` before each task, before they delete temporary
+//! number or no journal, and stops. Runs check `id` before each range of tasks, before they delete temporary
 //! arrays, and before they move the copy to its place.
 //!
 //! **Fence.** A run may be stopped in the middle of a task, after its last check. Tasks therefore write

@@ -3,7 +3,7 @@
 use super::plan::TaskPlan;
 use crate::copy::{JoinSource, Joining, concatenated};
 use crate::open::{self, Location, Mode, Opening};
-use crate::stores::{StoreOptions, takes_options};
+use crate::stores::{StoreOptions, local_path, takes_options};
 use crate::{Json, Node, Result};
 use hyperslab_zarr::Format;
 
@@ -45,7 +45,10 @@ pub enum TaskSource {
 /// nothing and costs requests.
 pub(super) fn copy_storage(location: &str, storage: &[(String, String)]) -> Vec<(String, String)> {
     const NAME: &str = "max_request_size";
-    if !takes_options(location) {
+    // An archive on the local disk takes no options.
+    let outer = location.strip_prefix("zip://").and_then(|rest| rest.split_once("::"));
+    let is_local = outer.is_some_and(|(_, outer)| local_path(outer).is_ok_and(|path| path.is_some()));
+    if !takes_options(location) || is_local {
         return Vec::new();
     }
     let mut storage = storage.to_vec();

@@ -14,7 +14,9 @@ static HOOK: RwLock<Option<StepHook>> = RwLock::new(None);
 /// Sets the function that is called before each step of the runs in this process. For tests.
 pub fn set_step_hook(hook: Option<StepHook>) {
     IS_SET.store(hook.is_some(), Relaxed);
-    *HOOK.write() = hook;
+    let former = std::mem::replace(&mut *HOOK.write(), hook);
+    // Not under the lock.
+    drop(former);
 }
 
 /// Tells that a step comes next.

@@ -112,10 +112,15 @@ impl Display for TaskPlan {
             let path = format!("/{}", array.path);
             match reasons.iter_mut().find(|(why, _)| *why == &*array.why) {
                 Some((_, paths)) => paths.push(path),
-                None => reasons.push((&array.why, vec![path])),
+                None => {
+                    // More reasons are not shown.
+                    if reasons.len() < SHOWN {
+                        reasons.push((&array.why, vec![path]));
+                    }
+                }
             }
         }
-        for (why, paths) in reasons.iter().take(SHOWN) {
+        for (why, paths) in reasons {
             let more = paths.len().saturating_sub(FEW);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let shown: Vec<&str> = paths.iter().take(FEW).map(String::as_str).collect();

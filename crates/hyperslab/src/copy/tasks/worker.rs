@@ -53,15 +53,25 @@ pub struct Worker {
 
 /// Keeps a value under a key, and returns the one that is kept. Threads may do this at once.
 fn keep<K: Clone + Eq + Hash, V: Clone>(all: &Mutex<HashMap<K, V>>, key: K, made: V) -> V {
+    let mut dropped = Vec::new();
     let mut all = all.lock();
-    let found = all.entry(key.clone()).or_insert(made).clone();
+    let found = match all.get(&key).cloned() {
+        Some(found) => {
+            dropped.push(made);
+            found
+        }
+        None => {
+            all.insert(key.clone(), made.clone());
+            made
+        }
+    };
     if all.len() > OPEN {
-        let mut left = OPEN / 2;
-        all.retain(|other, _| {
-            left = left.saturating_sub(1);
-            left > 0 || *other == key
-        });
+        let old: Vec<K> = all.keys().filter(|other| **other != key).take(OPEN / 2).cloned().collect();
+        dropped.extend(old.iter().filter_map(|old| all.remove(old)));
     }
+    // Dropping an array may close a file: not under the lock.
+    drop(all);
+    drop(dropped);
     found
 }
 
