@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import h5py
 import hyperslab as hs
 import netCDF4
 import numpy as np
@@ -91,6 +92,15 @@ def test_dumps_are_those_of_ncdump(command: str, tmp_path: Path, kind: str) -> N
     ours, theirs = run(command, "dump", path, "-v", "sst", "--raw"), run(tool("ncdump"), "-v", "sst", path)
     assert ours.decode() == theirs.decode()
     assert b' time = "2000-01-01", "2000-01-02",' in run(command, "dump", path, "-v", "time")
+
+
+def test_links_in_a_circle_are_dumped_once(command: str, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("g")
+        group["x"] = np.arange(3)
+        group["up"] = file["/"]
+    shown = run(command, "dump", tmp_path / "a.h5").decode()
+    assert shown.count("group: g {") == 1 and "group: up" not in shown and "x(" in shown
 
 
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy printed floats otherwise")

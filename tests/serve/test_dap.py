@@ -30,6 +30,7 @@ def _zarr(path: Path) -> None:
     wind = root.create_array("forcing/wind", shape=WIND.shape, dtype="f8", dimension_names=names[:2])
     wind[:] = WIND
     root.create_array("b", shape=(5,), dtype="u1", dimension_names=("n",))[:] = BYTES
+    root.create_array("one", shape=(), dtype="u1")[...] = 200
     root.create_array("text", shape=(2,), dtype=str, dimension_names=("m",))[:] = ["Ada", "Čapek"]
     root.create_array("complex", shape=(2,), dtype="c8", dimension_names=("m",))
 
@@ -98,6 +99,7 @@ def test_the_netcdf_library_reads_equal_values(server: hs.Server, name: str) -> 
             assert sst.dimensions == ("time", "y", "x")
             assert sst.getncattr("_FillValue") == -999
         if name == "o.zarr":
+            assert file["one"][...] == 200
             rows = np.ma.filled(file["text"][:], b"")
             assert [b"".join(row).decode() for row in rows] == ["Ada", "Čapek"]
         if name == "o.nc":

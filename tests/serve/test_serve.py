@@ -328,3 +328,20 @@ def test_the_command_serves_until_a_signal(data: Path, name: signal.Signals) -> 
         r"^127\.0\.0\.1:\d+ GET /zarr/v3.zarr/level/zarr.json 20[06] \d+ \d+\.\d ms$", log, re.MULTILINE
     )
     assert "Traceback" not in log
+
+
+def test_a_forked_child_ends_without_the_server(tmp_path: Path) -> None:
+    _v3(tmp_path / "a.zarr")
+    program = """
+import os, sys, urllib.request
+import hyperslab as hs
+server = hs.serve(sys.argv[1])
+child = os.fork()
+if child == 0:
+    del server
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+urllib.request.urlopen(server.zarr_url() + "/zarr.json").read()
+server.stop()
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path / "a.zarr"], check=True, timeout=60)

@@ -15,6 +15,7 @@ import hyperslab as hs
 import numpy as np
 import pytest
 import xarray as xr
+from hyperslab._xarray import write
 from hyperslab.xarray import BackendEntrypoint, to_zarr
 from object_server_client import Server
 from support import examples
@@ -142,3 +143,28 @@ def test_other_changes_are_consolidated(tmp_path: Path) -> None:
     to_zarr(steps(0, 3), tmp_path / "c.zarr", group="in/it")
     to_zarr(steps(3, 2), tmp_path / "c.zarr", group="in/it", append_dim="time")
     check(shown(tmp_path / "c.zarr", group="in/it"), 5)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_append_beside_another_one_loses_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lazy: bool
+) -> None:
+    place = tmp_path / "a.zarr"
+    to_zarr(steps(0, 4), place)
+    usual = write.read_first
+
+    def after_somebody_else(plan: Any, compute: bool) -> None:
+        monkeypatch.setattr(write, "read_first", usual)
+        to_zarr(steps(4, 2), place, append_dim="time")
+        usual(plan, compute)
+
+    monkeypatch.setattr(write, "read_first", after_somebody_else)
+    later = steps(6, 3).chunk() if lazy else steps(6, 3)
+    if not lazy:
+        # A transaction adds its rows behind those of the other.
+        to_zarr(later, place, append_dim="time")
+        check(shown(place), 9)
+        return
+    with pytest.raises(ValueError, match="append again"):
+        to_zarr(later, place, append_dim="time")
+    check(shown(place), 6)

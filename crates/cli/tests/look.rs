@@ -103,6 +103,7 @@ fn values_in_files() {
     assert_eq!(piped[128 + 8..128 + 16], 946_771_200_000_000_000_i64.to_le_bytes());
     let stats = output(&ocean, &["show", "ocean.zarr/sst", "time=0", "--stats"]);
     assert_eq!(stats, output(&ocean, &["stats", "ocean.zarr/sst", "0"]));
+    assert_eq!(stats, output(&ocean, &["show", "ocean.zarr/sst[0]", "--stats"]));
     assert!(stats.contains("int16 packed      7        1    0  3.5"), "{stats}");
 }
 
