@@ -9,7 +9,7 @@ use crate::text;
 use hyperslab::diff::{DiffOptions, Difference, diff, picture};
 use hyperslab::{Error, Node};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// git's path of a file that does not exist.
 const NO_FILE: &str = "/dev/null";
@@ -175,7 +175,7 @@ impl DiffArgs {
         Ok(found?)
     }
 
-    fn draw(&self, a: &Node, b: &Node, found: &Difference, file: &PathBuf) -> Result<(), Failure> {
+    fn draw(&self, a: &Node, b: &Node, found: &Difference, file: &Path) -> Result<(), Failure> {
         let Some(png) = picture(a, b, found, self.raw)? else {
             // Writing this message may fail.
             let _ =
