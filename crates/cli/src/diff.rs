@@ -7,7 +7,7 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::diff::{DiffOptions, Difference, diff, picture};
-use hyperslab::{Error, Node};
+use hyperslab::Node;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
