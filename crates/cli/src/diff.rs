@@ -6,8 +6,8 @@ use crate::meter::Meter;
 use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
-use hyperslab::diff::{DiffOptions, Difference, diff, picture};
 use hyperslab::Node;
+use hyperslab::diff::{DiffOptions, Difference, diff, picture};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
