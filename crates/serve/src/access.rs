@@ -67,10 +67,7 @@ impl Access {
         }
         // Browsers send no token with the question whether they may ask.
         let wanted = self.token.as_ref().filter(|_| *method != Method::OPTIONS)?;
-        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let sent = sent.and_then(|text| text.strip_prefix("Bearer ")).map(|token| token.trim().to_owned());
-        let sent = sent.or_else(|| path::query(uri.query().unwrap_or_default(), "token"));
-        match sent {
+        match sent_token(headers, uri.query().unwrap_or_default()) {
             Some(sent) if same(sent.as_bytes(), wanted.as_bytes()) => None,
             Some(_) => Some(unauthorised("another token than the server's")),
             None => Some(unauthorised("no token")),
@@ -86,6 +83,13 @@ impl Access {
         name.eq_ignore_ascii_case("localhost")
             || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback() || address == self.host)
     }
+}
+
+/// The token that a request shows.
+pub(crate) fn sent_token(headers: &HeaderMap, query: &str) -> Option<String> {
+    let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent = sent.and_then(|text| text.strip_prefix("Bearer ")).map(|token| token.trim().to_owned());
+    sent.or_else(|| path::query(query, "token"))
 }
 
 fn unauthorised(found: &'static str) -> Answer {

@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::options::{Logged, ServeOptions};
 use crate::patient::Patient;
 use crate::roots::Roots;
-use crate::{api, dap, path, zarr};
+use crate::{api, dap, h5grove, path, tiles, zarr};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
@@ -333,7 +333,7 @@ fn route(
             404,
             path,
             found,
-            "the routes are /zarr/NAME/…, /api/WHAT/NAME/… and /dap/NAME/….dds; ask / for the names",
+            "the routes are /zarr/NAME/…, /api/WHAT/NAME/…, /dap/NAME/….dds, /h5grove/WHAT and /tiles/NAME/…; ask / for the names",
         )
     };
     let Some(inside) = path.strip_prefix(shared.options.prefix.as_str()) else {
@@ -351,6 +351,8 @@ fn route(
         "zarr" => zarr::answer(&shared.roots, rest, lists, headers, head),
         "api" => api::answer(&shared.roots, rest, &asked),
         "dap" => dap::answer(&shared.roots, rest, &asked),
+        "h5grove" => return h5grove::answer(&shared.roots, rest, &asked),
+        "tiles" => tiles::answer(&shared.roots, rest, &asked, &shared.options.prefix),
         _ => return missing("no route"),
     };
     answered.unwrap_or_else(|error| problem(shared, path, &error))
@@ -383,7 +385,7 @@ fn problem(shared: &Shared, asked: &str, error: &Error) -> Answer {
 }
 
 /// The status for an error, and what to do.
-fn status(error: &Error) -> (u16, &'static str) {
+pub(crate) fn status(error: &Error) -> (u16, &'static str) {
     let refused = (403, "only data inside what is served can be read");
     let missing = (404, "list what is there: /api/tree");
     let of_store = |error: &StoreError| match error {

@@ -35,4 +35,5 @@ pub use names::chunk_names;
 pub use npy::write_npy;
 pub use numpy::print;
 pub use picture::{Picture, PictureOptions};
+pub use png::encode_png;
 pub use window::{Window, WindowAxis};
