@@ -2,7 +2,7 @@
 
 use super::line::{Line, Place};
 use super::mercator::{Tile, zoom_for};
-use hyperslab::look::{Cell, Picture, PictureOptions, Reader, Window};
+use hyperslab::look::{NumberReader, Part, Picture, PictureOptions, Reader, Window};
 use hyperslab::meaning::{self, AxisKind, Level, Pyramid};
 use hyperslab::{Array, Error, Result};
 
@@ -67,9 +67,10 @@ impl Map {
                 return Err(wrong(format!("an axis of {} coordinates is too long for a map", own.len)));
             }
             let along = Window { axes: vec![own.clone()] };
-            let cells = Reader::of(coordinate, false)?.read(&along.selection(coordinate)?, ask)?.cells;
+            let numbers = NumberReader::of(coordinate, Part::Abs)?;
+            let degrees = numbers.doubles(&along.selection(coordinate)?, ask)?;
             let is_longitude = number == columns;
-            Line::new(cells.iter().map(Cell::to_double).collect(), is_longitude)
+            Line::new(degrees, is_longitude)
                 .map_err(|why| wrong(format!("axis {}: {why}", axis.name.as_deref().unwrap_or_default())))
         };
         let (north, east) = (line(rows)?, line(columns)?);
@@ -229,18 +230,11 @@ fn read(
         }
     }
     let selection = window.selection_of(array, &lists)?;
-    let cells = Reader::of(array, false)?.read(&selection, ask)?.cells;
-    if cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Other(_) | Cell::Time(_))) {
-        return Err(Error::Options(format!(
-            "array '{}': a map needs numbers; its elements are {}",
-            array.name(),
-            array.type_words()
-        )));
-    }
+    let numbers = NumberReader::of(array, Part::Abs)?.doubles(&selection, ask)?;
     let is_turned = row_axis > column_axis;
     let value = |row: usize, column: usize| {
         let at = if is_turned { column * down.len() + row } else { row * along.len() + column };
-        cells.get(at).map_or(f64::NAN, Cell::to_double)
+        numbers.get(at).copied().unwrap_or(f64::NAN)
     };
     let parts = |list: &[u64], place: Option<Place>| {
         let place = place?;
