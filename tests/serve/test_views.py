@@ -88,7 +88,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["flag"] = np.array([True, False, True])
         file["names"] = np.array(["Ada", "", "Čapek"], object)
         file["fixed"] = np.array([b"ab", b"c"])
-        file["people"] = np.array([(1, 2.5, b"x"), (2, np.inf, b"y")], [("id", "i4"), ("w", "f8"), ("s", "S1")])
+        file["people"] = np.array(
+            [(1, 2.5, b"x"), (2, np.inf, b"y")], [("id", "i4"), ("w", "f8"), ("s", "S1")]
+        )
         file["one"] = 7
         file["empty"] = np.zeros((0, 3))
         odd = file.create_dataset("odd", data=[1.0, np.nan, -np.inf])
@@ -164,7 +166,12 @@ def test_an_ocean(client: Client, folder: Path, name: str) -> None:
 
     # As xarray opens the file itself, rounded to 32 bits.
     for path in ("sst", "packed"):
-        for selection, size in (("0", {}), ("2,3:30,::2", {}), (":,3,4", {}), ("1", {"width": 7, "height": 9})):
+        for selection, size in (
+            ("0", {}),
+            ("2,3:30,::2", {}),
+            (":,3,4", {}),
+            ("1", {"width": 7, "height": 9}),
+        ):
             values, headers = client.plane(f"{name}/{path}", select=selection, **size)
             expected = ocean[path].values[_index(headers["x-select"])]
             if path == "packed":
@@ -181,7 +188,9 @@ def test_an_ocean(client: Client, folder: Path, name: str) -> None:
     values, _ = client.plane(f"{name}/bytes")
     np.testing.assert_array_equal(values, ocean["bytes"].values.astype("f4"))
     hours, _ = client.plane(f"{name}/seen")
-    np.testing.assert_array_equal(hours, (ocean["seen"].values - np.datetime64("2001-01-01")) / np.timedelta64(1, "h"))
+    np.testing.assert_array_equal(
+        hours, (ocean["seen"].values - np.datetime64("2001-01-01")) / np.timedelta64(1, "h")
+    )
     assert client.ask("describe", f"{name}/seen")["kind"] == "time"
 
     dates = client.ask("coordinates", f"{name}/sst", axis=0, select="::2")
@@ -262,13 +271,25 @@ def test_levels_of_a_pyramid(client: Client, folder: Path) -> None:
 
 def test_elements_of_other_kinds(client: Client) -> None:
     wave = np.array([[3 + 4j, -1j], [1, np.nan]], "c8")
-    for part, expected in (("abs", abs(wave)), ("phase", np.angle(wave)), ("real", wave.real), ("imag", wave.imag)):
+    for part, expected in (
+        ("abs", abs(wave)),
+        ("phase", np.angle(wave)),
+        ("real", wave.real),
+        ("imag", wave.imag),
+    ):
         values, _ = client.plane("kinds.h5/wave", part=part)
         np.testing.assert_allclose(values, expected, rtol=1e-6)
     assert client.plane("kinds.h5/flag")[0].tolist() == [1.0, 0.0, 1.0]
     assert client.plane("kinds.h5/one")[0].tolist() == 7.0
     assert client.plane("kinds.h5/empty", width=3, height=2)[0].shape == (0, 3)
-    kinds = {"wave": "complex", "flag": "bool", "names": "text", "fixed": "text", "people": "compound", "one": "number"}
+    kinds = {
+        "wave": "complex",
+        "flag": "bool",
+        "names": "text",
+        "fixed": "text",
+        "people": "compound",
+        "one": "number",
+    }
     for path, kind in kinds.items():
         assert client.ask("describe", f"kinds.h5/{path}")["kind"] == kind
     assert client.ask("describe", "kinds.h5/one")["plane"] == []
@@ -329,7 +350,9 @@ def test_advice(client: Client, folder: Path) -> None:
     found = client.ask("advise", "v3.zarr/sst", select=":,3,4")
     assert set(found) >= {"now", "chunks", "shards"}
     assert found["now"]["access"][0]["chunks"] == SHAPE[0]
-    assert found["chunks"]["copy"].startswith(f"hyperslab copy {folder.name}/v3.zarr/sst NEW.zarr --chunks time=")
+    assert found["chunks"]["copy"].startswith(
+        f"hyperslab copy {folder.name}/v3.zarr/sst NEW.zarr --chunks time="
+    )
     both = client.ask("advise", "v3.zarr/sst", access="map; time series")
     assert [access["access"] for access in both["now"]["access"]] == ["map", "time series"]
 

@@ -111,7 +111,7 @@ impl Server {
             return Err(wrong("read_timeout: expected more than 0 seconds".into()));
         }
         let access = Access::new(&options).map_err(wrong)?;
-        let roots = Roots::new(locations)?;
+        let roots = Roots::new(locations, &options.storage)?;
         let asked = SocketAddr::new(options.host, options.port);
         let failed = |error: std::io::Error| {
             wrong(format!("cannot listen on {asked}: {error}; choose another port, or 0 for a free one"))

@@ -27,7 +27,9 @@ pub(super) struct Place {
 impl Line {
     /// Fails (with text) if coordinates do not ascend or descend. `is_longitude`: they are degrees east.
     pub(super) fn new(mut centres: Vec<f64>, is_longitude: bool) -> Result<Line, String> {
-        let is_descending = centres.first() > centres.last();
+        // Longitudes may fall once, at the end of the circle.
+        let falls = centres.windows(2).filter(|pair| matches!(pair, [one, other] if one > other)).count();
+        let is_descending = falls * 2 > centres.len() - centres.len().min(1);
         if is_descending {
             centres.reverse();
         }
@@ -171,6 +173,12 @@ mod tests {
             (Some(3), Some(0), None)
         );
         assert_eq!(part.ends(), (167.5, 187.5));
+        let turned = line(&[-100.0, -140.0, -180.0, 140.0, 100.0], true);
+        assert_eq!(
+            (nearest(&turned, -101.0), nearest(&turned, 179.0), nearest(&turned, 99.0)),
+            (Some(0), Some(2), Some(4))
+        );
+        assert_eq!(nearest(&line(&[100.0, 140.0, 179.0, -140.0, -100.0, -60.0], true), -99.0), Some(4));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::line::{Line, Place};
 use super::mercator::{Tile, zoom_for};
-use hyperslab::look::{NumberReader, Part, Picture, PictureOptions, Reader, Window};
+use hyperslab::look::{ColorMap, NumberReader, Part, Picture, PictureOptions, Reader, Window};
 use hyperslab::meaning::{self, AxisKind, Level, Pyramid};
 use hyperslab::{Array, Error, Result};
 
@@ -182,7 +182,10 @@ impl Map {
 
     /// The range of a sample of the elements, without the 2 % at both ends.
     pub(super) fn sampled_range(&self, reader: &Reader<'_>, ask: &dyn Fn() -> bool) -> Result<(f64, f64)> {
-        let options = PictureOptions { width: 256, height: 256, colors: None, range: None, robust: true };
+        // Without colours a picture makes its range symmetric.
+        let colors = ColorMap::Viridis;
+        let options =
+            PictureOptions { width: 256, height: 256, colors: Some(colors), range: None, robust: true };
         let mut window = self.window.clone();
         for (number, axis) in window.axes.iter_mut().enumerate() {
             axis.dropped = number != self.rows && number != self.columns;
