@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `/zarr/NAME/…` | each hierarchy as Zarr v3: documents, chunks, listings |
 //! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV or plain bytes |
+//! | `/`, `/view/…`, `/assets/…` | the page that shows arrays in a browser |
 //! | `/dap/NAME/….dds` | OPeNDAP (DAP2): `.dds`, `.das`, `.dods` |
 //!
 //! HTTP is hyper's. This crate finds what a path means, and makes the answers:
@@ -20,6 +21,7 @@
 //! | `roots`, `hierarchy`, `confined` | what is served, and that nothing outside is |
 //! | `answer`, `body` | status, headers, ranges, bodies |
 //! | `zarr`, `listing` | the Zarr routes |
+//! | `viewer` | the page in `assets`, which `viewer/` builds |
 //! | `api`, `values`, `dap` | the other routes |
 
 #![forbid(unsafe_code)]
@@ -38,6 +40,7 @@ mod patient;
 mod roots;
 mod server;
 mod values;
+mod viewer;
 mod zarr;
 
 pub use options::{Log, Logged, ServeOptions};
