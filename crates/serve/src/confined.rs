@@ -1,8 +1,8 @@
 //! Stores that lead nowhere else.
 
 use hyperslab::store::{
-    Cost, Entry, Facts, HeldObject, Holds, Identity, OnDisk, Opened, Operation, RangeRead, Result, Stamp,
-    StoreError,
+    Ask, Cost, Entry, Facts, HeldObject, Holds, Identity, Many, OnDisk, Opened, Operation, RangeRead, Result,
+    Stamp, StoreError,
 };
 use hyperslab::{Key, Store};
 use std::collections::HashMap;
@@ -31,6 +31,20 @@ impl Confined {
         let Some(path) = self.inner.local_path(key) else { return true };
         // An object without a path is missing, and the store says so.
         path.canonicalize().map_or(true, |real| real.starts_with(&self.root))
+    }
+
+    /// Leaves out the keys of folders that are reached by links that lead out.
+    fn keep_inside<T>(&self, all: &mut Vec<T>, key: impl Fn(&T) -> &str) {
+        let mut folders: HashMap<String, bool> = HashMap::new();
+        all.retain(|one| {
+            let folder = key(one).rsplit_once('/').map_or("", |(folder, _)| folder);
+            if let Some(inside) = folders.get(folder) {
+                return *inside;
+            }
+            let inside = folder.is_empty() || Key::new(folder).is_ok_and(|key| self.is_inside(Some(key)));
+            folders.insert(folder.to_owned(), inside);
+            inside
+        });
     }
 
     fn check(&self, operation: Operation, key: Key<'_>) -> Result<()> {
@@ -82,16 +96,7 @@ impl Store for Confined {
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         let mut keys = self.inner.list(prefix)?;
-        let mut folders: HashMap<String, bool> = HashMap::new();
-        keys.retain(|key| {
-            let folder = key.rsplit_once('/').map_or("", |(folder, _)| folder);
-            if let Some(inside) = folders.get(folder) {
-                return *inside;
-            }
-            let inside = folder.is_empty() || Key::new(folder).is_ok_and(|key| self.is_inside(Some(key)));
-            folders.insert(folder.to_owned(), inside);
-            inside
-        });
+        self.keep_inside(&mut keys, |key| key);
         Ok(keys)
     }
 
@@ -110,12 +115,32 @@ impl Store for Confined {
         self.inner.cost()
     }
 
+    fn many(&self) -> Option<&dyn Many> {
+        Some(self)
+    }
+
     fn on_disk(&self) -> Option<&dyn OnDisk> {
         Some(self)
     }
 
     fn holds(&self) -> Option<&dyn Holds> {
         Some(self)
+    }
+}
+
+/// Links are resolved once for each folder: a map of a million chunks asks for a million sizes. The size of
+/// a linked file outside is told, its bytes are not.
+impl Many for Confined {
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        let mut keys = self.inner.list_asking(prefix, ask)?;
+        self.keep_inside(&mut keys, |key| key);
+        Ok(keys)
+    }
+
+    fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<(String, u64)>> {
+        let mut sizes = self.inner.list_sizes(prefix, ask)?;
+        self.keep_inside(&mut sizes, |(key, _)| key);
+        Ok(sizes)
     }
 }
 
@@ -224,6 +249,9 @@ mod tests {
             listed.contains(&"a/own".to_owned()) && !listed.contains(&"folder/secret".to_owned()),
             "{listed:?}"
         );
+        let sizes = store.list_sizes(None, None).unwrap();
+        assert!(sizes.contains(&("a/own".to_owned(), 3)), "{sizes:?}");
+        assert!(sizes.iter().all(|(key, _)| !key.starts_with("folder/")), "{sizes:?}");
         assert!(!store.facts().is_writable && store.write(key("new"), &[b"x"]).is_err());
     }
 }

@@ -36,11 +36,11 @@ export function help(): HTMLDialogElement {
   const dialog = h(
     "dialog",
     { class: "help", "aria-labelledby": "help-title" },
+    button("Close", () => dialog.close()),
     h("h2", { id: "help-title" }, "Keys"),
     list(KEYS),
     h("h2", {}, "Mouse and fingers"),
     list(POINTER),
-    button("Close", () => dialog.close()),
   );
   return dialog;
 }
