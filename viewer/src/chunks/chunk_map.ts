@@ -23,8 +23,10 @@ const [GAP, ABSENT_SHADE, BAD_SHADE] = [-2, -1, 256];
 const MOST_PIXELS = 1000;
 
 interface Checked {
-  checked: number;
-  bad: { at: number; message: string }[];
+  /** `null`: the store does not list its chunks. */
+  checked: number | null;
+  /** `at` is `null` for faults of the whole array. */
+  bad: { at: number | null; message: string }[];
 }
 
 export class ChunkMap {
@@ -258,15 +260,17 @@ export class ChunkMap {
     this.controller = new AbortController();
     try {
       const found = await askJson<Checked>("bad", this.path, {}, this.controller.signal);
-      this.bad = new Map(found.bad.map(({ at, message }) => [at, message]));
-      const first = found.bad[0];
+      this.bad = new Map(found.bad.flatMap(({ at, message }) => (at === null ? [] : [[at, message]])));
+      const [first] = this.bad.keys();
+      const others = found.bad.filter(({ at }) => at === null).map(({ message }) => message);
+      const all = found.checked === null ? "" : ` of ${count(found.checked)}`;
       const words =
         found.bad.length === 0
-          ? `${count(found.checked)} chunks are intact`
-          : `${count(found.bad.length)} of ${count(found.checked)} chunks are damaged`;
+          ? `All ${count(found.checked ?? this.found?.count ?? 0)} chunks are intact`
+          : [`${count(this.bad.size)}${all} chunks are damaged`, ...others].join("; ");
       this.words();
       fill(this.checking, h("span", { role: "status" }, words));
-      if (first && this.found) this.say(placeOf(first.at, this.found.grid));
+      if (first !== undefined && this.found) this.say(placeOf(first, this.found.grid));
       this.draw();
     } catch (error) {
       if (isAbort(error)) fill(this.checking, "stopped");

@@ -193,7 +193,6 @@ export class ArrayPage {
     const table = new ValueTable(this.path, described, this.labels);
     this.parts.push(table);
     this.panels.push(table);
-    if (described.kind === "complex") body.append(h("div", { class: "toolbar" }, partChoice()));
     body.append(table.element);
     if (described.shape.length > 2) {
       this.sliders = new Sliders(described, this.labels, () => Promise.resolve());

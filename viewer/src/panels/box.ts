@@ -42,19 +42,20 @@ export class Box {
 
   async update(): Promise<void> {
     const { described } = this;
-    if (!["number", "bool", "time"].includes(described.kind)) {
+    if (!["number", "bool", "time", "complex"].includes(described.kind)) {
       fill(this.element, h("p", { class: "quiet" }, "Histograms are of numbers."));
       return;
     }
     const select = boxText(described);
-    const key = `${select}|${described.version}`;
+    const part = described.kind === "complex" ? view().part : null;
+    const key = `${select}|${described.version}|${part}`;
     if (key === this.shown) return;
     this.shown = key;
     this.controller.abort();
     this.controller = new AbortController();
     const { signal } = this.controller;
     try {
-      const found = await askJson<Histogram>("histogram", this.path, { select, bins: 48 }, signal);
+      const found = await askJson<Histogram>("histogram", this.path, { select, bins: 48, part }, signal);
       if (!signal.aborted) this.show(found, select);
     } catch (error) {
       if (!isAbort(error) && !signal.aborted) fill(this.element, problem(error));

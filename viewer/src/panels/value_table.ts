@@ -1,9 +1,9 @@
 // Elements as a table: text, compounds, and numbers for people who prefer them to pictures.
 
-import { ask, askJson, clamp, isAbort } from "../base/api";
+import { askJson, clamp, isAbort } from "../base/api";
 import { chosen } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
-import { count, number } from "../base/format";
+import { count } from "../base/format";
 import type { Described, Table } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -55,7 +55,7 @@ export class ValueTable {
     const { described } = this;
     const [row, column] = this.corner();
     const now = chosen(view(), described);
-    const key = [row, column, now.at, now.axes, described.version, view().part].join("|");
+    const key = [row, column, now.at, now.axes, described.version].join("|");
     if (key === this.shown) return;
     this.shown = key;
     this.controller.abort();
@@ -85,26 +85,13 @@ export class ValueTable {
             axis === rowAxis ? to(axis, row, ROWS) : axis === columnAxis ? to(axis, column, COLUMNS) : String(now.at[axis] ?? 0),
           )
           .join(",");
-    if (["text", "compound", "object", "time"].includes(described.kind)) {
-      return askJson<Table>("table", this.path, { select }, signal);
-    }
-    const part = described.kind === "complex" ? view().part : null;
-    const response = await ask("plane", this.path, { select, part }, signal);
-    const values = new Float32Array(await response.arrayBuffer());
-    const [first = 0, second = 1] = (response.headers.get("X-Shape") ?? "").split(",").map(Number);
-    const isTurned = !isFlat && rowAxis > columnAxis;
-    const [tall, wide] = isTurned ? [second, first] : [first, isFlat ? 1 : second];
-    const rows = Array.from({ length: tall }, (_, down) =>
-      Array.from({ length: wide }, (_, right) => {
-        const value = values[isTurned ? right * second + down : down * wide + right] ?? NaN;
-        return Number.isNaN(value) ? null : number(value, 7);
-      }),
-    );
+    const found = await askJson<Table>("table", this.path, { select }, signal);
+    if (isFlat) return found;
+    const isTurned = rowAxis > columnAxis;
+    const [first] = found.rows;
+    const rows = isTurned ? (first ?? []).map((_, at) => found.rows.map((row) => row[at])) : found.rows;
     const label = this.labels[columnAxis];
-    const columns = isFlat
-      ? [described.name.split("/").at(-1) ?? "value"]
-      : Array.from({ length: wide }, (_, at) => label?.label(column + at) ?? String(column + at));
-    return { columns, rows };
+    return { columns: (rows[0] ?? []).map((_, at) => label?.label(column + at) ?? String(column + at)), rows };
   }
 
   private show(table: Table, row: number, column: number): void {

@@ -72,6 +72,24 @@ export class Camera {
     return this.row + (this.isFlipped ? -away : away);
   }
 
+  /** The element at a place of the screen. */
+  element(x: number, y: number): { row: number; column: number } | null {
+    const row = Math.floor(this.rowAt(y));
+    const column = Math.floor(this.columnAt(x));
+    return row >= 0 && column >= 0 && row < this.rows && column < this.columns ? { row, column } : null;
+  }
+
+  /** The elements between two corners on the screen: at least one. */
+  box(x0: number, y0: number, x1: number, y1: number): { top: number; bottom: number; left: number; right: number } {
+    const range = (a: number, b: number, size: number): [number, number] => {
+      const low = clamp(Math.floor(Math.min(a, b)), 0, size - 1);
+      return [low, clamp(Math.ceil(Math.max(a, b)), low + 1, size)];
+    };
+    const [top, bottom] = range(this.rowAt(y0), this.rowAt(y1), this.rows);
+    const [left, right] = range(this.columnAt(x0), this.columnAt(x1), this.columns);
+    return { top, bottom, left, right };
+  }
+
   pan(dx: number, dy: number): void {
     this.column = clamp(this.column - (this.isMirrored ? -dx : dx) / this.wide, 0, this.columns);
     this.row = clamp(this.row - (this.isFlipped ? -dy : dy) / this.tall, 0, this.rows);

@@ -1,6 +1,5 @@
 // A picture of two axes of an array.
 
-import { isAbort } from "../base/api";
 import type { Chosen } from "../base/chosen";
 import { chosen, selectText } from "../base/chosen";
 import { button, debounced, h } from "../base/dom";
@@ -8,13 +7,14 @@ import type { Described, Slice } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { isDark, onTheme } from "../frame/theme";
 import type { AxisLabels } from "./axis_labels";
-import { Camera } from "./camera";
+import type { Camera } from "./camera";
+import { cameraFor } from "./camera_for";
 import { ColorBar } from "./color_bar";
 import { attachGestures } from "./gestures";
 import type { Above } from "./overlay";
 import { GUTTER, drawOverlay } from "./overlay";
+import { Loading } from "./loading";
 import type { Plane, Wanted } from "./planes";
-import { Planes } from "./planes";
 import { Readout } from "./readout";
 import type { Layer } from "./renderer";
 import { renderer } from "./renderer";
@@ -45,11 +45,9 @@ export class Picture {
   private busy = h("div", { class: "busy", hidden: true }, "reading…");
   readonly bar: ColorBar;
   readonly readout: Readout;
-  private planes: Planes;
+  private loading: Loading;
   private camera: Camera;
   private chosen: Chosen;
-  private controller = new AbortController();
-  private prefetching = new AbortController();
   private plane: Plane | null = null;
   private layers: Plane[] = [];
   private scale: Scale | null = null;
@@ -57,7 +55,6 @@ export class Picture {
   private cross: { row: number; column: number } | null = null;
   private box: Above["box"] = null;
   private marks: Mark[] = [];
-  private waiting: (() => void)[] = [];
   private frame = 0;
   private observer: ResizeObserver;
   private unsubscribe: () => void;
@@ -72,11 +69,15 @@ export class Picture {
     private labels: AxisLabels[],
     private events: PictureEvents,
   ) {
-    this.planes = new Planes(described);
+    this.loading = new Loading(described, {
+      came: (plane, coarse) => this.take(plane, coarse),
+      failed: (error) => events.failed(error),
+      busy: (isBusy) => (this.busy.hidden = !isBusy),
+    });
     this.chosen = chosen(view(), described);
     this.bar = new ColorBar((low, high) => setView({ range: `${low},${high}` }));
     this.readout = new Readout(path, described, labels);
-    this.camera = this.newCamera();
+    this.camera = cameraFor(described, labels, this.chosen.axes);
     this.area = h("div", {
       class: "area",
       tabindex: "0",
@@ -99,21 +100,6 @@ export class Picture {
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.element);
     this.unsubscribe = onTheme(() => this.draw());
-  }
-
-  private newCamera(): Camera {
-    const { shape, axes } = this.described;
-    const [row, column] = this.chosen.axes;
-    const camera = new Camera(Math.max(1, shape[row] ?? 1), Math.max(1, shape[column] ?? 1));
-    const kinds = [axes[row]?.kind ?? null, axes[column]?.kind ?? null];
-    const isSpace = kinds.every((kind) => kind !== null && ["latitude", "longitude", "x", "y", "z"].includes(kind));
-    const ratio = camera.rows / camera.columns;
-    camera.isSquare = isSpace ? ratio < 8 && ratio > 1 / 8 : kinds.every((kind) => kind === null) && ratio < 4 && ratio > 1 / 4;
-    // North is up. So is the top of y axes that are no rows of an image.
-    const isUp = kinds[0] === "latitude" || (kinds[0] === "y" && this.labels[row]?.hasValues === true && this.described.levels.length === 0);
-    camera.isFlipped = isUp && (this.labels[row]?.direction ?? 0) > 0;
-    camera.isMirrored = kinds[1] === "longitude" && (this.labels[column]?.direction ?? 0) < 0;
-    return camera;
   }
 
   private resize(): void {
@@ -158,7 +144,7 @@ export class Picture {
     const isTurned = String(now.axes) !== String(before.axes);
     if (isTurned) {
       const { width, height } = this.camera;
-      this.camera = this.newCamera();
+      this.camera = cameraFor(this.described, this.labels, now.axes);
       this.camera.width = width;
       this.camera.height = height;
       this.layers = [];
@@ -190,78 +176,36 @@ export class Picture {
     return rgb !== null && !this.chosen.axes.includes(rgb);
   }
 
-  /** Reads what is visible, unless it is here already. */
+  /** Reads what is visible. `moved`: the axis of a slider that moved, since `before`. */
   private request(moved = -1, before: Chosen | null = null): void {
-    if (this.camera.width === 1 || this.described.shape.includes(0)) return;
-    const wanted = this.wanted();
-    const kept = this.planes.find(wanted);
-    this.controller.abort();
-    if (kept) {
-      this.take(kept, wanted);
-      if (moved >= 0 && before) this.prefetch(moved, before);
-      return;
-    }
-    this.controller = new AbortController();
-    const { signal } = this.controller;
-    // While a wheel turns, only the last place is read. A slider wants its plane at once.
-    const wait = moved >= 0 || !this.plane ? 0 : 70;
-    window.setTimeout(() => {
-      if (!signal.aborted) this.busy.hidden = false;
-    }, 150 + wait);
-    window.setTimeout(() => {
-      if (signal.aborted) return;
-      this.prefetching.abort();
-      this.planes.load(wanted, signal).then(
-        (plane) => {
-          if (signal.aborted) return;
-          this.take(plane, wanted);
-          if (moved >= 0 && before) this.prefetch(moved, before);
-        },
-        (error: unknown) => {
-          if (isAbort(error) || signal.aborted) return;
-          this.controller.abort();
-          this.busy.hidden = true;
-          this.settle();
-          this.events.failed(error);
-        },
-      );
-    }, wait);
+    if (this.camera.width === 1) return;
+    this.loading.want(this.wanted(), moved >= 0 || !this.plane, before && this.next(moved, before));
   }
 
-  private take(plane: Plane, wanted: Wanted): void {
-    this.controller.abort();
-    this.busy.hidden = true;
+  private take(plane: Plane, coarse: Plane | null): void {
     this.placeholder?.remove();
     this.placeholder = null;
-    const coarse = this.planes.coarse(wanted);
-    this.layers = coarse && coarse !== plane ? [coarse, plane] : [plane];
+    this.layers = coarse ? [coarse, plane] : [plane];
     const isFirst = this.plane === null;
     this.plane = plane;
     this.fitRange(isFirst);
     this.draw();
-    this.settle();
     this.events.loaded(plane);
   }
 
-  /** Reads the next step of a slider while somebody looks at this one. */
-  private prefetch(axis: number, before: Chosen): void {
+  /** The next step of a slider: it is read while somebody looks at this one. */
+  private next(axis: number, before: Chosen): Wanted | null {
     const now = this.chosen.at[axis] ?? 0;
     const next = now + Math.sign(now - (before.at[axis] ?? 0));
-    if (next < 0 || next >= (this.described.shape[axis] ?? 0)) return;
+    if (axis < 0 || next < 0 || next >= (this.described.shape[axis] ?? 0)) return null;
     const at = [...this.chosen.at];
     at[axis] = next;
-    this.prefetching = new AbortController();
-    this.planes.load(this.wanted(at), this.prefetching.signal).catch(() => undefined);
+    return this.wanted(at);
   }
 
   /** Resolves when the picture shows what the view says. */
   settled(): Promise<void> {
-    if (this.controller.signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => this.waiting.push(resolve));
-  }
-
-  private settle(): void {
-    for (const resolve of this.waiting.splice(0)) resolve();
+    return this.loading.settled();
   }
 
   private fitted = "";
@@ -344,13 +288,6 @@ export class Picture {
     return this.described.axes[row]?.kind === "latitude" && this.described.axes[column]?.kind === "longitude";
   }
 
-  private element_at(x: number, y: number): { row: number; column: number } | null {
-    const row = Math.floor(this.camera.rowAt(y));
-    const column = Math.floor(this.camera.columnAt(x));
-    const { rows, columns } = this.camera;
-    return row >= 0 && column >= 0 && row < rows && column < columns ? { row, column } : null;
-  }
-
   private full(row: number, column: number): number[] {
     const at = [...this.chosen.at];
     at[this.chosen.axes[0]] = row;
@@ -390,17 +327,6 @@ export class Picture {
     this.moved();
   }
 
-  private boxAt(x0: number, y0: number, x1: number, y1: number): NonNullable<Above["box"]> {
-    const { camera } = this;
-    const range = (a: number, b: number, size: number): [number, number] => {
-      const low = Math.min(Math.max(Math.floor(Math.min(a, b)), 0), size - 1);
-      return [low, Math.min(Math.max(Math.ceil(Math.max(a, b)), low + 1), size)];
-    };
-    const [top, bottom] = range(camera.rowAt(y0), camera.rowAt(y1), camera.rows);
-    const [left, right] = range(camera.columnAt(x0), camera.columnAt(x1), camera.columns);
-    return { top, bottom, left, right };
-  }
-
   private gestures(): Parameters<typeof attachGestures>[1] {
     return {
       pan: (dx, dy) => {
@@ -408,15 +334,15 @@ export class Picture {
         this.moved();
       },
       zoom: (factor, x, y) => this.zoom(factor, x, y),
-      hover: (x, y) => this.say(this.element_at(x, y), false),
+      hover: (x, y) => this.say(this.camera.element(x, y), false),
       leave: () => undefined,
       click: (x, y) => {
-        const place = this.element_at(x, y);
+        const place = this.camera.element(x, y);
         if (place) this.events.picked(this.full(place.row, place.column));
         this.say(place, false);
       },
       box: (x0, y0, x1, y1, isDone) => {
-        this.box = this.boxAt(x0, y0, x1, y1);
+        this.box = this.camera.box(x0, y0, x1, y1);
         this.draw();
         const { top, bottom, left, right } = this.box;
         if (isDone) this.events.boxed({ start: top, stop: bottom, step: 1 }, { start: left, stop: right, step: 1 });
@@ -464,14 +390,12 @@ export class Picture {
   }
 
   destroy(): void {
-    this.controller.abort();
-    this.prefetching.abort();
+    this.loading.destroy();
     this.store.cancel();
     this.observer.disconnect();
     this.unsubscribe();
     this.readout.clear();
     window.cancelAnimationFrame(this.frame);
     this.renderer.destroy();
-    this.settle();
   }
 }
