@@ -40,7 +40,10 @@ impl Page {
             return Some(Page::File(file.1, file.2));
         }
         let wants_html = || {
-            headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
+            headers
+                .get_all(ACCEPT)
+                .iter()
+                .any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
         };
         let is_page = inside == "/view" || inside.starts_with("/view/");
         (is_page || (matches!(inside, "" | "/") && wants_html())).then_some(Page::Index)
@@ -56,7 +59,8 @@ impl Page {
                 ("text/html; charset=utf-8", Bytes::from(INDEX.replacen("<!-- base -->", &base, 1)))
             }
         };
-        let tag: String = digest(&SHA256, &bytes).as_ref().iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let tag: String =
+            digest(&SHA256, &bytes).as_ref().iter().take(8).map(|b| format!("{b:02x}")).collect();
         let len = bytes.len() as u64;
         let asset = Asset { len, tag: Some(tag), media, source: Source::Memory(bytes) };
         // The address of the page may have a token, which must not reach other sites.
@@ -84,7 +88,9 @@ mod tests {
         for inside in ["/", "/viewer", "/assets/", "/assets/other.js", "/assets/../viewer.js", "/api/tree"] {
             assert_eq!(Page::at(inside, &json), None, "{inside}");
         }
-        assert!(matches!(Page::at("/assets/viewer.js", &json), Some(Page::File(media, _)) if media.contains("javascript")));
+        assert!(
+            matches!(Page::at("/assets/viewer.js", &json), Some(Page::File(media, _)) if media.contains("javascript"))
+        );
     }
 
     #[test]
@@ -96,7 +102,10 @@ mod tests {
         };
         assert!(INDEX.contains("<!-- base -->"));
         assert_eq!(read("/data") - read(""), 5);
-        assert!(!INDEX.contains("http://") && !INDEX.contains("https://"), "nothing is loaded from elsewhere");
+        assert!(
+            !INDEX.contains("http://") && !INDEX.contains("https://"),
+            "nothing is loaded from elsewhere"
+        );
     }
 
     #[test]

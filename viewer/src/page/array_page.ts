@@ -94,7 +94,7 @@ export class ArrayPage {
       this.panels = [];
       const tab = tabs.includes(view().tab as Tab) ? (view().tab as Tab) : tabs[0];
       const bar = this.tabBar(tabs, tab, described);
-      const body = h("div", { class: `body ${tab ?? ""}` });
+      const body = h("div", { class: "body" });
       fill(main, bar, body);
       if (tab === "chunks") this.showChunks(body, described);
       else if (tab === "table") this.showTable(body, described);

@@ -127,7 +127,7 @@ export class ValueTable {
       ),
       h(
         "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Elements" },
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of elements" },
         h("table", {}, h("thead", {}, head), body),
       ),
     );

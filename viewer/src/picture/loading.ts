@@ -79,9 +79,14 @@ export class Loading {
     this.planes.load(wanted, this.prefetching.signal).catch(() => undefined);
   }
 
+  /** True if the last plane that was wanted is here. */
+  get isIdle(): boolean {
+    return this.controller === null;
+  }
+
   /** Resolves when nothing is wanted any more. */
   settled(): Promise<void> {
-    if (!this.controller) return Promise.resolve();
+    if (this.isIdle) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push(resolve));
   }
 

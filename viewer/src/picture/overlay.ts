@@ -154,7 +154,9 @@ function drawCoast(
   context.lineJoin = "round";
   context.beginPath();
   // Longitudes are −180 to 180, or 0 to 360: draw three worlds side by side.
+  const edges = [columns.at(0), columns.at(columns.axis.size - 1)].sort((a, b) => a - b) as [number, number];
   for (const shift of [-360, 0, 360]) {
+    if (edges[1] < shift - 180 || edges[0] > shift + 180) continue;
     for (let at = 0; at < points.length; ) {
       const end = at + 1 + 2 * (points[at] ?? 0);
       let isFirst = true;

@@ -82,6 +82,7 @@ export class Picture {
       class: "area",
       tabindex: "0",
       role: "application",
+      "aria-busy": "true",
       "aria-label": `Picture of ${described.name}`,
       "aria-describedby": "picture-keys",
     });
@@ -179,6 +180,7 @@ export class Picture {
   /** Reads what is visible. `moved`: the axis of a slider that moved, since `before`. */
   private request(moved = -1, before: Chosen | null = null): void {
     if (this.camera.width === 1) return;
+    this.area.setAttribute("aria-busy", "true");
     this.loading.want(this.wanted(), moved >= 0 || !this.plane, before && this.next(moved, before));
   }
 
@@ -252,6 +254,7 @@ export class Picture {
     this.bar.update(scale, this.colors.table, this.units(), this.plane?.missing ?? 0, this.isPhotograph);
     if (this.placeholder) this.placePlaceholder(this.placeholder);
     this.paintOverlay();
+    this.area.setAttribute("aria-busy", String(!this.loading.isIdle));
   }
 
   private placePlaceholder(element: HTMLElement): void {
