@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `/zarr/NAME/…` | each hierarchy as Zarr v3: documents, chunks, listings |
 //! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV, plain bytes or files |
+//! | `/`, `/view/…`, `/assets/…` | the page that shows arrays in a browser |
 //! | `/dap/NAME/….dds` | OPeNDAP (DAP2): `.dds`, `.das`, `.dods` |
 //! | `/tiles/NAME/…` | maps in Web Mercator, and TileJSON |
 //! | `/h5grove/WHAT` | h5grove's answers, for H5Web |
@@ -22,6 +23,7 @@
 //! | `roots`, `hierarchy`, `confined` | what is served, and that nothing outside is |
 //! | `answer`, `body` | status, headers, ranges, bodies |
 //! | `zarr`, `listing` | the Zarr routes |
+//! | `viewer` | the page in `assets`, which `viewer/` builds |
 //! | `api`, `values`, `dap`, `h5grove`, `tiles` | the other routes |
 
 #![forbid(unsafe_code)]
@@ -42,6 +44,7 @@ mod roots;
 mod server;
 mod tiles;
 mod values;
+mod viewer;
 mod zarr;
 
 pub use options::{Log, Logged, ServeOptions};

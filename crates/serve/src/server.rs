@@ -6,6 +6,7 @@ use crate::body::Body;
 use crate::options::{Logged, ServeOptions};
 use crate::patient::Patient;
 use crate::roots::Roots;
+use crate::viewer::Page;
 use crate::{api, dap, h5grove, path, tiles, zarr};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -255,9 +256,17 @@ async fn respond(shared: &Arc<Shared>, client: SocketAddr, request: Request<Inco
     let start = Instant::now();
     let (head, _) = request.into_parts();
     let is_head = head.method == Method::HEAD;
-    let answer = match shared.access.refusal(&head.method, &head.uri, &head.headers) {
+    let inside = head.uri.path().strip_prefix(shared.options.prefix.as_str());
+    let page = inside.and_then(|inside| Page::at(inside, &head.headers));
+    let answer = match shared.access.refusal(&head.method, &head.uri, &head.headers, page.is_none()) {
         Some(refusal) => refusal,
         None if head.method == Method::OPTIONS => Answer::new(204, "text/plain", Body::of("")),
+        None if page.is_some() => {
+            let made = page.map(|page| page.answer(&shared.options.prefix, &head.headers, is_head));
+            made.and_then(Result::ok).unwrap_or_else(|| {
+                Answer::problem(500, "the page", "the server failed (a bug)", "please report the request")
+            })
+        }
         None => {
             let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
             work(shared, path, query, head.headers, is_head).await
