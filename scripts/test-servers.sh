@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that tests start, into build/servers/: the servers moto, azurite,
-# fake-gcs-server and nginx; HDF5's and netCDF's tools, NCO and CDO; Chromium, with what drives it.
+# fake-gcs-server and nginx; HDF5's and netCDF's tools, NCO and CDO; Chromium, with what drives it;
+# H5Web and zarrita, which read from our server.
 #
 # Installs each once. If one cannot be installed on this machine, says so; its tests are skipped.
 # nginx and the tools come from Debian. The packages are unpacked, not installed: nginx must not start.
@@ -11,6 +12,9 @@ azurite=3.37.0
 fake_gcs_server=v1.56.1
 playwright=1.65.1
 axe=4.14.1
+h5web=17.0.0
+zarrita=0.7.5
+esbuild=0.25.12
 
 servers=$PWD/build/servers
 mkdir -p "$servers/bin"
@@ -68,6 +72,12 @@ install_browser() {
         "playwright-core@$playwright" "axe-core@$axe"
 }
 
+install_clients() {
+    rm -rf "$servers/clients"
+    npm install --prefix "$servers/clients" --no-audit --no-fund --omit=dev \
+        "@h5web/app@$h5web" react@18.3.1 react-dom@18.3.1 "zarrita@$zarrita" "esbuild@$esbuild"
+}
+
 # install_tools PACKAGE TOOL...: unpacks a package of Debian, with the libraries that are not installed here.
 install_tools() {
     local package=$1 folder=$servers/$1 tool program libraries
@@ -111,3 +121,4 @@ install nco "debian (3 programs)" install_tools nco ncks ncrcat ncatted
 install cdo debian install_tools cdo cdo
 install chromium debian install_tools chromium chromium
 install browser "$playwright (axe $axe)" install_browser
+install clients "$h5web (zarrita $zarrita)" install_clients
