@@ -9,9 +9,10 @@ from typing import Any
 from hyperslab._base.progress import bytes_text, show_progress
 from hyperslab._cli.guard import guarded
 from hyperslab._compute.pyramid import level_shapes, pyramid
-from hyperslab._core.array import Array
+from hyperslab._core.group import Group
 from hyperslab._create.open import open_array, open_group
-from hyperslab.errors import InvalidArgumentError
+from hyperslab._stores.store import FileStore
+from hyperslab.errors import InvalidArgumentError, NodeNotFoundError
 
 __all__ = ["make_pyramid"]
 
@@ -38,13 +39,8 @@ def _make(wanted: dict[str, Any]) -> None:
         return
     target: Any = wanted["target"]
     if target is None:
-        if not isinstance(array, Array) or not array.path:
-            raise InvalidArgumentError(
-                "DST: expected a group of Zarr, because the array is in none: hyperslab pyramid ARRAY DST"
-            )
-        source = array.store.url
-        target = open_group(source, path=array.path.rpartition("/")[0], mode="r+", storage_options=storage)
-        array = target[array.basename]
+        target = _own_group(wanted["source"], array, storage)
+        array = target[wanted["source"].rstrip("/").rpartition("/")[2]]
     else:
         target = open_group(target, mode="a", storage_options=storage)
     with show_progress(sys.stderr.isatty() and not wanted["quiet"], stays=False) as progress:
@@ -63,3 +59,15 @@ def _make(wanted: dict[str, Any]) -> None:
         count = len(shapes) - (wanted["target"] is None)
         place = f"{made.store.url}/{made.path}".rstrip("/")
         print(f"wrote {count} levels to {place}")
+
+
+def _own_group(source: str, array: Any, storage: dict[str, str] | None) -> Group:
+    """Return the group that has the array."""
+    above = source.rstrip("/").rpartition("/")[0]
+    wrong = "DST: expected a group of Zarr, because the array is in none: hyperslab pyramid ARRAY DST"
+    if isinstance(array.store, FileStore) or not above:
+        raise InvalidArgumentError(wrong)
+    try:
+        return open_group(above, mode="r+", storage_options=storage)
+    except NodeNotFoundError as error:
+        raise InvalidArgumentError(wrong) from error
