@@ -1,4 +1,4 @@
-//! What a path leads to: nodes, and links that lead nowhere.
+//! Nodes and links at paths.
 
 use super::{Answered, Halt};
 use hyperslab::hdf5::{Hdf5Error, LinkTarget, NamedDatatype};
@@ -16,7 +16,7 @@ pub(super) enum Resolve {
     All,
 }
 
-/// What a path leads to.
+/// The node or the link at a path.
 #[derive(Debug)]
 pub(super) enum Entity {
     Array(Array),
@@ -69,7 +69,7 @@ impl Entity {
 
     /// The entity with a name directly below a group. `None`: there is none.
     ///
-    /// Fails with the words for the link if all links are to be followed and this one leads nowhere.
+    /// Fails with words for the link if [`Resolve::All`] follows it and finds nothing.
     pub(super) fn below(group: &Group, name: &str, resolve: Resolve) -> Answered<Option<Entity>> {
         if group.as_zarr().is_some() {
             return Ok(found(group.object(name))?.map(Entity::from));
