@@ -10,6 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["flag"] = np.array([True, False, True])
         file["names"] = np.array(["Ada", "", "Čapek"], object)
         file["fixed"] = np.array([b"ab", b"c"])
-        file["people"] = np.array([(1, 2.5, b"x"), (2, np.inf, b"y")], [("id", "i4"), ("w", "f8"), ("s", "S1")])
+        file["people"] = np.array(
+            [(1, 2.5, b"x"), (2, np.inf, b"y")], [("id", "i4"), ("w", "f8"), ("s", "S1")]
+        )
         file["one"] = 7
         file["empty"] = np.zeros((0, 3))
         odd = file.create_dataset("odd", data=[1.0, np.nan, -np.inf])
@@ -164,7 +167,12 @@ def test_an_ocean(client: Client, folder: Path, name: str) -> None:
 
     # As xarray opens the file itself, rounded to 32 bits.
     for path in ("sst", "packed"):
-        for selection, size in (("0", {}), ("2,3:30,::2", {}), (":,3,4", {}), ("1", {"width": 7, "height": 9})):
+        for selection, size in (
+            ("0", {}),
+            ("2,3:30,::2", {}),
+            (":,3,4", {}),
+            ("1", {"width": 7, "height": 9}),
+        ):
             values, headers = client.plane(f"{name}/{path}", select=selection, **size)
             expected = ocean[path].values[_index(headers["x-select"])]
             if path == "packed":
@@ -181,7 +189,9 @@ def test_an_ocean(client: Client, folder: Path, name: str) -> None:
     values, _ = client.plane(f"{name}/bytes")
     np.testing.assert_array_equal(values, ocean["bytes"].values.astype("f4"))
     hours, _ = client.plane(f"{name}/seen")
-    np.testing.assert_array_equal(hours, (ocean["seen"].values - np.datetime64("2001-01-01")) / np.timedelta64(1, "h"))
+    np.testing.assert_array_equal(
+        hours, (ocean["seen"].values - np.datetime64("2001-01-01")) / np.timedelta64(1, "h")
+    )
     assert client.ask("describe", f"{name}/seen")["kind"] == "time"
 
     dates = client.ask("coordinates", f"{name}/sst", axis=0, select="::2")
@@ -262,13 +272,25 @@ def test_levels_of_a_pyramid(client: Client, folder: Path) -> None:
 
 def test_elements_of_other_kinds(client: Client) -> None:
     wave = np.array([[3 + 4j, -1j], [1, np.nan]], "c8")
-    for part, expected in (("abs", abs(wave)), ("phase", np.angle(wave)), ("real", wave.real), ("imag", wave.imag)):
+    for part, expected in (
+        ("abs", abs(wave)),
+        ("phase", np.angle(wave)),
+        ("real", wave.real),
+        ("imag", wave.imag),
+    ):
         values, _ = client.plane("kinds.h5/wave", part=part)
         np.testing.assert_allclose(values, expected, rtol=1e-6)
     assert client.plane("kinds.h5/flag")[0].tolist() == [1.0, 0.0, 1.0]
     assert client.plane("kinds.h5/one")[0].tolist() == 7.0
     assert client.plane("kinds.h5/empty", width=3, height=2)[0].shape == (0, 3)
-    kinds = {"wave": "complex", "flag": "bool", "names": "text", "fixed": "text", "people": "compound", "one": "number"}
+    kinds = {
+        "wave": "complex",
+        "flag": "bool",
+        "names": "text",
+        "fixed": "text",
+        "people": "compound",
+        "one": "number",
+    }
     for path, kind in kinds.items():
         assert client.ask("describe", f"kinds.h5/{path}")["kind"] == kind
     assert client.ask("describe", "kinds.h5/one")["plane"] == []
@@ -329,7 +351,9 @@ def test_advice(client: Client, folder: Path) -> None:
     found = client.ask("advise", "v3.zarr/sst", select=":,3,4")
     assert set(found) >= {"now", "chunks", "shards"}
     assert found["now"]["access"][0]["chunks"] == SHAPE[0]
-    assert found["chunks"]["copy"].startswith(f"hyperslab copy {folder.name}/v3.zarr/sst NEW.zarr --chunks time=")
+    assert found["chunks"]["copy"].startswith(
+        f"hyperslab copy {folder.name}/v3.zarr/sst NEW.zarr --chunks time="
+    )
     both = client.ask("advise", "v3.zarr/sst", access="map; time series")
     assert [access["access"] for access in both["now"]["access"]] == ["map", "time series"]
 
@@ -348,3 +372,42 @@ def test_bad_chunks(client: Client, folder: Path, shards: tuple[int, int] | None
     found = client.ask("bad", name)["bad"]
     assert {one["at"] for one in found} == {5 if shards is None else 3}
     assert all(one["message"] and str(folder) not in one["message"] for one in found)
+
+
+@pytest.mark.parametrize("name", ["two.zarr", "shards.zarr", "four.nc", "three.nc", "refs.json"])
+def test_downloads(client: Client, folder: Path, tmp_path: Path, name: str) -> None:
+    ocean = _ocean()
+    part = {"time": slice(1, 3), "lat": slice(5, 6), "lon": slice(None)}
+    for ending in ("nc", "zarr.zip"):
+        data, headers = client.raw("download", f"{name}/packed", select="1:3,5", format=ending)
+        assert headers["content-disposition"] == f'attachment; filename="packed.{ending}"'
+        path = tmp_path / f"a.{ending}"
+        path.write_bytes(data)
+        with xr.open_dataset(path, engine="hyperslab") as copy:
+            np.testing.assert_allclose(copy["packed"].values, ocean["packed"].isel(part).values, atol=0.0051)
+            np.testing.assert_array_equal(copy["time"].values, ocean["time"].values[1:3])
+            np.testing.assert_array_equal(copy["lat"].values, LAT[5:6])
+            assert set(copy.data_vars) == {"packed"}
+    npy, _ = client.raw("download", f"{name}/sst", select="1,::2", format="npy")
+    np.testing.assert_array_equal(np.load(BytesIO(npy)), ocean["sst"].values[1, ::2])
+    csv, headers = client.raw("download", f"{name}/ice", select=":2,3", format="csv")
+    lines = csv.decode().split()
+    assert lines[0] == "lat,ice"
+    values = [float(line.split(",")[1]) for line in lines[1:]]
+    np.testing.assert_array_equal(values, ocean["ice"].values[:2, 3])
+    png, headers = client.raw("download", f"{name}/sst", select="0", format="png", map="cividis", width=300)
+    assert (png[:8], headers["content-type"]) == (b"\x89PNG\r\n\x1a\n", "image/png")
+    assert client.status("download", f"{name}/sst", select="::2", format="nc")[0] == 400
+    assert client.status("download", f"{name}/sst", format="tiff")[0] == 400
+
+
+def test_downloads_of_plain_arrays(client: Client, tmp_path: Path) -> None:
+    data, _ = client.raw("download", "image.zarr/0", select="1:,:5", format="zarr.zip")
+    (tmp_path / "a.zarr.zip").write_bytes(data)
+    picture = np.arange(3 * 200 * 300, dtype="u2").reshape(3, 200, 300)
+    found = hs.open(str(tmp_path / "a.zarr.zip"))
+    found = found["0"] if isinstance(found, hs.Group) else found
+    np.testing.assert_array_equal(found[...], picture[1:, :5])
+    data, _ = client.raw("download", "kinds.h5/odd", format="zarr.zip")
+    (tmp_path / "b.zarr.zip").write_bytes(data)
+    np.testing.assert_array_equal(hs.open(str(tmp_path / "b.zarr.zip"))[...], [1.0, np.nan, -np.inf])
