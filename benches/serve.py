@@ -66,9 +66,7 @@ def make(folder: Path, chunks: int) -> None:
             folder / "picture.zarr", shape=(1000, 1000), dtype="f4", chunks=(250, 500), compressors=None
         )
         picture[:] = random.random(picture.shape, "f4")
-        film = hs.create_array(
-            folder / "film.zarr", shape=(50, 1000, 1000), dtype="f4", chunks=(1, 500, 500)
-        )
+        film = hs.create_array(folder / "film.zarr", shape=(50, 1000, 1000), dtype="f4", chunks=(1, 500, 500))
         wave = np.sin(np.arange(1000) / 40)[:, None] + np.cos(np.arange(1000) / 70)
         for step in range(50):
             film[step] = (wave * (1 + step / 50)).astype("f4")
@@ -251,13 +249,17 @@ def crowd(url: str, path: str) -> Iterator[None]:
 
 def report(row: str, **figures: Any) -> None:
     """Prints a line of JSON."""
-    rounded = {name: round(value, 5) if isinstance(value, float) else value for name, value in figures.items()}
+    rounded = {
+        name: round(value, 5) if isinstance(value, float) else value for name, value in figures.items()
+    }
     print(json.dumps({"row": row, **rounded}), flush=True)
 
 
 def main() -> None:
     """Measures the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer requests, and maps of 40 000 chunks")
     parser.add_argument("--row", action="append", help="measure rows whose names begin so")
     parser.add_argument("--program", default=f"{sys.executable} -m hyperslab", help="the command")
@@ -273,7 +275,10 @@ def main() -> None:
 
 def measure(folder: Path, chunks: int, given: argparse.Namespace) -> None:
     """Starts the servers, and asks them."""
-    wanted: Callable[[str], bool] = lambda row: not given.row or any(row.startswith(one) for one in given.row)
+
+    def wanted(row: str) -> bool:
+        return not given.row or any(row.startswith(one) for one in given.row)
+
     requests, rounds = (500, 5) if given.quick else (4000, 21)
     with serving(given.program.split(), folder) as url:
         api, zarr = f"/api/{{}}/{folder.name}", f"/zarr/{folder.name}"
@@ -325,7 +330,11 @@ def measure(folder: Path, chunks: int, given: argparse.Namespace) -> None:
                 )
         plane = api.format("plane")
         timed("plane", again(f"{plane}/picture.zarr?width=1000&height=1000"), 0.1)
-        timed("slider", lambda: (f"{plane}/film.zarr?select={n % 50}&width=1000&height=1000" for n in range(99)), 0.05)
+        timed(
+            "slider",
+            lambda: (f"{plane}/film.zarr?select={n % 50}&width=1000&height=1000" for n in range(99)),
+            0.05,
+        )
         timed("first-describe", again(f"{api.format('describe')}/sparse.zarr"), 0.5)
         timed("first-plane", again(f"{plane}/sparse.zarr?width=1000&height=800"), 0.5)
         timed("first-histogram", again(f"{api.format('histogram')}/sparse.zarr"), 0.5)

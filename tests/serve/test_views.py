@@ -10,6 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -371,3 +372,42 @@ def test_bad_chunks(client: Client, folder: Path, shards: tuple[int, int] | None
     found = client.ask("bad", name)["bad"]
     assert {one["at"] for one in found} == {5 if shards is None else 3}
     assert all(one["message"] and str(folder) not in one["message"] for one in found)
+
+
+@pytest.mark.parametrize("name", ["two.zarr", "shards.zarr", "four.nc", "three.nc", "refs.json"])
+def test_downloads(client: Client, folder: Path, tmp_path: Path, name: str) -> None:
+    ocean = _ocean()
+    part = {"time": slice(1, 3), "lat": slice(5, 6), "lon": slice(None)}
+    for ending in ("nc", "zarr.zip"):
+        data, headers = client.raw("download", f"{name}/packed", select="1:3,5", format=ending)
+        assert headers["content-disposition"] == f'attachment; filename="packed.{ending}"'
+        path = tmp_path / f"a.{ending}"
+        path.write_bytes(data)
+        with xr.open_dataset(path, engine="hyperslab") as copy:
+            np.testing.assert_allclose(copy["packed"].values, ocean["packed"].isel(part).values, atol=0.0051)
+            np.testing.assert_array_equal(copy["time"].values, ocean["time"].values[1:3])
+            np.testing.assert_array_equal(copy["lat"].values, LAT[5:6])
+            assert set(copy.data_vars) == {"packed"}
+    npy, _ = client.raw("download", f"{name}/sst", select="1,::2", format="npy")
+    np.testing.assert_array_equal(np.load(BytesIO(npy)), ocean["sst"].values[1, ::2])
+    csv, headers = client.raw("download", f"{name}/ice", select=":2,3", format="csv")
+    lines = csv.decode().split()
+    assert lines[0] == "lat,ice"
+    values = [float(line.split(",")[1]) for line in lines[1:]]
+    np.testing.assert_array_equal(values, ocean["ice"].values[:2, 3])
+    png, headers = client.raw("download", f"{name}/sst", select="0", format="png", map="cividis", width=300)
+    assert (png[:8], headers["content-type"]) == (b"\x89PNG\r\n\x1a\n", "image/png")
+    assert client.status("download", f"{name}/sst", select="::2", format="nc")[0] == 400
+    assert client.status("download", f"{name}/sst", format="tiff")[0] == 400
+
+
+def test_downloads_of_plain_arrays(client: Client, tmp_path: Path) -> None:
+    data, _ = client.raw("download", "image.zarr/0", select="1:,:5", format="zarr.zip")
+    (tmp_path / "a.zarr.zip").write_bytes(data)
+    picture = np.arange(3 * 200 * 300, dtype="u2").reshape(3, 200, 300)
+    found = hs.open(str(tmp_path / "a.zarr.zip"))
+    found = found["0"] if isinstance(found, hs.Group) else found
+    np.testing.assert_array_equal(found[...], picture[1:, :5])
+    data, _ = client.raw("download", "kinds.h5/odd", format="zarr.zip")
+    (tmp_path / "b.zarr.zip").write_bytes(data)
+    np.testing.assert_array_equal(hs.open(str(tmp_path / "b.zarr.zip"))[...], [1.0, np.nan, -np.inf])

@@ -110,29 +110,58 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use std::future::poll_fn;
+    use tokio::runtime::Builder;
 
-    /// Sends 1 MiB to a client that takes `bytes` each second. `true`: all of it arrives.
-    async fn sends(bytes: usize) -> bool {
-        let (client, server) = tokio::io::duplex(1024);
-        let mut server = Patient::new(server, Duration::from_secs(30));
-        let reading = tokio::spawn(async move {
-            let (mut client, mut buf) = (client, vec![0; bytes]);
-            while client.read_exact(&mut buf).await.is_ok() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        });
-        let all = vec![7; 1 << 20];
-        let sent = async { server.write_all(&all).await.is_ok() && server.flush().await.is_ok() }.await;
-        reading.abort();
-        sent
+    /// Takes some bytes, and then nothing for at least a millisecond.
+    struct Drip {
+        bytes: usize,
+        pause: Pin<Box<Sleep>>,
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn clients_have_to_take_something_all_the_time() {
-        // The clock of the test only runs while everybody waits.
-        assert!(!sends(1).await);
-        assert!(!sends(8192).await);
-        assert!(sends(32_768).await);
+    impl AsyncWrite for Drip {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            ready!(self.pause.as_mut().poll(context));
+            self.pause.as_mut().reset(Instant::now() + Duration::from_millis(1));
+            Poll::Ready(Ok(self.bytes.min(bytes.len())))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncRead for Drip {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Sends 1 MiB to a client that takes so many bytes each millisecond, or fewer.
+    async fn sends(bytes: usize, patience: Duration) -> io::Result<()> {
+        let drip = Drip { bytes, pause: Box::pin(tokio::time::sleep(Duration::ZERO)) };
+        let mut server = Patient::new(drip, patience);
+        let (all, mut sent) = (vec![7; 1 << 20], 0);
+        while sent < all.len() {
+            sent += poll_fn(|context| Pin::new(&mut server).poll_write(context, &all[sent..])).await?;
+        }
+        poll_fn(|context| Pin::new(&mut server).poll_flush(context)).await
+    }
+
+    #[test]
+    fn clients_have_to_take_something_all_the_time() {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        // At most 100 bytes in 100 ms, which is a tenth of the least rate.
+        let slow = runtime.block_on(sends(1, Duration::from_millis(100)));
+        assert_eq!(slow.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(runtime.block_on(sends(1 << 16, Duration::from_secs(60))).is_ok());
     }
 }

@@ -84,10 +84,13 @@ pub fn thin(array: &Array, window: &Window, wanted: &[Coarseness], most: u64) ->
     }
 }
 
-/// A larger step, that touches fewer chunks of a length. `own`: the distance of elements in the window.
+/// A larger step, that touches fewer chunks of a length, and is a multiple of it. `own`: the distance of
+/// elements in the window.
 fn wider(step: u64, own: u64, chunk: u64) -> u64 {
+    let chunk = chunk.max(1);
     // Steps up to one chunk touch every chunk.
-    step.saturating_mul(2).max(chunk.saturating_mul(2).div_ceil(own))
+    let distance = step.saturating_mul(own).saturating_mul(2).max(chunk.saturating_mul(2));
+    distance.div_ceil(chunk).saturating_mul(chunk).div_ceil(own)
 }
 
 fn is_cheap(array: &Array, window: &Window, is_far: bool) -> Result<bool> {
@@ -157,6 +160,7 @@ mod tests {
         );
         assert_eq!(thinned(&one, "3, ::-1", &[Exact, AtMost(500), Exact], most), "[3, ::-2]");
         assert_eq!(thinned(&one, "3", &[Exact, Exact, Exact], 10), "[3]");
+        assert_eq!((wider(1, 1, 100), wider(130, 1, 100), wider(3, 7, 1)), (200, 300, 6));
         let window = Window::parse(&one, "3, ::150, 5").unwrap().unwrap();
         assert_eq!(window.chunks(&one), 7);
     }

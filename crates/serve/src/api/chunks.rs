@@ -83,7 +83,7 @@ pub(super) fn bad(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
         Json::from([("at", at), ("message", place.roots.hidden(&finding.found).as_str().into())])
     };
     Ok(Answer::json(&Json::from([
-        ("checked", map.stored.map_or(Json::Null, |stored| (stored.len() as u64).into())),
+        ("checked", map.stored.as_ref().map_or(Json::Null, |stored| (stored.len() as u64).into())),
         ("bad", Json::Array(faults.map(fault).collect())),
     ])))
 }
