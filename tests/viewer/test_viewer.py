@@ -345,6 +345,12 @@ def test_downloads(window: Browser, url: str, data: Path) -> None:
             assert same or np.allclose(found, _sst(data).values[5, 10:30, 40:90], equal_nan=True)
 
 
+@pytest.mark.parametrize("select", ["time=7", "-17", "7, ..., :", "7,:,:"])
+def test_addresses_that_people_write(window: Browser, url: str, data: Path, select: str) -> None:
+    _show(window, f"{url}{SST}?select={select}")
+    assert str(_sst(data).time.values[7])[:10] in window.text(".slider output")
+
+
 def test_costs(window: Browser, url: str) -> None:
     _show(window, f"{url}{SST}")
     window.run("await page.locator('summary', { hasText: 'Cost' }).click()")
