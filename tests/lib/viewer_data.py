@@ -38,7 +38,13 @@ def ocean() -> xr.Dataset:
 
 def write_all(folder: Path) -> None:
     """Write all files of the tests into a folder."""
-    packed = {"dtype": "i2", "scale_factor": 0.01, "_FillValue": -32768, "zlib": True, "chunksizes": (4, 36, 72)}
+    packed = {
+        "dtype": "i2",
+        "scale_factor": 0.01,
+        "_FillValue": -32768,
+        "zlib": True,
+        "chunksizes": (4, 36, 72),
+    }
     ocean().to_netcdf(folder / "ocean.nc", engine="h5netcdf", encoding={"sst": packed})
     microscope(folder / "cells.zarr")
     sparse(folder / "huge.zarr")
@@ -70,7 +76,12 @@ def microscope(place: Path) -> None:
     axes += [{"name": name, "type": "space", "unit": "micrometer"} for name in "yx"]
     multiscales = [{"name": "cells", "axes": axes, "datasets": datasets}]
     colors = [
-        {"color": color, "label": color, "active": True, "window": {"min": 0, "max": 255, "start": 0, "end": 255}}
+        {
+            "color": color,
+            "label": color,
+            "active": True,
+            "window": {"min": 0, "max": 255, "start": 0, "end": 255},
+        }
         for color in ("FF0000", "00FF00", "0000FF")
     ]
     root.attrs["ome"] = {
@@ -85,8 +96,10 @@ def sparse(place: Path) -> None:
     array = zarr.create_array(
         str(place), shape=(500_000, 500_000), dtype="f4", chunks=(500, 500), fill_value=float("nan")
     )
-    for at in range(0, 4):
-        array[at * 500 : at * 500 + 500, at * 1000 : at * 1000 + 500] = np.linspace(0, 1, 250_000).reshape(500, 500)
+    for at in range(4):
+        array[at * 500 : at * 500 + 500, at * 1000 : at * 1000 + 500] = np.linspace(0, 1, 250_000).reshape(
+            500, 500
+        )
 
 
 def others(file: h5py.File) -> None:

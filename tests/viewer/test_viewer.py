@@ -35,7 +35,9 @@ def _show(window: Browser, address: str, **options: Any) -> None:
         window.wait(LOADED)
 
 
-def _point(window: Browser, row: float, column: float, rows: int, columns: int, flipped: bool = False) -> None:
+def _point(
+    window: Browser, row: float, column: float, rows: int, columns: int, flipped: bool = False
+) -> None:
     """Move the pointer to an element of a plane whose elements are squares."""
     window.run(f"""
         const box = await page.locator('.area').boundingBox();
@@ -147,7 +149,8 @@ def test_profiles(window: Browser, url: str, data: Path) -> None:
         f"Profile along {name}" for name in ("time", "lat", "lon")
     ]
     for label, lines in zip(
-        labels, [sst[:, [20, 50], [60, 120]].T, [sst[3, :, 60], sst[3, :, 120]], [sst[3, 20], sst[3, 50]]],
+        labels,
+        [sst[:, [20, 50], [60, 120]].T, [sst[3, :, 60], sst[3, :, 120]], [sst[3, 20], sst[3, 50]]],
         strict=True,
     ):
         numbers = [
@@ -278,9 +281,10 @@ def test_tables_and_values(window: Browser, url: str, data: Path) -> None:
     _show(window, f"{url}/view/station.h5/height")
     assert window.text(".scalar .large") == "12.25 m"
     _show(window, f"{url}{SST}?tab=table&select=2,10:60,20:32")
-    cells = window.run(
-        "return page.locator('.table tbody tr:first-child td').evaluateAll((all) => all.map((one) => one.textContent))"
-    )
+    cells = window.run("""
+        const cells = page.locator('.table tbody tr:first-child td');
+        return cells.evaluateAll((all) => all.map((one) => one.textContent));
+    """)
     expected = _sst(data).values[2, 10, 20:32]
     assert [cell == "missing" for cell in cells] == np.isnan(expected).tolist()
     known = [_number(cell.replace("\u2212", "-")) for cell in cells if cell != "missing"]
@@ -331,7 +335,13 @@ def test_downloads(window: Browser, url: str, data: Path) -> None:
     _show(window, f"{url}{SST}?select=5,10:30,40:90")
     window.run("await page.locator('summary', { hasText: 'Download' }).click()")
     links = window.run("return page.locator('.downloads a').evaluateAll((all) => all.map((one) => one.href))")
-    assert [re.search(r"format=([\w.]+)", link)[1] for link in links] == ["nc", "zarr.zip", "npy", "csv", "png"]  # type: ignore[index]
+    assert [re.search(r"format=([\w.]+)", link)[1] for link in links] == [
+        "nc",
+        "zarr.zip",
+        "npy",
+        "csv",
+        "png",
+    ]  # type: ignore[index]
     for link in links:
         with urllib.request.urlopen(link) as answer:
             body = answer.read()
@@ -366,7 +376,9 @@ def test_costs(window: Browser, url: str) -> None:
 
 def test_new_rows_appear(window: Browser, tmp_path: Path) -> None:
     place = str(tmp_path / "run.zarr")
-    array = zarr.create_array(place, shape=(3, 8, 8), chunks=(1, 8, 8), dtype="f4", dimension_names=("step", "y", "x"))
+    array = zarr.create_array(
+        place, shape=(3, 8, 8), chunks=(1, 8, 8), dtype="f4", dimension_names=("step", "y", "x")
+    )
     array[:] = np.arange(3)[:, None, None]
     with hs.serve(place) as server:
         _show(window, f"{server.url}/view/run.zarr?select=2,:,:")
@@ -417,8 +429,12 @@ def test_screen_readers(window: Browser, url: str, look: str) -> None:
     for name, address in SCREENS.items():
         size = {"width": 360, "height": 780} if look == "phone" else {}
         window.open(url + address, dark=look == "dark", **size)  # type: ignore[arg-type]
-        window.run("await page.waitForSelector('.main, .problem'); await page.waitForLoadState('networkidle')")
-        window.run("for (const one of await page.locator('details').all()) await one.evaluate((its) => its.open = true)")
+        window.run(
+            "await page.waitForSelector('.main, .problem'); await page.waitForLoadState('networkidle')"
+        )
+        window.run(
+            "await page.locator('details').evaluateAll((all) => all.forEach((one) => (one.open = true)))"
+        )
         window.run("await page.waitForLoadState('networkidle')")
         window.screenshot(f"{name}-{look}")
         found += [f"{name}: {violation}" for violation in window.violations()]
