@@ -291,6 +291,17 @@ def test_tables_and_values(window: Browser, url: str, data: Path) -> None:
     assert np.allclose(known, expected[np.isfinite(expected)], atol=1e-3)
 
 
+def test_large_integers_are_exact(window: Browser, tmp_path: Path) -> None:
+    values = np.array([[2**62 + 1, -(2**53) - 1], [7, 2**63 - 1]])
+    zarr.create_array(str(tmp_path / "ints.zarr"), shape=(2, 2), dtype="i8")[:] = values
+    with hs.serve(tmp_path / "ints.zarr") as server:
+        _show(window, f"{server.url}/view/ints.zarr?tab=table")
+        assert window.text(".table tbody").split() == ["0", *map(str, values[0]), "1", *map(str, values[1])]
+        _show(window, f"{server.url}/view/ints.zarr")
+        _point(window, 0, 1, 2, 2)
+        window.wait(f"document.querySelector('.readout').textContent.includes('{2**53 + 1}')")
+
+
 @pytest.mark.parametrize(("part", "of"), [("abs", np.abs), ("phase", np.angle), ("imag", np.imag)])
 def test_complex_numbers(window: Browser, url: str, data: Path, part: str, of: Any) -> None:
     with h5py.File(data / "station.h5") as file:
@@ -335,13 +346,7 @@ def test_downloads(window: Browser, url: str, data: Path) -> None:
     _show(window, f"{url}{SST}?select=5,10:30,40:90")
     window.run("await page.locator('summary', { hasText: 'Download' }).click()")
     links = window.run("return page.locator('.downloads a').evaluateAll((all) => all.map((one) => one.href))")
-    assert [re.search(r"format=([\w.]+)", link)[1] for link in links] == [
-        "nc",
-        "zarr.zip",
-        "npy",
-        "csv",
-        "png",
-    ]  # type: ignore[index]
+    assert [link.split("format=")[1] for link in links] == ["nc", "zarr.zip", "npy", "csv", "png"]
     for link in links:
         with urllib.request.urlopen(link) as answer:
             body = answer.read()
@@ -428,16 +433,16 @@ def test_screen_readers(window: Browser, url: str, look: str) -> None:
     found: list[str] = []
     for name, address in SCREENS.items():
         size = {"width": 360, "height": 780} if look == "phone" else {}
-        window.open(url + address, dark=look == "dark", **size)  # type: ignore[arg-type]
-        window.run(
-            "await page.waitForSelector('.main, .problem'); await page.waitForLoadState('networkidle')"
-        )
-        window.run(
-            "await page.locator('details').evaluateAll((all) => all.forEach((one) => (one.open = true)))"
-        )
-        window.run("await page.waitForLoadState('networkidle')")
+        window.open(url + address, dark=look == "dark", **size)
+        window.run("""
+            await page.waitForSelector('.side details, .problem, .main table');
+            await page.locator('details').evaluateAll((all) => all.forEach((it) => (it.open = true)));
+            await page.waitForLoadState('networkidle');
+        """)
         window.screenshot(f"{name}-{look}")
-        found += [f"{name}: {violation}" for violation in window.violations()]
+        # Phones have the same elements in the same colours.
+        if look != "phone" or name == "ocean":
+            found += [f"{name}: {violation}" for violation in window.violations()]
         wide = window.run("return page.evaluate(() => document.documentElement.scrollWidth - innerWidth)")
         if wide > 0:
             found.append(f"{name}: {wide} pixels wider than the screen")

@@ -92,6 +92,16 @@ export async function askJson<T>(what: string, path: string, query: Query = {}, 
   return (await (await ask(what, path, query, signal)).json()) as T;
 }
 
+/** Like `askJson`, but integers that JavaScript's numbers do not hold are text. */
+export async function askExact<T>(what: string, path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  const text = await (await ask(what, path, query, signal)).text();
+  const exact = (_: string, value: unknown, context?: { source?: string }): unknown => {
+    const isLarge = typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+    return isLarge && /^-?\d+$/.test(context?.source ?? "") ? context?.source : value;
+  };
+  return JSON.parse(text, exact as (key: string, value: unknown) => unknown) as T;
+}
+
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

@@ -112,7 +112,7 @@ export class Lines {
         label: (x) => (isNumber ? number(x, 7) : Number.isInteger(x) ? label.label(x) : label.label(Math.round(x))),
         space: 100,
         xTitle: label.title(),
-        yTitle: described.kind === "time" ? "" : (degrees(described.units) ?? ""),
+        yTitle: degrees(described.units) ?? "",
         selected: (from, to) => this.show(isNumber ? label.find(from) : from, (isNumber ? label.find(to) : to) + 1),
       });
       fill(this.stage, this.chart.element);
