@@ -24,8 +24,6 @@ async function open({ width, height, dark, url }) {
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme: dark ? "dark" : "light",
-    // The page allows no scripts but its own. Axe is one of ours.
-    bypassCSP: true,
     permissions: ["clipboard-read", "clipboard-write"],
   });
   page = await context.newPage();

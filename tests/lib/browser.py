@@ -66,7 +66,8 @@ class Browser:
             self.run("""
             await page.evaluate(axe);
             const found = await page.evaluate(() => axe.run(document));
-            return found.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html).join(" "));
+            const html = (violation) => violation.nodes.slice(0, 3).map((node) => node.html).join(" ");
+            return found.violations.map((violation) => violation.id + ": " + html(violation));
             """)
         )
 

@@ -96,7 +96,7 @@ def sparse(place: Path) -> None:
     array = zarr.create_array(
         str(place), shape=(500_000, 500_000), dtype="f4", chunks=(500, 500), fill_value=float("nan")
     )
-    for at in range(0, 4):
+    for at in range(4):
         array[at * 500 : at * 500 + 500, at * 1000 : at * 1000 + 500] = np.linspace(0, 1, 250_000).reshape(
             500, 500
         )

@@ -1,4 +1,4 @@
-// Writes src/generated: coastlines, and the colour maps of crates/hyperslab/src/look/colors.rs.
+// Writes viewer/generated: coastlines, and the colour maps of crates/hyperslab/src/look/colors.rs.
 //
 // The colours come from the Rust source, so that the page, tiles and PNG files show the same colours.
 
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { mesh } from "topojson-client";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, "../src/generated");
+const target = join(here, "../generated");
 mkdirSync(target, { recursive: true });
 
 const rust = readFileSync(join(here, "../../crates/hyperslab/src/look/colors.rs"), "utf8");

@@ -18,8 +18,8 @@ const FILES: [(&str, &str, &[u8]); 2] = [
     ("viewer.css", "text/css; charset=utf-8", include_bytes!("../assets/assets/viewer.css")),
 ];
 
-/// What the page may load: files and data of this server. Names in files are untrusted, so no script but
-/// the page's own may run.
+/// The page loads only files and data of this server. Names in files are untrusted, so no script but the
+/// page's own may run.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
                       connect-src 'self'; base-uri 'self'; form-action 'none'";
 

@@ -16,6 +16,7 @@ export class Problem extends Error {
 
 const base = new URL(document.baseURI);
 const TOKEN = `hyperslab token ${base.pathname}`;
+let taken: string | null = null;
 
 /**
  * Keeps the token of the address for this tab. The address loses the token, so that people who
@@ -25,13 +26,22 @@ export function takeToken(): void {
   const url = new URL(location.href);
   const token = url.searchParams.get("token");
   if (token === null) return;
-  sessionStorage.setItem(TOKEN, token);
+  taken = token;
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // A frame in a page of another site may not have a storage. The token is lost when it loads again.
+  }
   url.searchParams.delete("token");
   history.replaceState(null, "", url);
 }
 
 export function token(): string | null {
-  return sessionStorage.getItem(TOKEN);
+  try {
+    return taken ?? sessionStorage.getItem(TOKEN);
+  } catch {
+    return taken;
+  }
 }
 
 /** The prefix of all routes, with a slash at the end. */
@@ -82,6 +92,16 @@ export async function askJson<T>(what: string, path: string, query: Query = {}, 
   return (await (await ask(what, path, query, signal)).json()) as T;
 }
 
+/** Like `askJson`, but integers that JavaScript's numbers do not hold are text. */
+export async function askExact<T>(what: string, path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  const text = await (await ask(what, path, query, signal)).text();
+  const exact = (_: string, value: unknown, context?: { source?: string }): unknown => {
+    const isLarge = typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+    return isLarge && /^-?\d+$/.test(context?.source ?? "") ? context?.source : value;
+  };
+  return JSON.parse(text, exact as (key: string, value: unknown) => unknown) as T;
+}
+
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
@@ -102,15 +122,38 @@ export function selection(parts: (number | Slice)[]): string {
     .join(",");
 }
 
-/** The slices of a selection as text: the opposite of `selection`. `sizes` ends open slices. */
-export function parseSelection(text: string, sizes: readonly number[]): (number | Slice)[] {
-  const parts = text.split(",");
+/**
+ * The slices of a selection as text: the opposite of `selection`. `sizes` ends open slices.
+ *
+ * People write addresses too: `time=3`, `..., -1`, and negative indices are understood.
+ */
+export function parseSelection(
+  text: string,
+  sizes: readonly number[],
+  names: readonly (string | null)[] = [],
+): (number | Slice)[] {
+  const words = text.split(",").map((word) => word.trim());
+  const parts = sizes.map(() => "");
+  if (words.some((word) => word.includes("="))) {
+    for (const word of words) {
+      const [name = "", part = ""] = word.split("=");
+      const axis = names.indexOf(name.trim());
+      if (axis >= 0) parts[axis] = part.trim();
+    }
+  } else {
+    const rest = words.indexOf("...");
+    words.forEach((word, at) => {
+      const axis = rest >= 0 && at > rest ? sizes.length - words.length + at : at;
+      if (at !== rest && axis >= 0 && axis < sizes.length) parts[axis] = word;
+    });
+  }
   return sizes.map((size, axis) => {
-    const part = (parts[axis] ?? "").trim();
+    const part = parts[axis] ?? "";
     const [start, stop, step] = part.split(":");
     const whole = (value: string | undefined, otherwise: number): number => {
       const n = value === undefined || value === "" ? otherwise : Number(value);
-      return Number.isInteger(n) ? n : otherwise;
+      if (!Number.isInteger(n)) return otherwise;
+      return n < 0 ? n + size : n;
     };
     if (stop === undefined && part !== "") return clamp(whole(start, 0), 0, Math.max(0, size - 1));
     const from = clamp(whole(start, 0), 0, size);

@@ -21,7 +21,7 @@ export function chosen(view: View, described: Described): Chosen {
     axes.length === 2 && axes[0] !== axes[1] && axes.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < rank);
   const fallback = isPair(described.plane) ? described.plane : [Math.max(0, rank - 2), rank - 1];
   const [row = 0, column = 0] = view.plane !== "" && isPair(asked) ? asked : fallback;
-  const parts = parseSelection(view.select, shape);
+  const parts = parseSelection(view.select, shape, described.axes.map((axis) => axis.name));
   const whole = (axis: number): Slice => ({ start: 0, stop: shape[axis] ?? 0, step: 1 });
   const window = (axis: number): Slice => {
     const part = parts[axis];

@@ -4,8 +4,16 @@ const NAME = "hyperslab theme";
 const system = window.matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set<() => void>();
 
+/** Frames in pages of other sites may not have a storage: then the choice lasts as long as the page. */
+let chosen = ((): string | null => {
+  try {
+    return localStorage.getItem(NAME);
+  } catch {
+    return null;
+  }
+})();
+
 export function isDark(): boolean {
-  const chosen = localStorage.getItem(NAME);
   return chosen === null ? system.matches : chosen === "dark";
 }
 
@@ -22,8 +30,13 @@ export function onTheme(listener: () => void): () => void {
 export function switchTheme(): void {
   const next = isDark() ? "light" : "dark";
   // Who comes back to what the system says follows the system again.
-  if ((next === "dark") === system.matches) localStorage.removeItem(NAME);
-  else localStorage.setItem(NAME, next);
+  chosen = (next === "dark") === system.matches ? null : next;
+  try {
+    if (chosen === null) localStorage.removeItem(NAME);
+    else localStorage.setItem(NAME, chosen);
+  } catch {
+    // See above.
+  }
   apply();
 }
 

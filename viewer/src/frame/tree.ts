@@ -68,12 +68,6 @@ export class TreePanel {
     return found;
   }
 
-  /** Forgets what was read: files may have changed. */
-  refresh(): void {
-    this.all = null;
-    this.loaded.clear();
-  }
-
   private item(name: string, path: string, node: Tree): HTMLElement {
     const item = h("li", {});
     const isInner = node.kind === "group" || node.kind === "folder";

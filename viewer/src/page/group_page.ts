@@ -46,7 +46,7 @@ export class GroupPage {
       }
       const table = h(
         "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Members" },
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of members" },
         h("table", {}, h("thead", {}, head), body),
       );
       const main = h("section", { class: "main", "aria-label": "Members" }, members.length === 0 ? h("p", { class: "quiet" }, "Nothing is in here.") : table);

@@ -1,6 +1,6 @@
 // An array of one axis as a line.
 
-import { clamp, isAbort } from "../base/api";
+import { clamp, isAbort, parseSelection } from "../base/api";
 import { button, fill, h } from "../base/dom";
 import { count, number } from "../base/format";
 import type { Described, Slice } from "../base/types";
@@ -50,9 +50,9 @@ export class Lines {
   }
 
   range(): Slice {
-    const found = /^(\d+):(\d+)$/.exec(view().select);
-    const start = clamp(Number(found?.[1] ?? 0), 0, Math.max(0, this.size() - 1));
-    return { start, stop: clamp(Number(found?.[2] ?? this.size()), start + 1, Math.max(1, this.size())), step: 1 };
+    const [found] = parseSelection(view().select, [this.size()], [this.described.axes[0]?.name ?? null]);
+    const all = { start: 0, stop: this.size(), step: 1 };
+    return typeof found === "object" && found.stop > found.start ? { ...found, step: 1 } : all;
   }
 
   private show(start: number, stop: number): void {
@@ -112,7 +112,7 @@ export class Lines {
         label: (x) => (isNumber ? number(x, 7) : Number.isInteger(x) ? label.label(x) : label.label(Math.round(x))),
         space: 100,
         xTitle: label.title(),
-        yTitle: described.kind === "time" ? "" : (degrees(described.units) ?? ""),
+        yTitle: degrees(described.units) ?? "",
         selected: (from, to) => this.show(isNumber ? label.find(from) : from, (isNumber ? label.find(to) : to) + 1),
       });
       fill(this.stage, this.chart.element);

@@ -2,7 +2,7 @@
 
 import { isAbort } from "../base/api";
 import { button, fill, h } from "../base/dom";
-import { withUnits } from "../base/format";
+import { number } from "../base/format";
 import type { Described } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -147,10 +147,10 @@ export class Profiles {
         values: ordered(read[at]?.values ?? []),
       })),
       height: 190,
-      label: (x) => (isNumber ? String(Number(x.toPrecision(6))) : Number.isInteger(x) ? (label?.label(x) ?? "") : ""),
+      label: (x) => (isNumber ? number(x, 6) : Number.isInteger(x) ? (label?.label(x) ?? "") : ""),
       space: isNumber ? 56 : 90,
       xTitle: label?.title() ?? "",
-      yTitle: this.described.kind === "time" ? "" : withUnits("", degrees(this.described.units)).trim(),
+      yTitle: degrees(this.described.units) ?? "",
     });
   }
 

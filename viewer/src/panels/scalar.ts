@@ -1,6 +1,6 @@
 // An array without axes: one value.
 
-import { askJson } from "../base/api";
+import { askExact } from "../base/api";
 import { fill, h } from "../base/dom";
 import { withUnits } from "../base/format";
 import type { Described, Point } from "../base/types";
@@ -18,7 +18,7 @@ export class Scalar {
 
   async update(): Promise<void> {
     try {
-      const point = await askJson<Point>("point", this.path, { at: "" });
+      const point = await askExact<Point>("point", this.path, { at: "" });
       const isTime = this.described.kind === "time";
       const value = cell(point.value);
       const stored = cell(point.stored);

@@ -1,6 +1,6 @@
 // Elements as a table: text, compounds, and numbers for people who prefer them to pictures.
 
-import { askJson, clamp, isAbort } from "../base/api";
+import { askExact, clamp, isAbort } from "../base/api";
 import { chosen } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
 import { count } from "../base/format";
@@ -85,7 +85,7 @@ export class ValueTable {
             axis === rowAxis ? to(axis, row, ROWS) : axis === columnAxis ? to(axis, column, COLUMNS) : String(now.at[axis] ?? 0),
           )
           .join(",");
-    const found = await askJson<Table>("table", this.path, { select }, signal);
+    const found = await askExact<Table>("table", this.path, { select }, signal);
     if (isFlat) return found;
     const isTurned = rowAxis > columnAxis;
     const [first] = found.rows;

@@ -1,6 +1,6 @@
 // What is drawn around and above a picture: ticks, coastlines, marks, the box, the crosshair.
 
-import { COASTLINES } from "../generated/coastlines";
+import { COASTLINES } from "../../generated/coastlines";
 import type { AxisLabels } from "./axis_labels";
 import type { Camera } from "./camera";
 

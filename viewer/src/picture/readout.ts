@@ -1,6 +1,6 @@
 // The value and the coordinates under the pointer.
 
-import { askJson, isAbort } from "../base/api";
+import { askExact, isAbort } from "../base/api";
 import { announce, debounced, fill, h } from "../base/dom";
 import { number, withUnits } from "../base/format";
 import type { Described, Point } from "../base/types";
@@ -68,7 +68,7 @@ export class Readout {
     this.controller = new AbortController();
     const { at } = where;
     try {
-      const point = await askJson<Point>("point", this.path, { at: at.join(",") }, this.controller.signal);
+      const point = await askExact<Point>("point", this.path, { at: at.join(",") }, this.controller.signal);
       const value = cell(point.value);
       const stored = cell(point.stored);
       const axes = at.map((_, axis) => axis).filter((axis) => this.described.shape[axis] !== 1);
@@ -82,10 +82,10 @@ export class Readout {
   }
 }
 
-/** An element as text: numbers, lists for complex ones and compounds, words. */
+/** An element as text: numbers with all their digits, lists for complex ones and compounds, words. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return "missing";
-  if (typeof value === "number") return number(value, 9);
-  if (typeof value === "string") return value;
+  if (typeof value === "number") return String(value).replace("-", "−");
+  if (typeof value === "string") return /^-\d+$/.test(value) ? value.replace("-", "−") : value;
   return JSON.stringify(value);
 }

@@ -1,6 +1,6 @@
 // From numbers to colours: ranges, scales, and tables of colours.
 
-import { COLORS } from "../generated/colors";
+import { COLORS } from "../../generated/colors";
 import { number } from "../base/format";
 import type { Plane } from "./planes";
 
