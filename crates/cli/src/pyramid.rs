@@ -113,8 +113,11 @@ impl Command for PyramidArgs {
     }
 }
 
+/// Factors for each axis, or by dimension.
+type Factors = (Vec<u64>, Vec<(String, u64)>);
+
 impl PyramidArgs {
-    fn factors(&self) -> Result<(Vec<u64>, Vec<(String, u64)>), Failure> {
+    fn factors(&self) -> Result<Factors, Failure> {
         let wrong = || Failure::Usage("--factor: expected positive numbers, as 2 or lat=2,lon=2".into());
         match &self.factor {
             Chunks::Shape(all) => {
