@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(of("select").as_deref(), Some("0, :, ::2"));
         assert_eq!(of("format").as_deref(), Some("npy"));
         assert_eq!((of("x").as_deref(), of("y")), (Some(""), None));
-        assert_eq!(queries("a=1&b=2&a=%C3%BC", "a"), ["1", "ü"]);
+        assert_eq!(super::queries("a=1&b=2&a=%C3%BC", "a"), ["1", "ü"]);
         assert_eq!(names("a/ü.h5"), Some(vec!["a".into(), "ü.h5".into()]));
         assert!(["", "/a", "a/", "a/../b", "a\\b", "a/./b"].iter().all(|path| names(path).is_none()));
         assert_eq!(encoded("a b/ü.zarr"), "a%20b/%C3%BC.zarr");

@@ -5,8 +5,9 @@ use hyperslab::hdf5::{Hdf5Error, LinkTarget, NamedDatatype};
 use hyperslab::{Array, Error, Group, Json, Object, Result};
 use std::collections::HashSet;
 
-/// The most paths of an answer.
+/// The most paths of an answer, and their bytes. Paths of groups deep within each other are long.
 const MOST_PATHS: usize = 200_000;
+const MOST_BYTES: usize = 32 << 20;
 
 /// Which links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ pub(super) fn join(above: &str, name: &str) -> String {
 
 /// All paths below a group, in the order of h5py's `visit_links`: by name. Links are not followed.
 pub(super) fn paths(path: &str, group: &Group, ask: &dyn Fn() -> bool) -> Answered<Json> {
-    let mut paths = vec![path.to_owned()];
+    let (mut paths, mut bytes) = (vec![path.to_owned()], 0);
     let mut seen: HashSet<u64> = group.as_hdf5().map(hyperslab::hdf5::Group::address).into_iter().collect();
     // Groups whose members are still to be listed, the next one last.
     let mut waiting = vec![(path.to_owned(), group.clone(), None::<std::vec::IntoIter<String>>)];
@@ -151,9 +152,10 @@ pub(super) fn paths(path: &str, group: &Group, ask: &dyn Fn() -> bool) -> Answer
             continue;
         };
         let place = join(above, &name);
+        bytes += place.len();
         paths.push(place.clone());
-        if paths.len() > MOST_PATHS {
-            let message = format!("{path} has more than {MOST_PATHS} paths below; ask for a group in it");
+        if paths.len() > MOST_PATHS || bytes > MOST_BYTES {
+            let message = format!("{path} has too many paths below; ask for a group in it");
             return Err(Halt::Refused(413, message));
         }
         // What cannot be read has nothing below. Its own page says why.

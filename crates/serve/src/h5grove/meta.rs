@@ -10,6 +10,9 @@ use hyperslab::hdf5::{Attribute, Sizes};
 use hyperslab::{Array, Error, Group, Json};
 use std::borrow::Cow;
 
+/// The most nodes in a group's description. Each takes about 1 KiB, and H5Web shows all in its tree.
+const MOST_CHILDREN: usize = 50_000;
+
 /// Sizes of addresses for nodes that are in no HDF5 file.
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
@@ -64,8 +67,14 @@ fn children(
     resolve: Resolve,
     ask: &dyn Fn() -> bool,
 ) -> Answered<Json> {
+    let names = entity::names(group)?;
+    if names.len() > MOST_CHILDREN {
+        let message =
+            format!("{path} has {} members, more than the {MOST_CHILDREN} of an answer", names.len());
+        return Err(Halt::Refused(413, message));
+    }
     let mut nodes = Vec::new();
-    for name in entity::names(group)? {
+    for name in names {
         if ask() {
             return Err(Error::Interrupted.into());
         }

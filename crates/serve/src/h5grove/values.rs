@@ -188,7 +188,7 @@ impl Values<'_> {
             return Err(Halt::Refused(422, message.into()));
         }
         let selection = self.selected()?;
-        bounded(self.array, &selection, self.most / 4)?;
+        listable(self.array, &selection.shape(), self.most)?;
         let mut numbers = self.numbers(&selection, false)?;
         numbers.turn(ByteOrder::NATIVE);
         let is_float = kind == Kind::Float;

@@ -6,8 +6,8 @@ use hyperslab::look::{ColorMap, NumberReader, Part, Picture, PictureOptions, Rea
 use hyperslab::meaning::{self, AxisKind, Level, Pyramid};
 use hyperslab::{Array, Error, Result};
 
-/// The most coordinates of an axis: 1 m along the equator.
-const MOST_COORDINATES: u64 = 40_000_000;
+/// The most coordinates of an axis: 10 m along the equator.
+const MOST_COORDINATES: u64 = 4_000_000;
 /// The most chunks that are decoded for a tile, of a local store and of one far away. More chunks take
 /// seconds. The tile then shows fewer elements, and each for several pixels.
 const MOST_CHUNKS: u64 = 2000;
