@@ -330,4 +330,5 @@ def test_zarr(tmp_path: Path, zarr_format: Any) -> None:
         assert ask("data", path="/name") == ["Ada", "ü"]
         assert ask("stats", path="/deep/level")["strict_positive_min"] == 1.0
         assert ask("paths") == ["/", "/deep", "/deep/level", "/name"]
-        assert _ask(server, "meta", file="a.zarr", path="/none")[0] == 404
+        for path in ("/none", "/../a.zarr", "/deep/../../b", "/deep/level/zarr.json"):
+            assert _ask(server, "meta", file="a.zarr", path=path)[0] == 404, path
