@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Browser:
         return answer["value"]
 
     def open(self, url: str, *, width: int = 1360, height: int = 860, dark: bool = False) -> None:
-        """Open an address in a new window without a history."""
+        """Open an address: in the same window if it is of this kind, or else in a new one."""
         self._ask("open", url=url, width=width, height=height, dark=dark)
 
     def run(self, code: str) -> Any:
@@ -60,15 +60,19 @@ class Browser:
         path = str(SCREENSHOTS / f"{name}.png")
         self.run(f"await page.screenshot({{ path: {json.dumps(path)} }})")
 
-    def violations(self) -> list[str]:
-        """Return what axe-core finds: rules for screen readers that the page breaks."""
+    def violations(self, only: Sequence[str] = ()) -> list[str]:
+        """Return the rules for screen readers that the page breaks, by axe-core. By default of all rules."""
+        options = json.dumps({"runOnly": list(only)} if only else {})
         return list(
-            self.run("""
+            self.run(
+                f"const options = {options};"
+                + """
             await page.evaluate(axe);
-            const found = await page.evaluate(() => axe.run(document));
+            const found = await page.evaluate((options) => axe.run(document, options), options);
             const html = (violation) => violation.nodes.slice(0, 3).map((node) => node.html).join(" ");
             return found.violations.map((violation) => violation.id + ": " + html(violation));
-            """)
+            """
+            )
         )
 
 

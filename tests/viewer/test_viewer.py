@@ -435,14 +435,15 @@ def test_screen_readers(window: Browser, url: str, look: str) -> None:
         size = {"width": 360, "height": 780} if look == "phone" else {}
         window.open(url + address, dark=look == "dark", **size)
         window.run("""
-            await page.waitForSelector('.side details, .problem, .main table');
+            await page.waitForSelector('.side summary, .problem, .main .scroll');
             await page.locator('details').evaluateAll((all) => all.forEach((it) => (it.open = true)));
             await page.waitForLoadState('networkidle');
         """)
         window.screenshot(f"{name}-{look}")
-        # Phones have the same elements in the same colours.
+        # Phones have the same elements in the same colours, and the dark page has only other colours.
         if look != "phone" or name == "ocean":
-            found += [f"{name}: {violation}" for violation in window.violations()]
+            only = ["color-contrast"] if look == "dark" else []
+            found += [f"{name}: {violation}" for violation in window.violations(only)]
         wide = window.run("return page.evaluate(() => document.documentElement.scrollWidth - innerWidth)")
         if wide > 0:
             found.append(f"{name}: {wide} pixels wider than the screen")
