@@ -107,6 +107,7 @@ def test_h5web(server: hs.Server, folder: Path, page: str, window: Browser, file
     # Groups open in the tree, and arrays are drawn.
     window.run('await page.getByRole("treeitem", { name: "inner" }).click()')
     window.run('await page.getByRole("treeitem", { name: "level" }).click()')
+    window.run('await page.getByRole("tab", { name: "Heatmap" }).click()')
     window.run('await page.getByRole("figure").first().waitFor()')
     window.run('await page.getByRole("tab", { name: "Matrix" }).click()')
     window.run('await page.getByText("1.375e+1", { exact: true }).first().waitFor()')
