@@ -104,7 +104,8 @@ def test_sliders_and_film(window: Browser, url: str, data: Path) -> None:
     window.run("await page.keyboard.press('['); await page.keyboard.press('[')")
     window.wait(f"document.querySelector('.slider output').textContent.includes('{dates[-1]}')")
     window.run("await page.keyboard.press(' ')")
-    window.wait(f"document.querySelector('.slider output').textContent.includes('{dates[2]}')")
+    # A film on a slow machine may have left each single step when somebody looks.
+    window.wait("/· [2-9] /.test(document.querySelector('.slider output').textContent)")
     window.run("await page.keyboard.press(' ')")
     assert "Play" in str(window.run("return page.locator('.play').getAttribute('aria-label')"))
 
