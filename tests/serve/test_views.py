@@ -60,7 +60,8 @@ def _ocean() -> Any:
 def _classic(ocean: Any) -> Any:
     """NetCDF-3 has no unsigned bytes: the attribute says so."""
     ocean = ocean.copy()
-    ocean["bytes"].encoding = {"dtype": "i1", "_Unsigned": "true", "_FillValue": None}
+    signed = ocean["bytes"].values.view("i1")
+    ocean["bytes"] = (("lat", "lon"), signed, {"_Unsigned": "true"})
     return ocean
 
 
