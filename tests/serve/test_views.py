@@ -1,4 +1,4 @@
-"""What the server answers to viewers, beside NumPy and xarray."""
+"""Answers of the server to viewers, beside NumPy and xarray."""
 
 from __future__ import annotations
 
