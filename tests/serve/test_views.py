@@ -413,3 +413,18 @@ def test_downloads_of_plain_arrays(client: Client, tmp_path: Path) -> None:
     data, _ = client.raw("download", "kinds.h5/odd", format="zarr.zip")
     (tmp_path / "b.zarr.zip").write_bytes(data)
     np.testing.assert_array_equal(hs.open_array(str(tmp_path / "b.zarr.zip"))[...], [1.0, np.nan, -np.inf])
+
+
+def test_bad_chunks_of_files(client: Client, folder: Path) -> None:
+    path = folder / "bad.h5"
+    with h5py.File(path, "w") as file:
+        for name in ("a", "deep/b"):
+            file.create_dataset(name, data=np.arange(64.0).reshape(8, 8), chunks=(2, 4), compression="gzip")
+        place = file["deep/b"].id.get_chunk_info(5).byte_offset
+    data = bytearray(path.read_bytes())
+    data[place] ^= 255
+    path.write_bytes(data)
+    assert client.ask("bad", "bad.h5/a") == {"checked": 8, "bad": []}
+    found = client.ask("bad", "bad.h5/deep/b")
+    assert found["checked"] == 8
+    assert [one["at"] for one in found["bad"]] == [5]
