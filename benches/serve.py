@@ -164,8 +164,9 @@ def throughput(url: str, paths: list[str], requests: int, clients: int = CLIENTS
     busy = clients
     while busy:
         for key, _ in selector.select():
-            connection, state = key.fileobj, key.data
-            count = connection.recv_into(buffer)
+            peer, state = key.fileobj, key.data
+            assert isinstance(peer, socket.socket)
+            count = peer.recv_into(buffer)
             assert count, "the server closed a connection"
             if state["body"] is None:
                 head, end, rest = (state["head"] + bytes(buffer[:count])).partition(b"\r\n\r\n")
@@ -181,11 +182,11 @@ def throughput(url: str, paths: list[str], requests: int, clients: int = CLIENTS
             if state["body"] > 0:
                 continue
             if left > 0:
-                ask(connection, state)
+                ask(peer, state)
                 left -= 1
             else:
-                selector.unregister(connection)
-                connection.close()
+                selector.unregister(peer)
+                peer.close()
                 busy -= 1
     return received / (time.perf_counter() - start)
 

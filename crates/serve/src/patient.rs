@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Sends 1 MiB to a client that takes so many bytes each millisecond, or fewer.
+    /// Sends 1 MiB to a client that takes at most `bytes` in a millisecond.
     async fn sends(bytes: usize, patience: Duration) -> io::Result<()> {
         let drip = Drip { bytes, pause: Box::pin(tokio::time::sleep(Duration::ZERO)) };
         let mut server = Patient::new(drip, patience);

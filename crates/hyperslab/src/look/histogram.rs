@@ -54,7 +54,7 @@ pub struct Histogram {
     pub high: f64,
     /// Numbers in each bin. All but the last exclude their upper edge.
     pub counts: Vec<u64>,
-    /// Percent, and the number below which so many are: between two numbers as NumPy's.
+    /// Percentages with their percentiles, computed as NumPy does.
     pub percentiles: Vec<(u32, f64)>,
     /// Not all elements were read.
     pub sampled: bool,
@@ -136,7 +136,7 @@ impl Histogram {
     }
 }
 
-/// The number below which so many percent of sorted numbers are. NaN: there are no numbers.
+/// A percentile of sorted numbers. NaN: there are no numbers.
 fn percentile(sorted: &[f64], percent: u32) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = last as f64 * f64::from(percent) / 100.0;

@@ -45,9 +45,9 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Reads a window of at most two axes. Steps become larger as long as there are more elements than
-    /// wanted, or too much would be decoded; a coarser level of the array's pyramid is read if there
-    /// is one.
+    /// Reads a window of at most two axes. Steps become larger until there are no more elements than
+    /// wanted, and until little has to be decoded. If the array belongs to a pyramid, a coarser level
+    /// may be read.
     ///
     /// Fails with [`Error::Options`] if there are more axes, or if elements are no numbers.
     ///
@@ -137,7 +137,7 @@ fn coarser(array: &Array, window: &Window, wanted: &[Coarseness]) -> Result<Opti
     if !is_coarse || window.axes.iter().any(|axis| axis.step < 1) || window.count() == 0 {
         return Ok(None);
     }
-    // Elements that the user selects one by one are those of the array.
+    // A step that the user gave selects elements of the array itself.
     let is_given = |(axis, wanted): (&WindowAxis, &Coarseness)| *wanted == Coarseness::Exact && axis.step > 1;
     if window.axes.iter().zip(wanted).any(is_given) {
         return Ok(None);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!((level(&small).as_deref(), text(&small).as_str()), (Some("image/2"), "[1, 8:92:12, ::8]"));
         assert_eq!(small.shape, [7, 8]);
         assert_eq!(small.values[1], 20_000.0 + 26.0 * 16.0 + 2.0 * 16.0 + 2.0);
-        // Elements that were asked for one by one are never those of a level.
+        // A given step selects elements of the array itself.
         let given = plane(&array, "1, ::2, ::2", None, None).unwrap();
         assert_eq!((level(&given), given.values[1]), (None, 6466.0));
         let column = plane(&array, "1, :, 3", None, Some(51)).unwrap();

@@ -7,7 +7,7 @@ use crate::{Array, Result};
 const MOST_DECODED: u64 = 256 << 20;
 /// Most chunks to decode for a view.
 const MOST_CHUNKS: usize = 2000;
-/// Most chunks to look for in a near store, of which few may be stored. Looking for 8000 takes less than
+/// Most chunks to look for in a near store. Few of them may be stored. Looking for 8000 takes less than
 /// 0.1 s on a local disk.
 const MOST_LOOKED: u64 = 8000;
 /// Most chunks to touch in a store where requests take the time.

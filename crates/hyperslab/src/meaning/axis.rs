@@ -1,4 +1,4 @@
-//! What the axes of an array are: time, latitude, a channel of a picture.
+//! Kinds of axes: time, latitude, a channel of a picture.
 //!
 //! | source | of |
 //! |---|---|
@@ -11,7 +11,7 @@ use super::levels::Pyramid;
 use super::times::Times;
 use crate::{Array, Json, Result};
 
-/// What an axis is.
+/// The kind of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AxisKind {
     /// Dates.
@@ -34,11 +34,11 @@ pub enum AxisKind {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Axis {
-    /// Its name. `None`: it has none.
+    /// Its name, if the array names it.
     pub name: Option<String>,
     /// Elements.
     pub len: u64,
-    /// What it is. `None`: unknown.
+    /// Its kind. `None`: unknown.
     pub kind: Option<AxisKind>,
     /// The array with its coordinates.
     pub coordinate: Option<Array>,

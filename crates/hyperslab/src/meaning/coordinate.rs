@@ -29,7 +29,7 @@ pub fn coordinate(array: &Array, name: &str, len: u64) -> Result<Option<Array>> 
     Ok(None)
 }
 
-/// The paths of the groups above a node, the nearest first; the last is `""`. The root has none.
+/// The paths of the groups above a node, the nearest first; the last is `""`. No group is above the root.
 pub(super) fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path.trim_matches('/')), |path| match path.rsplit_once('/') {
         Some((above, _)) => Some(above),

@@ -13,7 +13,7 @@ const MOST_LEVELS: usize = 64;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Pyramid {
-    /// The axes of OME-Zarr. Empty: the metadata has none.
+    /// The axes of OME-Zarr. Empty if the metadata names no axes.
     pub axes: Vec<ImageAxis>,
     /// The paths of all levels in their store, the finest first.
     pub paths: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Pyramid {
 pub struct ImageAxis {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind, if the name or the type tells it.
     pub kind: Option<AxisKind>,
     /// The unit of its coordinates.
     pub unit: Option<String>,

@@ -27,7 +27,7 @@ pub(super) fn attributes(place: &Place<'_>, _: &Asked<'_>) -> Result<Answer> {
     Ok(Answer::json(&*place.node.attributes()?))
 }
 
-/// What a viewer needs to know first, in one answer.
+/// Describes an array to a viewer.
 pub(super) fn describe(place: &Place<'_>, _: &Asked<'_>) -> Result<Answer> {
     let mut found = Description::of(&place.array()?)?;
     for axis in &mut found.axes {
