@@ -22,7 +22,7 @@ use crate::api::Asked;
 use crate::body::Body;
 use crate::path::decoded;
 use crate::roots::{Found, Roots};
-use constraint::{Part, parts};
+use constraint::{Projection, parts};
 use hyperslab::meaning::{Variable, Variables};
 use hyperslab::zarr::{fill_to_json, join};
 use hyperslab::{Array, Json, MissingValue, Node, Result};
@@ -134,7 +134,7 @@ fn problem(status: u16, message: &str) -> Answer {
 }
 
 /// The parts that a request wants.
-type Wanted<'d> = Vec<Part<'d>>;
+type Wanted<'d> = Vec<Projection<'d>>;
 
 #[cfg(test)]
 mod tests;
