@@ -139,9 +139,9 @@ def repair(
     (False, [])
     """
     hash_ = plan.hash if isinstance(plan, RepairPlan) else plan
-    with show_progress(progress) as told:
+    with show_progress(progress) as callback:
         text = _native.repair_location(
-            os.fspath(path), hash_, None if to is None else os.fspath(to), bool(fill), threads, told
+            os.fspath(path), hash_, None if to is None else os.fspath(to), bool(fill), threads, callback
         )
     facts = json.loads(text)
     return RepairPlan(
