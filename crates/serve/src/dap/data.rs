@@ -60,7 +60,7 @@ pub(super) fn append(
             Error::Options(format!("array '{}': {why}", array.name()))
         };
         match (dtype.kind(), one) {
-            (Kind::Bool | Kind::UInt, [byte]) => bytes.push(*byte),
+            (_, [byte]) if kind == DapType::Byte => bytes.push(*byte),
             (Kind::Int, [byte]) => {
                 bytes.extend_from_slice(&i32::from(i8::from_le_bytes([*byte])).to_be_bytes())
             }
