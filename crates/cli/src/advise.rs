@@ -4,9 +4,7 @@ use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::signals::Watch;
 use crate::text;
-use hyperslab::advise::{Access, Advice, Advised, DISK, OBJECTS, advise};
-use hyperslab::look::chunk_names;
-use hyperslab::{Array, Json};
+use hyperslab::advise::{Access, advise};
 use std::io::Write;
 
 /// Show which chunks and shards suit the ways an array is read.
@@ -51,65 +49,17 @@ impl Command for AdviseArgs {
         let access: Result<Vec<_>, _> = self.access.iter().map(parse).collect();
         let advice = advise(&array, access.map_err(Failure::Usage)?, self.remote.then_some(true))?;
         if self.json {
-            writeln!(out, "{}", to_json(&advice).to_text(Some(2)))?;
+            writeln!(out, "{}", advice.to_json(&array, &self.path)?.to_text(Some(2)))?;
         } else {
             for line in advice.to_string().lines() {
                 writeln!(out, "{}", text::sanitize(line))?;
             }
             for advised in advice.layouts.iter().filter(|advised| advised.name != "now") {
-                if let Some(command) = command(&self.path, &array, advised)? {
+                if let Some(command) = advised.command(&array, &self.path)? {
                     writeln!(out, "\n{}: {}", advised.name, text::sanitize(&command))?;
                 }
             }
         }
         Ok(())
     }
-}
-
-/// The command that makes a copy in these chunks.
-fn command(path: &str, array: &Array, advised: &Advised) -> Result<Option<String>, Failure> {
-    let Some(chunks) = &advised.layout.chunks else { return Ok(None) };
-    let mut line =
-        format!("hyperslab copy {} NEW.zarr --chunks {}", quoted(path), chunk_names(array, chunks)?);
-    if let Some(shards) = &advised.layout.shards {
-        let lens: Vec<String> = shards.iter().map(u64::to_string).collect();
-        line.push_str(&format!(" --shards {}", lens.join(",")));
-    }
-    Ok(Some(line))
-}
-
-/// A word for the shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
-fn to_json(advice: &Advice) -> Json {
-    let shape = |shape: &Option<Vec<u64>>| shape.as_deref().map_or(Json::Null, Json::from);
-    let of = |advised: &Advised| {
-        let cost = |(access, counts): (&Access, &_)| {
-            let counts: &hyperslab::advise::Counts = counts;
-            let far = advice.subject.counts(&advised.layout, access, &OBJECTS);
-            Json::from([
-                ("access", access.name.as_str().into()),
-                ("chunks", Json::float(counts.chunks)),
-                ("objects", Json::float(counts.objects)),
-                ("requests", Json::float(counts.requests)),
-                ("bytes_read", Json::float(counts.bytes_read)),
-                ("bytes_decoded", Json::float(counts.bytes_decoded)),
-                ("bytes_wanted", Json::float(access.elements() * advice.subject.element as f64)),
-                ("seconds_disk", Json::float(DISK.seconds(counts))),
-                ("seconds_object_store", Json::float(OBJECTS.seconds(&far))),
-            ])
-        };
-        let costs = advice.access.iter().zip(&advised.counts).map(cost).collect();
-        let members = [
-            ("chunks", shape(&advised.layout.chunks)),
-            ("shards", shape(&advised.layout.shards)),
-            ("objects", Json::float(advised.objects)),
-            ("access", Json::Array(costs)),
-        ];
-        (advised.name.to_owned(), Json::from(members))
-    };
-    Json::Object(advice.layouts.iter().map(of).collect())
 }

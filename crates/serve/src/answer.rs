@@ -57,7 +57,8 @@ impl Answer {
     }
 
     pub(crate) fn json(json: &Json) -> Answer {
-        Answer::new(200, "application/json", Body::of(json.to_text(None) + "\n"))
+        let text = if is_strict(json) { json.to_text(None) } else { strict(json).to_text(None) };
+        Answer::new(200, "application/json", Body::of(text + "\n"))
     }
 
     /// An error: the request, the reason, and advice.
@@ -157,7 +158,8 @@ impl Answer {
                 .with("access-control-allow-headers", "Range, Authorization, If-None-Match, If-Range")
                 .with(
                     "access-control-expose-headers",
-                    "ETag, Content-Range, Content-Length, Accept-Ranges, X-Shape, X-Dtype, Retry-After",
+                    "ETag, Content-Range, Content-Length, Accept-Ranges, X-Shape, X-Dtype, X-Select, X-Level, \
+                     X-Missing, Server-Timing, Content-Disposition, Retry-After",
                 )
                 .with("vary", "Origin");
         }
@@ -171,6 +173,28 @@ impl Answer {
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
         response
+    }
+}
+
+/// Returns `false` if there are numbers that JSON does not have: NaN and infinite ones.
+fn is_strict(json: &Json) -> bool {
+    match json {
+        Json::Number(text) => !text.ends_with(['N', 'y']),
+        Json::Array(all) => all.iter().all(is_strict),
+        Json::Object(members) => members.iter().all(|(_, value)| is_strict(value)),
+        _ => true,
+    }
+}
+
+/// The same, with text for numbers that JSON does not have. Web pages refuse documents that have them.
+fn strict(json: &Json) -> Json {
+    match json {
+        Json::Number(text) if text.ends_with(['N', 'y']) => Json::String(text.to_string()),
+        Json::Array(all) => Json::Array(all.iter().map(strict).collect()),
+        Json::Object(members) => {
+            Json::Object(members.iter().map(|(name, value)| (name.clone(), strict(value))).collect())
+        }
+        other => other.clone(),
     }
 }
 
@@ -253,6 +277,17 @@ mod tests {
             (part(None, 10), part(Some("bytes=0-"), 0), part(Some("bytes=-1"), 0)),
             (AskedRange::All, AskedRange::Outside, AskedRange::Outside)
         );
+    }
+
+    #[test]
+    fn numbers_that_json_has_not_are_text() {
+        let json = Json::from([
+            ("a", Json::Array(vec![Json::float(f64::NAN), Json::float(1.5)])),
+            ("b", Json::float(f64::NEG_INFINITY)),
+            ("c", "NaN".into()),
+        ]);
+        assert!(!is_strict(&json) && is_strict(&strict(&json)));
+        assert_eq!(strict(&json).to_text(None), r#"{"a": ["NaN", 1.5], "b": "-Infinity", "c": "NaN"}"#);
     }
 
     fn asked(headers: &[(&'static str, &str)]) -> (u16, u64, Option<String>) {

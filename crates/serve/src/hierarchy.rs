@@ -105,6 +105,19 @@ impl Hierarchy {
         Arc::new(StoredObject { shown: self.shown.clone(), key: key.to_owned(), len, stamp })
     }
 
+    /// A text that changes when the file, or the documents of the node at a path, change.
+    pub(crate) fn version(&self, path: &str) -> Result<String> {
+        let stamps = match &*self.shown {
+            Shown::File(_) => None,
+            Shown::Zarr(zarr) => zarr.version(path)?,
+        };
+        Ok(match (&stamps, self.version) {
+            // Nobody knows when an object on a server changed: its document says what it is now.
+            (None, None) => tag(&self.document(&join(path, DOCUMENT))?),
+            known => tag(&known),
+        })
+    }
+
     /// The text of a document. `None`: there is none.
     fn document(&self, key: &str) -> Result<Option<String>> {
         match &*self.shown {

@@ -5,7 +5,7 @@
 //! | routes | answers |
 //! |---|---|
 //! | `/zarr/NAME/…` | each hierarchy as Zarr v3: documents, chunks, listings |
-//! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV or plain bytes |
+//! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV, plain bytes or files |
 //! | `/dap/NAME/….dds` | OPeNDAP (DAP2): `.dds`, `.das`, `.dods` |
 //!
 //! HTTP is hyper's. This crate finds what a path means, and makes the answers:

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// The most files of a directory that stay open. Each takes a descriptor, and its index in memory.
 const MOST_OPEN: usize = 64;
@@ -24,7 +24,11 @@ const OF_ZARR: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
 /// Everything that is served.
 #[derive(Debug)]
-pub(crate) struct Roots(Vec<Root>);
+pub(crate) struct Roots {
+    all: Vec<Root>,
+    /// Held by the one check that decodes all chunks of an array.
+    turn: Mutex<()>,
+}
 
 #[derive(Debug)]
 struct Root {
@@ -66,21 +70,31 @@ impl Roots {
             let name = std::iter::once(last.to_owned()).chain(numbered).find(|name| !taken(name));
             roots.push(Root { name: name.unwrap_or_default(), location: location.clone(), kind });
         }
-        Ok(Roots(roots))
+        Ok(Roots { all: roots, turn: Mutex::default() })
     }
 
     /// The names, and the locations as they were given.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|root| (root.name.as_str(), root.location.as_str()))
+        self.all.iter().map(|root| (root.name.as_str(), root.location.as_str()))
+    }
+
+    /// The turn of one long check. `None`: another one has it.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            // A check that panicked has left nothing behind.
+            Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Looks up a path, whose first part is a name.
     pub(crate) fn find(&self, parts: &[String]) -> Result<Found> {
         let Some((name, path)) = parts.split_first() else {
             let entry = |root: &Root| Entry { name: root.name.clone(), is_prefix: true };
-            return Ok(Found::Folder(self.0.iter().map(entry).collect()));
+            return Ok(Found::Folder(self.all.iter().map(entry).collect()));
         };
-        let Some(root) = self.0.iter().find(|root| root.name == *name) else { return Ok(Found::Nothing) };
+        let Some(root) = self.all.iter().find(|root| root.name == *name) else { return Ok(Found::Nothing) };
         match &root.kind {
             Kind::Directory(directory) => directory.find(path),
             Kind::One(files, location) => match files.open(location, location)? {
@@ -93,7 +107,7 @@ impl Roots {
     /// Replaces the locations in a message by the names: clients need not know where data are.
     pub(crate) fn hidden(&self, message: &str) -> String {
         let mut message = message.to_owned();
-        for Root { name, location, kind } in &self.0 {
+        for Root { name, location, kind } in &self.all {
             if let Kind::Directory(directory) = kind {
                 message = message.replace(&format!("file://{}", directory.root.display()), name);
                 message = message.replace(&directory.root.display().to_string(), name);

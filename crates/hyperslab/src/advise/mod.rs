@@ -11,6 +11,7 @@
 mod access;
 mod costs;
 mod text;
+mod words;
 
 use crate::{Array, Result};
 pub use access::Access;

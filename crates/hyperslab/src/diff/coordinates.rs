@@ -11,7 +11,10 @@ pub(super) fn add(found: &mut ArrayDifference, trees: [&Tree; 2]) -> Result<()> 
     let mut known: HashMap<(usize, u64), Json> = HashMap::new();
     for (axis, name) in found.dimensions.clone().iter().enumerate() {
         let Some(name) = name else { continue };
-        let coordinate = trees.iter().find_map(|tree| tree.coordinate(&found.path, name));
+        let mut coordinate = None;
+        for tree in trees {
+            coordinate = coordinate.or(tree.coordinate(&found.path, name)?);
+        }
         let Some(array) = coordinate else { continue };
         let largest = found.largest_absolute.iter_mut().chain(&mut found.largest_relative);
         for element in largest.map(|most| &mut most.at).chain(&mut found.first) {

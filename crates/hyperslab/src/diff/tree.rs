@@ -1,8 +1,8 @@
 //! The nodes below one of the two, as programs see them.
 
 use crate::error::check;
-use crate::meaning::Meaning;
-use crate::{Array, Format, Json, Node, NodeKind, Object, Result, Variable, open_node};
+use crate::meaning::{Meaning, coordinate};
+use crate::{Array, Format, Json, Node, NodeKind, Object, Result, Variable};
 use hyperslab_store::Ask;
 use std::collections::BTreeMap;
 
@@ -85,39 +85,17 @@ impl Tree {
         self.root.format() == Format::Hdf5
     }
 
-    /// The array with coordinates along a dimension, for the array at a path: of its name, with one
-    /// axis, in the same group or a group above.
-    pub(super) fn coordinate(&self, path: &str, dimension: &str) -> Option<Array> {
-        let has_one_axis = |array: &Array| array.shape().len() == 1;
-        let mut group = match &self.root {
-            Node::Group(_) => path,
-            Node::Array(array) => return beside(array, dimension).filter(has_one_axis),
+    /// The array with coordinates along a dimension, for the array at a path.
+    pub(super) fn coordinate(&self, path: &str, dimension: &str) -> Result<Option<Array>> {
+        let array = match (&self.root, self.members.get(path)) {
+            (Node::Array(array), _) => array,
+            (_, Some(Member::Array(member))) => &member.0,
+            _ => return Ok(None),
         };
-        while !group.is_empty() {
-            group = group.rsplit_once('/').map_or("", |(above, _)| above);
-            let place = if group.is_empty() { dimension.to_owned() } else { format!("{group}/{dimension}") };
-            match self.members.get(&place) {
-                Some(Member::Array(found)) if place != path && has_one_axis(&found.0) => {
-                    return Some(found.0.clone());
-                }
-                _ => {}
-            }
-        }
-        None
+        // The two arrays may have different lengths.
+        let found = coordinate(array, dimension, 0)?;
+        Ok(found.filter(|found| found.path() != array.path()))
     }
-}
-
-/// The array of this name in the group of an array.
-fn beside(array: &Array, name: &str) -> Option<Array> {
-    let (group, own) = array.path().rsplit_once('/').unwrap_or(("", array.path()));
-    if own.is_empty() || own == name {
-        return None;
-    }
-    let node = match array.file() {
-        Some(file) => file.open(group).ok()?,
-        None => open_node(array.store(), group, Some(array.format())).ok()?,
-    };
-    node.into_group().ok()?.array(name).ok()
 }
 
 /// `None`: a dataset that only stands for a dimension.

@@ -4,9 +4,9 @@
 //! read. Missing values are empty. Texts with commas, quotes or line breaks are quoted (RFC 4180).
 
 use super::cells::{Cell, Reader};
-use super::coordinate::coordinate;
 use super::numpy_float::scalar;
 use super::window::{Window, WindowAxis};
+use crate::meaning::coordinate;
 use crate::{Error, Result};
 use std::io::Write;
 

@@ -6,6 +6,9 @@
 //! 3. Writers show cells: [`print()`] as NumPy prints them, [`write_csv`], [`write_npy`], [`Picture`], and
 //!    [`write_cdl`].
 //!
+//! Viewers get the same values as JSON and plain numbers: a [`Description`] of an array, a [`Plane`] of two
+//! axes, [`Coordinates`] of an axis, a [`Histogram`], a [`Table`].
+//!
 //! Large arrays are not read as a whole: [`print()`] reads their edges, and a picture reads one element
 //! for each pixel.
 
@@ -15,24 +18,36 @@ mod cdl_data;
 mod cdl_words;
 mod cells;
 mod colors;
-mod coordinate;
 mod csv;
+mod description;
+mod histogram;
+mod labels;
 mod names;
 mod npy;
+mod numbers;
 mod numpy;
 mod numpy_float;
 mod picture;
+mod plane;
 pub(crate) mod png;
+mod table;
+mod thin;
 mod window;
 
 pub use cdl::{CdlOptions, write_cdl};
 pub use cells::{Cell, Cells, Reader};
 pub(crate) use colors::{BLUE_RED, VIRIDIS, color_of};
 pub use colors::{Color, ColorMap};
-pub use coordinate::coordinate;
 pub use csv::write_csv;
+pub use description::{Description, ElementsKind};
+pub use histogram::{Histogram, HistogramOptions};
+pub use labels::{Coordinates, to_json};
 pub use names::chunk_names;
 pub use npy::write_npy;
+pub use numbers::{NumberReader, Part};
 pub use numpy::print;
 pub use picture::{Picture, PictureOptions};
+pub use plane::{Plane, PlaneOptions};
+pub use table::Table;
+pub use thin::{Coarseness, thin};
 pub use window::{Window, WindowAxis};

@@ -2,10 +2,10 @@
 
 use super::cells::{Cell, Reader};
 use super::colors::{Color, ColorMap};
-use super::coordinate::coordinate;
 use super::png::{Canvas, label, text_size};
 use super::window::{Window, WindowAxis};
-use crate::{Array, Error, Json, Result};
+use crate::meaning::{self, coordinate};
+use crate::{Array, Error, Result};
 
 /// Most bytes to decode for a picture. Decoding 1 GiB takes about a second on one core (zstd). If one
 /// element for each pixel would need more, the picture gets coarser.
@@ -345,11 +345,7 @@ fn points_north(reader: &Reader<'_>, axis: &WindowAxis, number: usize) -> Result
     let (array, Some(name)) = (reader.array(), &axis.name) else { return Ok(false) };
     let Some(found) = coordinate(array, name, array.shape()[number])? else { return Ok(false) };
     let attributes = found.attributes()?;
-    let text = |name: &str| attributes.get(name).and_then(Json::as_str).unwrap_or_default();
-    let is_north = ["degrees_north", "degree_north", "degreesN", "degree_N", "degrees_N"]
-        .contains(&text("units"))
-        || ["latitude", "projection_y_coordinate", "grid_latitude"].contains(&text("standard_name"));
-    if !is_north || axis.len < 2 {
+    if !meaning::points_north(&attributes) || axis.len < 2 {
         return Ok(false);
     }
     let ends = Window { axes: vec![axis.clone()] };

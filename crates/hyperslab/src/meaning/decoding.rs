@@ -180,6 +180,38 @@ impl Decoding {
         if count != values.len() / float.size() {
             return Err(self.error("no room for its values"));
         }
+        self.fill(stored, float, values);
+        Ok(())
+    }
+
+    /// The values as 32-bit floats: NaN where they are missing, and times in their units.
+    pub fn singles(&self, stored: &[u8]) -> Vec<f32> {
+        let mut values = vec![0_f32; stored.len() / self.number.size()];
+        match self.float {
+            None | Some(Float::Single) => {
+                self.fill(stored, Float::Single, bytemuck::cast_slice_mut(&mut values));
+            }
+            // Rounded only once.
+            Some(float) => {
+                let mut wide = vec![0; values.len() * float.size()];
+                self.fill(stored, float, &mut wide);
+                values = unpack::to_singles(&wide, float);
+            }
+        }
+        values
+    }
+
+    /// Like [`Decoding::singles`], as 64-bit floats.
+    pub fn doubles(&self, stored: &[u8]) -> Vec<f64> {
+        let float = self.float.unwrap_or(Float::Double);
+        let mut values = vec![0; stored.len() / self.number.size() * float.size()];
+        self.fill(stored, float, &mut values);
+        unpack::to_doubles(&values, float)
+    }
+
+    /// Unpacks with the threads of the settings.
+    fn fill(&self, stored: &[u8], float: Float, values: &mut [u8]) {
+        let count = stored.len() / self.number.size();
         let (number, packing) = (self.number, &self.packing);
         let threads = if count < PARALLEL_FROM { 1 } else { settings::threads().max(1) };
         let piece = count.div_ceil(threads).max(1);
@@ -193,7 +225,6 @@ impl Decoding {
                 unpack::unpack(stored, number, packing, float, values);
             }
         });
-        Ok(())
     }
 
     /// Marks missing elements.

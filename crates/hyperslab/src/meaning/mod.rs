@@ -18,11 +18,14 @@
 //! attributes and fill values are only passed on.
 
 mod attributes;
+mod axis;
 mod beyond_end;
 mod calendar;
+mod coordinate;
 mod decoding;
 mod file;
 mod joining;
+mod levels;
 mod limits;
 mod missing;
 pub(crate) mod ome;
@@ -36,10 +39,13 @@ mod unpack;
 mod words;
 
 pub use attributes::{OF_PACKING, OF_TIMES, of_numbers};
+pub use axis::{Axis, AxisKind, axes, plane, points_north};
 pub(crate) use beyond_end::{Side, value_beyond_end};
 pub use calendar::Calendar;
+pub use coordinate::coordinate;
 pub use decoding::{Decoding, Numbers, ValueType};
 pub use file::FileMeaning;
+pub use levels::{ImageAxis, Level, Pyramid};
 pub use limits::Limits;
 pub use missing::MissingValue;
 pub use packed::{FactorType, Marks, Packing, number_element};

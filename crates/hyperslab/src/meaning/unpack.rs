@@ -292,6 +292,15 @@ pub(super) fn to_ints(stored: &[u8], dtype: DataType, missing: &[Vec<u8>]) -> Ve
     with_stored!(dtype, Vec::new(), of[](stored, missing))
 }
 
+/// The same floats, rounded to 32 bits.
+pub(super) fn to_singles(values: &[u8], float: Float) -> Vec<f32> {
+    match float {
+        Float::Half => elements::<f16>(values).map(f16::to_f32).collect(),
+        Float::Single => elements::<f32>(values).collect(),
+        Float::Double => elements::<f64>(values).map(|value| value as f32).collect(),
+    }
+}
+
 /// The same floats in 64 bits.
 pub(super) fn to_doubles(values: &[u8], float: Float) -> Vec<f64> {
     match float {

@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 /// The name of the document of a node.
 const DOCUMENT: &str = "zarr.json";
+/// Arrays that are remembered. Each has its document and the index of its chunks in memory. A server may be
+/// asked for every array of a file, and for one array under the many paths of its hard links.
+const MOST_KNOWN: usize = 4096;
 /// The name of the folder of chunks.
 const CHUNKS: &str = "c";
 
@@ -109,7 +112,11 @@ impl PresentedFile {
         match self.present(array) {
             Ok(None) => Ok(None),
             Ok(Some(array)) => {
-                let array = self.arrays.lock().entry(path.to_owned()).or_insert(Arc::new(array)).clone();
+                let mut arrays = self.arrays.lock();
+                if arrays.len() >= MOST_KNOWN {
+                    arrays.clear();
+                }
+                let array = arrays.entry(path.to_owned()).or_insert(Arc::new(array)).clone();
                 Ok(Some(PresentedNode::Array(array)))
             }
             Err(error) if is_of_reading(&error) => Err(error),

@@ -69,6 +69,13 @@ impl PresentedZarr {
         }
     }
 
+    /// A text that changes when the documents of the node at a path change. `None`: the store has no
+    /// stamps.
+    pub fn version(&self, path: &str) -> Result<Option<String>> {
+        let stamps = self.stamps(path)?;
+        Ok(stamps.iter().any(Option::is_some).then(|| format!("{stamps:?}")))
+    }
+
     /// Finds an object by its key. `None`: there is none.
     pub fn find(&self, key: &str) -> Result<Option<ZarrObject>> {
         if let Some(path) = key.strip_suffix(DOCUMENT)

@@ -47,7 +47,7 @@ impl Bins {
     }
 
     /// Counts a value, if it is in a bin.
-    pub(super) fn count(&self, value: f64, counts: &mut [u64]) {
+    pub(crate) fn count(&self, value: f64, counts: &mut [u64]) {
         let (Some(first), Some(last)) = (self.edges.first(), self.edges.last()) else { return };
         if !(value >= *first && value <= *last) {
             return;
