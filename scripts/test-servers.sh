@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that tests start, into build/servers/: the servers moto, azurite,
-# fake-gcs-server and nginx; HDF5's and netCDF's tools, NCO and CDO.
+# fake-gcs-server and nginx; HDF5's and netCDF's tools, NCO and CDO; Chromium, with what drives it;
+# H5Web and zarrita, which read from our server.
 #
 # Installs each once. If one cannot be installed on this machine, says so; its tests are skipped.
 # nginx and the tools come from Debian. The packages are unpacked, not installed: nginx must not start.
@@ -9,6 +10,11 @@ cd "$(dirname "$0")/.."
 
 azurite=3.37.0
 fake_gcs_server=v1.56.1
+playwright=1.65.1
+axe=4.14.1
+h5web=17.0.0
+zarrita=0.7.5
+esbuild=0.25.12
 
 servers=$PWD/build/servers
 mkdir -p "$servers/bin"
@@ -60,9 +66,21 @@ install_nginx() {
     "$servers/bin/nginx" -v
 }
 
+install_browser() {
+    rm -rf "$servers/browser"
+    npm install --prefix "$servers/browser" --no-audit --no-fund --omit=dev \
+        "playwright-core@$playwright" "axe-core@$axe"
+}
+
+install_clients() {
+    rm -rf "$servers/clients"
+    npm install --prefix "$servers/clients" --no-audit --no-fund --omit=dev \
+        "@h5web/app@$h5web" react@18.3.1 react-dom@18.3.1 "zarrita@$zarrita" "esbuild@$esbuild"
+}
+
 # install_tools PACKAGE TOOL...: unpacks a package of Debian, with the libraries that are not installed here.
 install_tools() {
-    local package=$1 folder=$servers/$1 tool libraries
+    local package=$1 folder=$servers/$1 tool program libraries
     shift
     rm -rf "$folder"
     mkdir -p "$folder/partial"
@@ -72,15 +90,19 @@ install_tools() {
     for tool in "$folder"/*.deb; do
         [[ -e $tool ]] && { dpkg --extract "$tool" "$folder" || return; }
     done
+    rm -f "$folder"/*.deb
     # Some libraries lie in folders of their own.
     libraries=$(find "$folder/usr/lib" -name '*.so*' -printf '%h\n' 2>/dev/null | sort -u | paste -sd:)
     for tool in "$@"; do
+        program=$folder/usr/bin/$tool
+        # Chromium's is a script that knows only where the package is installed.
+        [[ -x $folder/usr/lib/$package/$tool ]] && program=$folder/usr/lib/$package/$tool
         rm -f "$servers/bin/$tool"
         if command -v "$tool"; then
             ln -s "$(command -v "$tool")" "$servers/bin/$tool"
             continue
         fi
-        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$folder/usr/bin/$tool" \
+        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$program" \
             >"$servers/bin/$tool"
         chmod +x "$servers/bin/$tool"
     done
@@ -97,3 +119,6 @@ install hdf5-tools "debian (4 programs)" install_tools hdf5-tools h5dump h5stat 
 install netcdf-bin debian install_tools netcdf-bin ncdump nccopy
 install nco "debian (3 programs)" install_tools nco ncks ncrcat ncatted
 install cdo debian install_tools cdo cdo
+install chromium debian install_tools chromium chromium
+install browser "$playwright (axe $axe)" install_browser
+install clients "$h5web (zarrita $zarrita)" install_clients

@@ -69,6 +69,7 @@ if _TYPE_CHECKING:
         validation_cost,
     )
     from hyperslab._compute.validation_plan import ValidationPart, ValidationPlan, plan_validation
+    from hyperslab._compute.view import Viewer, view
     from hyperslab._copy.copy import CopyReport, copy
     from hyperslab._copy.plan import CopyPlan, CopyPrices
     from hyperslab._copy.planning import plan_copy
@@ -128,6 +129,7 @@ _LAZY = {
         "validation_cost",
     ),
     "_compute.validation_plan": ("ValidationPart", "ValidationPlan", "plan_validation"),
+    "_compute.view": ("Viewer", "view"),
     "_copy.copy": ("CopyReport", "copy"),
     "_copy.plan": ("CopyPlan", "CopyPrices"),
     "_copy.planning": ("plan_copy",),
@@ -240,6 +242,7 @@ __all__ = [
     "ValidationPlan",
     "ValidationReport",
     "View",
+    "Viewer",
     "Writer",
     "__version__",
     "advise",
@@ -293,6 +296,7 @@ __all__ = [
     "undo_repair",
     "validate",
     "validation_cost",
+    "view",
     "vlen_dtype",
     "zeros",
     "zeros_like",

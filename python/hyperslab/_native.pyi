@@ -105,6 +105,7 @@ __all__ = [
     "part_beside",
     "plan_tasks",
     "planned_copy",
+    "planned_pyramid",
     "pop_fields",
     "ragged_check_text",
     "ragged_fixed",
@@ -195,6 +196,7 @@ _Result = TypeVar("_Result")
 def run_cli(args: list[str]) -> int: ...
 def in_options(text: str) -> str: ...
 def planned_copy(args: list[str]) -> dict[str, Any] | None: ...
+def planned_pyramid(args: list[str]) -> dict[str, Any] | None: ...
 def joined(
     sources: list[ArrayHandle | GroupHandle | tuple[str, list[tuple[str, str]]]],
     dimension: str,
@@ -1176,6 +1178,7 @@ class ServerHandle:
         read_timeout: float,
         prefix: str,
         log: bool,
+        storage: Sequence[tuple[str, str]],
     ) -> Self: ...
     @property
     def url(self) -> str: ...

@@ -5,14 +5,14 @@ use crate::failure::Failure;
 use crate::signals::Watch;
 use crate::{
     advise, compact, completions, consolidate, copy, diff, dump, explain, hash, head, index, info, ls,
-    repair, serve, show, stats, tree, validate,
+    pyramid, repair, serve, show, stats, tree, validate,
 };
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 19] = [
+pub(crate) const COMMANDS: [Registered; 20] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
     registered::<ls::LsArgs>(),
@@ -28,6 +28,7 @@ pub(crate) const COMMANDS: [Registered; 19] = [
     registered::<hash::HashArgs>(),
     registered::<compact::CompactArgs>(),
     registered::<consolidate::ConsolidateArgs>(),
+    registered::<pyramid::PyramidArgs>(),
     registered::<validate::ValidateArgs>(),
     registered::<repair::RepairArgs>(),
     registered::<serve::ServeArgs>(),

@@ -39,6 +39,9 @@ pub(crate) struct IndexArgs {
     /// Write to this file.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Make the index, say how large it is, and write no file.
+    #[arg(long, short = 'n', requires = "output")]
+    dry_run: bool,
 }
 
 impl Command for IndexArgs {
@@ -63,6 +66,11 @@ impl Command for IndexArgs {
             found.json
         };
         let Some(path) = &self.output else { return Ok(writeln!(out, "{json}")?) };
+        if self.dry_run {
+            let (size, name) = (text::bytes(json.to_string().len() as u64 + 1), path.display().to_string());
+            let what = if path.exists() { "replace" } else { "write" };
+            return Ok(writeln!(out, "would {what} '{}': {size}", text::sanitize(&name))?);
+        }
         write_whole(path, &mut |out| Ok(writeln!(out, "{json}")))
     }
 }

@@ -1,5 +1,5 @@
 //! The hyperslab command line: `info`, `tree`, `ls`, `dump`, `show`, `head`, `explain`, `stats`, `advise`,
-//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `validate`, `repair`, `serve`, `completions`.
+//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `pyramid`, `validate`, `repair`, `serve`, `completions`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except
@@ -25,6 +25,7 @@ mod many;
 mod meter;
 mod new_file;
 mod planned_copy;
+mod pyramid;
 mod python;
 mod repair;
 mod selection;
@@ -43,6 +44,7 @@ mod words;
 
 use command::{COMMANDS, Request};
 pub use planned_copy::{PlannedCopy, planned_copy};
+pub use pyramid::{PlannedPyramid, planned_pyramid};
 use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};

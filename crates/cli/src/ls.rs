@@ -98,7 +98,12 @@ fn print(rows: &[ListedNode], style: Style, out: &mut dyn Write) -> Result<(), F
             continue;
         }
         let words = text::shorten(words, types.max(8));
-        writeln!(out, "{}", format!("{name:<names$}  {words:<types$}  {axes}").trim_end())?;
+        let line = format!("{name:<names$}  {words:<types$}  {axes}");
+        if line.trim_end().chars().count() <= text::line_width() {
+            writeln!(out, "{}", line.trim_end())?;
+        } else {
+            writeln!(out, "{name}\n    {words:<types$}  {axes}")?;
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The Python package, for the work that only it can do.
 //!
-//! The package's wheel contains this program. Three things need Python: copies on clusters,
+//! The package's wheel contains this program. Four things need Python: copies on clusters, pyramids,
 //! codecs that are written in Python, and settings in environment variables, which the package reads. For
 //! these the process becomes `python -m hyperslab` with the same arguments: terminal, signals and
 //! exit code stay.

@@ -7,8 +7,13 @@ use crate::text;
 use hyperslab_serve::{Log, Logged, ServeOptions, Server};
 use std::io::{self, Write};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs};
+
+/// The variable with the token.
+const TOKEN: &str = "HYPERSLAB_TOKEN";
 
 /// The time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
@@ -39,11 +44,15 @@ pub(crate) struct ServeArgs {
     /// Port to listen on. 0: a free one.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// Token that clients must send: Authorization: Bearer TOKEN, or ?token=TOKEN.
+    /// Token that clients must send: Authorization: Bearer TOKEN, or ?token=TOKEN. Other users of this
+    /// machine see it in the list of processes; a file, or the variable HYPERSLAB_TOKEN, hides it.
     #[arg(long)]
     token: Option<String>,
+    /// File with the token, in its first line.
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
     /// Need no token on other addresses, and answer to every host name.
-    #[arg(long, conflicts_with = "token")]
+    #[arg(long, conflicts_with_all = ["token", "token_file"])]
     public: bool,
     /// Let pages of this origin read: https://example.org, or * for all.
     #[arg(long, value_name = "ORIGIN")]
@@ -70,11 +79,12 @@ impl Command for ServeArgs {
         let options = ServeOptions {
             host: self.host,
             port: self.port,
-            token: self.token.clone(),
+            token: self.token()?,
             public: self.public,
             cors: self.cors.clone(),
             read_timeout: timeout,
             prefix: self.prefix.clone(),
+            storage: crate::storage::options(),
             log: (!self.quiet).then_some(log),
             ..ServeOptions::default()
         };
@@ -91,6 +101,24 @@ impl Command for ServeArgs {
         }
         server.stop();
         Ok(())
+    }
+}
+
+impl ServeArgs {
+    /// The token: the argument, the first line of the file, or the variable.
+    fn token(&self) -> Result<Option<String>, Failure> {
+        if let Some(path) = &self.token_file {
+            let shown = path.display();
+            let text = fs::read_to_string(path)
+                .map_err(|error| Failure::Usage(format!("--token-file: cannot read '{shown}': {error}")))?;
+            let token = text.lines().next().unwrap_or_default().trim().to_owned();
+            return match token.is_empty() {
+                true => Err(Failure::Usage(format!("--token-file: '{shown}' has an empty first line"))),
+                false => Ok(Some(token)),
+            };
+        }
+        let of_environment = || env::var(TOKEN).ok().filter(|token| !token.is_empty() && !self.public);
+        Ok(self.token.clone().or_else(of_environment))
     }
 }
 

@@ -381,6 +381,9 @@ pub(crate) fn format_number(n: f64) -> String {
     if n.is_finite() { format!("{n:.5e}") } else { n.to_string().to_lowercase() }
 }
 
+/// Characters of names that have cells in their line, even if the line is too long.
+const LEAST_NAME: usize = 2;
+
 fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
     const HEADINGS: [&str; 7] = ["type", "count", "missing", "min", "max", "mean", "std"];
     let style = Style::of_stdout();
@@ -401,6 +404,8 @@ fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell));
         cells.max().unwrap_or(0).max(HEADINGS.get(column).map_or(0, |heading| heading.len()))
     });
+    let cells_width = widths.iter().map(|width| width + 2).sum::<usize>();
+    let name_width = name_width.min(text::line_width().saturating_sub(cells_width).max(LEAST_NAME));
     let line = |cells: [&str; 7]| -> String {
         let pad = |(n, (cell, full)): (usize, (&str, usize))| match n {
             0 => format!("  {cell:<full$}"),
@@ -411,7 +416,10 @@ fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}{}", " ".repeat(name_width), style.dim(&line(HEADINGS)))?;
     for (found, row) in all.iter().zip(&rows) {
         let name = text::sanitize(&found.name);
-        writeln!(out, "{name:<name_width$}{}", line(row.each_ref().map(String::as_str)))?;
+        // Cells of a long name are in the next line.
+        let rest =
+            if width(&name) > name_width { format!("\n{}", " ".repeat(name_width)) } else { String::new() };
+        writeln!(out, "{name:<name_width$}{rest}{}", line(row.each_ref().map(String::as_str)))?;
     }
     for found in all {
         let Some(bins) = &found.bins else { continue };

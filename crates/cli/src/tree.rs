@@ -32,6 +32,9 @@ const HEADINGS: [&str; 5] = ["shape", "type", "chunks", "codecs", "stored"];
 /// Columns to shorten so that lines fit, in this order, with their minimum widths.
 const SHORTENED: [(usize, usize); 2] = [(1, 16), (3, 12)];
 
+/// Characters of names that have cells in their line, even if the line is too long.
+const LEAST_NAME: usize = 12;
+
 /// List the arrays and groups of a hierarchy.
 ///
 /// For each array, prints shape, element type, shape of chunks (and of their shards), codecs, and
@@ -245,6 +248,9 @@ fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut 
             *width = width.saturating_sub(whole.saturating_sub(room)).max(least.min(*width));
         }
     }
+    // Cells of longer names are in the next line.
+    let cells_width = widths.iter().map(|width| width + 2).sum::<usize>();
+    let name_width = name_width.min(room.saturating_sub(cells_width).max(LEAST_NAME));
     let line = |cells: [&str; 5]| -> String {
         let mut line = String::new();
         for (column, (cell, full)) in cells.into_iter().zip(widths).enumerate() {
@@ -265,7 +271,14 @@ fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut 
         match &row.cells {
             Cells::Group => writeln!(out, "{branch}{}", style.bold(&row.name))?,
             Cells::Array(cells) => {
-                writeln!(out, "{branch}{}{pad}{}", row.name, line(cells.each_ref().map(String::as_str)))?;
+                let cells = line(cells.each_ref().map(String::as_str));
+                if width(&row.branch) + width(&row.name) <= name_width {
+                    writeln!(out, "{branch}{}{pad}{cells}", row.name)?;
+                } else {
+                    let below = row.branch.replace("├── ", "│   ").replace("└── ", "    ");
+                    let pad = " ".repeat(name_width.saturating_sub(width(&below)));
+                    writeln!(out, "{branch}{}\n{}{pad}{cells}", row.name, style.dim(&below))?;
+                }
             }
             Cells::Other(what) => writeln!(out, "{branch}{}{pad}  {what}", row.name)?,
             Cells::Failure(why) => writeln!(out, "{branch}{}{pad}  unreadable: {why}", row.name)?,
@@ -301,6 +314,14 @@ mod tests {
         assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
         assert!(lines.contains("{field0: float64, field1: ") && lines.contains("…  (100,)"), "{lines}");
         assert!(shown(1000).contains("field19: float64}"));
+        // Cells of a long name are below it.
+        let long = [array(&"n".repeat(50), "float64".into()), array("x", "float64".into())];
+        let mut out = Vec::new();
+        print_within(80, "root", &long, Style::of_stdout(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 4 && lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(lines[2].starts_with("│   ") && lines[2].contains("(1000,)  float64"), "{text}");
         // Short types stay as they are.
         assert!(shown(20).lines().nth(2).unwrap().contains("float64"), "{}", shown(20));
     }

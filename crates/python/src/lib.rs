@@ -69,7 +69,7 @@ mod _native {
     #[pymodule_export]
     use crate::jobs::copy::{copy, copy_into};
     #[pymodule_export]
-    use crate::jobs::copy_parts::{GroupsAbove, in_options, on_copy_step, planned_copy};
+    use crate::jobs::copy_parts::{GroupsAbove, in_options, on_copy_step, planned_copy, planned_pyramid};
     #[pymodule_export]
     use crate::jobs::copy_tasks::{
         CopyPlace, CopyWorker, TaskPlan, TaskRange, TaskRun, TaskStep, plan_tasks,

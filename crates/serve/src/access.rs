@@ -48,8 +48,15 @@ impl Access {
         self.cors.as_ref()
     }
 
-    /// Returns the answer for a request that is refused.
-    pub(crate) fn refusal(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Answer> {
+    /// Returns the answer for a request that is refused. `has_data`: the answer needs a token, if the
+    /// server has one.
+    pub(crate) fn refusal(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        has_data: bool,
+    ) -> Option<Answer> {
         if !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             return Some(
                 Answer::problem(405, format!("method {method}"), "this server only reads", "use GET or HEAD")
@@ -66,11 +73,8 @@ impl Access {
             ));
         }
         // Browsers send no token with the question whether they may ask.
-        let wanted = self.token.as_ref().filter(|_| *method != Method::OPTIONS)?;
-        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let sent = sent.and_then(|text| text.strip_prefix("Bearer ")).map(|token| token.trim().to_owned());
-        let sent = sent.or_else(|| path::query(uri.query().unwrap_or_default(), "token"));
-        match sent {
+        let wanted = self.token.as_ref().filter(|_| has_data && *method != Method::OPTIONS)?;
+        match sent_token(headers, uri.query().unwrap_or_default()) {
             Some(sent) if same(sent.as_bytes(), wanted.as_bytes()) => None,
             Some(_) => Some(unauthorised("another token than the server's")),
             None => Some(unauthorised("no token")),
@@ -86,6 +90,13 @@ impl Access {
         name.eq_ignore_ascii_case("localhost")
             || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback() || address == self.host)
     }
+}
+
+/// The token that a request shows.
+pub(crate) fn sent_token(headers: &HeaderMap, query: &str) -> Option<String> {
+    let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent = sent.and_then(|text| text.strip_prefix("Bearer ")).map(|token| token.trim().to_owned());
+    sent.or_else(|| path::query(query, "token"))
 }
 
 fn unauthorised(found: &'static str) -> Answer {
@@ -121,7 +132,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (hyper::header::HeaderName::from_static(name), value.parse().unwrap()));
         let access = Access::new(options).unwrap();
-        access.refusal(&method, &uri.parse().unwrap(), &headers.collect()).map(|answer| answer.status())
+        access.refusal(&method, &uri.parse().unwrap(), &headers.collect(), true).map(|answer| answer.status())
     }
 
     #[test]

@@ -6,7 +6,10 @@
 //! |---|---|
 //! | `/zarr/NAME/…` | each hierarchy as Zarr v3: documents, chunks, listings |
 //! | `/api/WHAT/NAME/…` | facts and values as JSON, NumPy's format, CSV, plain bytes or files |
+//! | `/`, `/view/…`, `/assets/…` | the page that shows arrays in a browser |
 //! | `/dap/NAME/….dds` | OPeNDAP (DAP2): `.dds`, `.das`, `.dods` |
+//! | `/tiles/NAME/…` | maps in Web Mercator, and TileJSON |
+//! | `/h5grove/WHAT` | h5grove's answers, for H5Web |
 //!
 //! HTTP is hyper's. This crate finds what a path means, and makes the answers:
 //!
@@ -20,7 +23,8 @@
 //! | `roots`, `hierarchy`, `confined` | what is served, and that nothing outside is |
 //! | `answer`, `body` | status, headers, ranges, bodies |
 //! | `zarr`, `listing` | the Zarr routes |
-//! | `api`, `values`, `dap` | the other routes |
+//! | `viewer` | the page in `assets`, which `viewer/` builds |
+//! | `api`, `values`, `dap`, `h5grove`, `tiles` | the other routes |
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +34,7 @@ mod api;
 mod body;
 mod confined;
 mod dap;
+mod h5grove;
 mod hierarchy;
 mod listing;
 mod options;
@@ -37,7 +42,9 @@ mod path;
 mod patient;
 mod roots;
 mod server;
+mod tiles;
 mod values;
+mod viewer;
 mod zarr;
 
 pub use options::{Log, Logged, ServeOptions};

@@ -58,6 +58,8 @@ pub struct ServeOptions {
     pub connections: usize,
     /// The most requests that are worked on at the same time. Others wait.
     pub requests: usize,
+    /// Credentials and settings of the servers that URLs lead to, by the names of fsspec or obstore.
+    pub storage: Vec<(String, String)>,
     /// Receives each request.
     pub log: Option<Log>,
 }
@@ -75,6 +77,7 @@ impl Default for ServeOptions {
             most_bytes: 256 << 20,
             connections: 1024,
             requests: 16,
+            storage: Vec::new(),
             log: None,
         }
     }

@@ -18,16 +18,33 @@ pub(crate) fn parts(path: &str) -> Option<(Vec<String>, bool)> {
     }
     let decoded = path.split('/').map(|part| {
         let part = percent_decode_str(part).decode_utf8().ok()?;
-        let refused = matches!(&*part, "" | "." | "..")
-            || part.chars().any(|c| matches!(c, '/' | '\\') || c.is_control());
-        (!refused).then(|| part.into_owned())
+        is_name(&part).then(|| part.into_owned())
     });
     Some((decoded.collect::<Option<Vec<_>>>()?, lists))
 }
 
+/// The parts of a path that is decoded already. `None`: no path of this server.
+pub(crate) fn names(path: &str) -> Option<Vec<String>> {
+    path.split('/').map(|part| is_name(part).then(|| part.to_owned())).collect()
+}
+
+/// Returns `false` for parts that lead elsewhere.
+fn is_name(part: &str) -> bool {
+    !matches!(part, "" | "." | "..") && !part.chars().any(|c| matches!(c, '/' | '\\') || c.is_control())
+}
+
 /// The value of a name in a query, decoded. A `+` is a space.
 pub(crate) fn query(query: &str, name: &str) -> Option<String> {
-    query.split('&').find_map(|pair| {
+    values(query, name).next()
+}
+
+/// All values of a name in a query.
+pub(crate) fn queries(query: &str, name: &str) -> Vec<String> {
+    values(query, name).collect()
+}
+
+fn values(query: &str, name: &str) -> impl Iterator<Item = String> {
+    query.split('&').filter_map(move |pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decoded = |text: &str| {
             let spaced = text.replace('+', " ");
@@ -88,6 +105,9 @@ mod tests {
         assert_eq!(of("select").as_deref(), Some("0, :, ::2"));
         assert_eq!(of("format").as_deref(), Some("npy"));
         assert_eq!((of("x").as_deref(), of("y")), (Some(""), None));
+        assert_eq!(super::queries("a=1&b=2&a=%C3%BC", "a"), ["1", "ü"]);
+        assert_eq!(names("a/ü.h5"), Some(vec!["a".into(), "ü.h5".into()]));
+        assert!(["", "/a", "a/", "a/../b", "a\\b", "a/./b"].iter().all(|path| names(path).is_none()));
         assert_eq!(encoded("a b/ü.zarr"), "a%20b/%C3%BC.zarr");
     }
 }

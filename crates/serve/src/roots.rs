@@ -55,14 +55,14 @@ pub(crate) enum Found {
 }
 
 impl Roots {
-    /// Opens all locations. Fails with the first that cannot be opened.
-    pub(crate) fn new(locations: &[String]) -> Result<Roots> {
+    /// Opens all locations. Fails with the first that cannot be opened. `storage`: options of servers.
+    pub(crate) fn new(locations: &[String], storage: &[(String, String)]) -> Result<Roots> {
         if locations.is_empty() {
             return Err(Error::Options("serve: nothing to serve: pass one path or more".into()));
         }
         let mut roots: Vec<Root> = Vec::new();
         for location in locations {
-            let (kind, path) = Kind::of(location)?;
+            let (kind, path) = Kind::of(location, storage)?;
             let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             let last = if last.is_empty() { "data" } else { last };
             let taken = |name: &str| roots.iter().any(|root| root.name == name);
@@ -128,7 +128,7 @@ impl Roots {
 
 impl Kind {
     /// Opens a location. Returns its path, too.
-    fn of(location: &str) -> Result<(Kind, String)> {
+    fn of(location: &str, storage: &[(String, String)]) -> Result<(Kind, String)> {
         let local = stores::local_path(location)?;
         let directory = match &local {
             Some(path) if path.is_dir() => {
@@ -140,7 +140,8 @@ impl Kind {
             let path = root.display().to_string();
             return Ok((Kind::Directory(Directory::new(root)?), path));
         }
-        let files = Files { alone: true, ..Files::default() };
+        let storage = if stores::takes_options(location) { storage.to_vec() } else { Vec::new() };
+        let files = Files { alone: true, storage, ..Files::default() };
         // Errors are reported now, not to the first client.
         let opened = files.open(location, location)?;
         if opened.map(|opened| opened.node("")).transpose()?.flatten().is_none() {
@@ -249,6 +250,8 @@ struct Files {
     open: Mutex<HashMap<String, Open>>,
     /// The files may refer to no others.
     alone: bool,
+    /// Options of the server that has the files.
+    storage: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -284,7 +287,8 @@ impl Files {
     }
 
     fn opened(&self, location: &str, version: Option<u64>) -> Result<Option<Hierarchy>> {
-        let reached = stores::reach(location, StoreOptions::default())?;
+        let reached =
+            stores::reach(location, StoreOptions { storage: &self.storage, ..StoreOptions::default() })?;
         let found = match &reached.object {
             Some(object) if self.alone => {
                 let store: Arc<dyn Store> = Arc::new(Alone(reached.store.clone()));

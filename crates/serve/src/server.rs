@@ -6,7 +6,8 @@ use crate::body::Body;
 use crate::options::{Logged, ServeOptions};
 use crate::patient::Patient;
 use crate::roots::Roots;
-use crate::{api, dap, path, zarr};
+use crate::viewer::Page;
+use crate::{api, dap, h5grove, path, tiles, zarr};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
@@ -111,7 +112,7 @@ impl Server {
             return Err(wrong("read_timeout: expected more than 0 seconds".into()));
         }
         let access = Access::new(&options).map_err(wrong)?;
-        let roots = Roots::new(locations)?;
+        let roots = Roots::new(locations, &options.storage)?;
         let asked = SocketAddr::new(options.host, options.port);
         let failed = |error: std::io::Error| {
             wrong(format!("cannot listen on {asked}: {error}; choose another port, or 0 for a free one"))
@@ -255,9 +256,17 @@ async fn respond(shared: &Arc<Shared>, client: SocketAddr, request: Request<Inco
     let start = Instant::now();
     let (head, _) = request.into_parts();
     let is_head = head.method == Method::HEAD;
-    let answer = match shared.access.refusal(&head.method, &head.uri, &head.headers) {
+    let inside = head.uri.path().strip_prefix(shared.options.prefix.as_str());
+    let page = inside.and_then(|inside| Page::at(inside, &head.headers));
+    let answer = match shared.access.refusal(&head.method, &head.uri, &head.headers, page.is_none()) {
         Some(refusal) => refusal,
         None if head.method == Method::OPTIONS => Answer::new(204, "text/plain", Body::of("")),
+        None if page.is_some() => {
+            let made = page.map(|page| page.answer(&shared.options.prefix, &head.headers, is_head));
+            made.and_then(Result::ok).unwrap_or_else(|| {
+                Answer::problem(500, "the page", "the server failed (a bug)", "please report the request")
+            })
+        }
         None => {
             let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
             work(shared, path, query, head.headers, is_head).await
@@ -333,7 +342,7 @@ fn route(
             404,
             path,
             found,
-            "the routes are /zarr/NAME/…, /api/WHAT/NAME/… and /dap/NAME/….dds; ask / for the names",
+            "the routes are /zarr/NAME/…, /api/WHAT/NAME/…, /dap/NAME/….dds, /h5grove/WHAT and /tiles/NAME/…; ask / for the names",
         )
     };
     let Some(inside) = path.strip_prefix(shared.options.prefix.as_str()) else {
@@ -351,6 +360,8 @@ fn route(
         "zarr" => zarr::answer(&shared.roots, rest, lists, headers, head),
         "api" => api::answer(&shared.roots, rest, &asked),
         "dap" => dap::answer(&shared.roots, rest, &asked),
+        "h5grove" => return h5grove::answer(&shared.roots, rest, &asked),
+        "tiles" => tiles::answer(&shared.roots, rest, &asked, &shared.options.prefix),
         _ => return missing("no route"),
     };
     answered.unwrap_or_else(|error| problem(shared, path, &error))
@@ -383,7 +394,7 @@ fn problem(shared: &Shared, asked: &str, error: &Error) -> Answer {
 }
 
 /// The status for an error, and what to do.
-fn status(error: &Error) -> (u16, &'static str) {
+pub(crate) fn status(error: &Error) -> (u16, &'static str) {
     let refused = (403, "only data inside what is served can be read");
     let missing = (404, "list what is there: /api/tree");
     let of_store = |error: &StoreError| match error {

@@ -141,10 +141,18 @@ fn npy(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result
         return Err(Error::Options(why));
     }
     let (dtype, bytes) = elements(array, selection, options)?;
-    let shape: Vec<String> = selection.shape().iter().map(u64::to_string).collect();
+    Ok([npy_header(&dtype.numpy(), &selection.shape())?, bytes].concat())
+}
+
+/// The head of a `.npy` file, as NumPy writes it.
+pub(crate) fn npy_header(descr: &str, shape: &[u64]) -> Result<Vec<u8>> {
+    let lens: Vec<String> = shape.iter().map(u64::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
-    let (descr, shape) = (dtype.numpy(), shape.join(", "));
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}{comma}), }}");
+    let mut header =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", lens.join(", "));
+    // Room for a longer first axis.
+    let room = lens.first().map_or(0, |len| 21_usize.saturating_sub(len.len()));
+    header.push_str(&" ".repeat(room));
     // The data begin at a multiple of 64 bytes. The header ends with a line feed.
     while (10 + header.len() + 1) % 64 != 0 {
         header.push(' ');
@@ -152,7 +160,7 @@ fn npy(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result
     header.push('\n');
     let len = u16::try_from(header.len())
         .map_err(|_| Error::Options("a shape of too many axes for a .npy file".into()))?;
-    Ok([b"\x93NUMPY\x01\x00".as_slice(), &len.to_le_bytes(), header.as_bytes(), &bytes].concat())
+    Ok([b"\x93NUMPY\x01\x00".as_slice(), &len.to_le_bytes(), header.as_bytes()].concat())
 }
 
 /// The elements as JSON, in C order.

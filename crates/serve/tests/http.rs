@@ -445,6 +445,29 @@ fn too_many_connections_are_told_to_come_again() {
 }
 
 #[test]
+fn the_page_needs_no_token_but_its_data_does() {
+    let data = Data::new();
+    let options =
+        ServeOptions { token: Some("s3cret".into()), prefix: "/data".into(), ..ServeOptions::default() };
+    let server = data.serve(options);
+    let html = "accept: text/html,application/xhtml+xml\r\n";
+    for path in ["/data/", "/data/view/two.zarr/a%2fb"] {
+        let page = ask(&server, "GET", path, html);
+        assert_eq!(page.status, 200, "{path}");
+        assert!(page.text().contains("<base href=\"/data/\" />"), "{}", page.text());
+    }
+    assert_eq!(get(&server, "/data/assets/viewer.js").status, 200);
+    for path in ["/data/", "/data/api/tree", "/data/assets/other.js", "/view/two.zarr"] {
+        assert_eq!(get(&server, path).status, 401, "{path}");
+    }
+    assert_eq!(ask(&server, "POST", "/data/view/two.zarr", html).status, 405);
+    let foreign = data.serve(ServeOptions::default());
+    let request = format!("GET /view/x HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n{html}\r\n");
+    assert_eq!(send(&foreign, request.as_bytes()).unwrap().status, 403);
+    assert!(get(&foreign, "/").text().contains("\"served\""), "programs get the names as JSON");
+}
+
+#[test]
 fn a_stopped_server_frees_its_port() {
     let data = Data::new();
     let server = data.serve(ServeOptions::default());

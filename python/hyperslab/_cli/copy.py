@@ -2,74 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import signal
 import sys
 from typing import Any
 
-from hyperslab import _native
 from hyperslab._base.config import config
 from hyperslab._base.progress import bytes_text, show_progress
 from hyperslab._base.tasks import workers
+from hyperslab._cli.guard import guarded
 from hyperslab._copy.plan import CopyPlan
 from hyperslab._copy.planning import plan_copy
-from hyperslab.errors import InvalidArgumentError, VerificationError
+from hyperslab.errors import InvalidArgumentError
 
 __all__ = ["copy"]
 
 
 def copy(wanted: dict[str, Any]) -> int:
     """Make the copy, print the messages for the user, and return the exit code."""
-    before = signal.signal(signal.SIGTERM, _on_terminate)
-    try:
-        _copy(wanted)
-    except KeyboardInterrupt:
-        _tell("interrupted; what is copied stays: go on with --resume")
-        return 130
-    except _Terminated:
-        _tell("interrupted; what is copied stays: go on with --resume")
-        return 143
-    except BrokenPipeError:
-        return 0
-    except Exception as error:
-        # Names from outside may hold any character. Keep the message on one line.
-        text = _in_options(" ".join([str(error) or repr(error), *getattr(error, "__notes__", ())]))
-        _tell("error: " + "".join(c if c.isprintable() else " " for c in text))
-        return (
-            3 if isinstance(error, VerificationError) else 2 if isinstance(error, InvalidArgumentError) else 1
-        )
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    return 0
-
-
-# Python terms in messages of plans, and their replacements for the command line.
-_WORDS = (
-    (r"^target_region: ", "--target-region: "),
-    (r"^dest: ", "DST: "),
-    (r"^source: ", "SRC: "),
-    (r"say where: target_region$", "say where: --target-region"),
-    (r"with target_region", "with --target-region"),
-)
-
-
-def _in_options(text: str) -> str:
-    text = _native.in_options(text)
-    for found, here in _WORDS:
-        text = re.sub(found, here, text)
-    return text
-
-
-class _Terminated(BaseException):
-    pass
-
-
-def _on_terminate(*_: Any) -> None:
-    raise _Terminated
-
-
-def _tell(text: str) -> None:
-    print(f"hyperslab: {text}", file=sys.stderr)
+    return guarded(lambda: _copy(wanted), "what is copied stays: go on with --resume")
 
 
 def _copy(wanted: dict[str, Any]) -> None:

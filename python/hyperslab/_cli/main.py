@@ -12,13 +12,16 @@ def main() -> None:
     args = ["hyperslab", *sys.argv[1:]]
     try:
         _start.restore_interrupts()
-        planned = _native.planned_copy(args)
-        if planned is None:
-            code = _native.run_cli(args)
-        else:
+        if (planned := _native.planned_copy(args)) is not None:
             from hyperslab._cli.copy import copy
 
             code = copy(planned)
+        elif (planned := _native.planned_pyramid(args)) is not None:
+            from hyperslab._cli.pyramid import make_pyramid
+
+            code = make_pyramid(planned)
+        else:
+            code = _native.run_cli(args)
     except KeyboardInterrupt:
         # Ctrl-C before the command started or after it ended.
         code = 130

@@ -28,7 +28,7 @@ from hyperslab._elements.optional import is_optional, value_dtype
 from hyperslab._stores.store import LocalStore, StoreLike
 from hyperslab.errors import ArgumentTypeError, DestinationError, InvalidArgumentError
 
-__all__ = ["pyramid"]
+__all__ = ["level_shapes", "pyramid"]
 
 Progress: TypeAlias = Callable[[Literal["pyramid"], int, int], object]
 Metadata: TypeAlias = Literal["ome", "geozarr"]
@@ -295,6 +295,12 @@ def _shapes(
         elif all(n <= c or step == 1 for n, c, step in zip(last, chunk, steps, strict=True)):
             return found
         found.append(tuple(-(-n // step) for n, step in zip(last, steps, strict=True)))
+
+
+def level_shapes(array: Any, factors: Any, levels: int | None, *, strict: bool) -> list[tuple[int, ...]]:
+    """Return the shapes of the levels of a pyramid, and make none. ``strict``: as OME-Zarr needs."""
+    steps = _factors(factors, [axis["name"] for axis in _axes(array, None, strict=strict)])
+    return _shapes(array.shape, steps, chunk_hint(array) or (_FITS,) * array.ndim, levels)
 
 
 def _is_in(array: Any, group: Group) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hyperslab import _native
+from hyperslab._stores.remote import flat_options
 from hyperslab.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ def serve(
     read_timeout: float = 30.0,
     prefix: str = "",
     log: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Server:
     """Serve arrays over HTTP, as Zarr v3 and in other forms, and return at once.
 
@@ -115,6 +118,8 @@ def serve(
         The path before all routes, behind a proxy.
     log
         Print each request to standard error.
+    storage_options
+        Credentials and settings of the servers that URLs lead to, as in `RemoteStore`.
 
     Returns
     -------
@@ -150,5 +155,6 @@ def serve(
         float(read_timeout),
         prefix,
         log,
+        flat_options(storage_options),
     )
     return Server(handle)

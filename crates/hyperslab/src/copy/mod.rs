@@ -75,7 +75,8 @@ pub use report::CopyReport;
 pub use split::{SplitPart, check_split, split, split_parts};
 pub(crate) use stored_blocks::fill_in;
 pub(crate) use structures::of_hdf5 as structure_of_hdf5;
-pub(crate) use to_hdf5::{AXIS_LABELS, attributes_of_json, describe_new};
+pub(crate) use to_hdf5::{AXIS_LABELS, describe_new};
+pub use to_hdf5::{attributes_of_json, hdf5_type};
 
 use crate::stores::{
     Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name, takes_options,

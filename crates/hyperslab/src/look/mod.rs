@@ -48,6 +48,7 @@ pub use numbers::{NumberReader, Part};
 pub use numpy::print;
 pub use picture::{Picture, PictureOptions};
 pub use plane::{Plane, PlaneOptions};
+pub use png::encode_png;
 pub use table::Table;
 pub use thin::{Coarseness, thin};
 pub use window::{Window, WindowAxis};

@@ -61,31 +61,39 @@ impl Canvas {
 
     /// The picture as PNG.
     pub(crate) fn to_png(&self) -> Result<Vec<u8>> {
-        let mut rows = Vec::with_capacity(self.height * (3 * self.width + 1));
-        for row in self.pixels.chunks(self.width.max(1)) {
-            // No filter.
-            rows.push(0);
-            row.iter().for_each(|color| rows.extend(color));
-        }
-        let mut stream = Vec::new();
-        Zlib { level: 6 }
-            .encode(&rows, &mut stream, &mut Scratch::default())
-            .map_err(|error| Error::Options(format!("cannot compress the picture: {error}")))?;
-        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
-        let mut header = Vec::new();
-        for len in [self.width, self.height] {
-            header.extend(u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
-        }
-        // 8 bits; red, green and blue; deflate; adaptive filters; not interlaced.
-        header.extend([8, 2, 0, 0, 0]);
-        for (kind, data) in [(b"IHDR", header), (b"IDAT", stream), (b"IEND", Vec::new())] {
-            let named = [kind.as_slice(), &data].concat();
-            png.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
-            png.extend(&named);
-            png.extend((checksum(CrcAlgorithm::Crc32IsoHdlc, &named) as u32).to_be_bytes());
-        }
-        Ok(png)
+        encode_png(self.width, &self.pixels)
     }
+}
+
+/// Pixels, in rows from top to bottom, as PNG. A pixel is red, green and blue, and maybe an opacity.
+///
+/// Fails if the pixels do not compress.
+pub fn encode_png<const N: usize>(width: usize, pixels: &[[u8; N]]) -> Result<Vec<u8>> {
+    let height = pixels.len() / width.max(1);
+    let mut rows = Vec::with_capacity(height * (N * width + 1));
+    for row in pixels.chunks(width.max(1)) {
+        // No filter.
+        rows.push(0);
+        row.iter().for_each(|color| rows.extend(color));
+    }
+    let mut stream = Vec::new();
+    Zlib { level: 6 }
+        .encode(&rows, &mut stream, &mut Scratch::default())
+        .map_err(|error| Error::Options(format!("cannot compress the picture: {error}")))?;
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut header = Vec::new();
+    for len in [width, height] {
+        header.extend(u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    // 8 bits; red, green and blue, and maybe alpha; deflate; adaptive filters; not interlaced.
+    header.extend([8, if N == 4 { 6 } else { 2 }, 0, 0, 0]);
+    for (kind, data) in [(b"IHDR", header), (b"IDAT", stream), (b"IEND", Vec::new())] {
+        let named = [kind.as_slice(), &data].concat();
+        png.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
+        png.extend(&named);
+        png.extend((checksum(CrcAlgorithm::Crc32IsoHdlc, &named) as u32).to_be_bytes());
+    }
+    Ok(png)
 }
 
 /// Width and height in pixels of text with this many characters.

@@ -64,7 +64,7 @@ impl Decoding {
     }
 
     /// Values that are the stored numbers of a type.
-    pub(crate) fn stored(dtype: DataType) -> Decoding {
+    pub fn stored(dtype: DataType) -> Decoding {
         let number = dtype.with_order(ByteOrder::NATIVE);
         let packing = Packing::default();
         Decoding { name: String::new(), packing, times: None, values: ValueType::Stored, number, float: None }

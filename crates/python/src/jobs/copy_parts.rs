@@ -124,3 +124,26 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
     }
     Ok(Some(facts))
 }
+
+/// Returns the request, if the command line asks for a pyramid.
+#[pyfunction]
+pub(crate) fn planned_pyramid(py: Python<'_>, args: Vec<OsString>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(wanted) = hyperslab_cli::planned_pyramid(args) else { return Ok(None) };
+    let facts: PyResult<Bound<'_, PyDict>> = dict!(
+        py,
+        wanted {
+            source,
+            target,
+            factors,
+            named_factors,
+            levels,
+            method,
+            metadata,
+            max_memory,
+            storage,
+            dry_run,
+            quiet,
+        },
+    );
+    Ok(Some(facts?))
+}

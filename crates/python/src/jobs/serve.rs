@@ -28,7 +28,7 @@ pub(crate) struct ServerHandle {
 impl ServerHandle {
     /// Starts a server. `read_timeout`: in seconds.
     #[new]
-    #[pyo3(signature = (locations, host, port, token, public, cors, read_timeout, prefix, log))]
+    #[pyo3(signature = (locations, host, port, token, public, cors, read_timeout, prefix, log, storage))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -41,6 +41,7 @@ impl ServerHandle {
         read_timeout: f64,
         prefix: String,
         log: bool,
+        storage: Vec<(String, String)>,
     ) -> PyResult<Self> {
         prepare_files();
         let wrong = |why: String| Error::Options(format!("serve: {why}"));
@@ -61,6 +62,7 @@ impl ServerHandle {
             cors,
             read_timeout,
             prefix,
+            storage,
             log,
             ..ServeOptions::default()
         };

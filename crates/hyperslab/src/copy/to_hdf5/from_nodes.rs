@@ -250,26 +250,20 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
         described.note(C_ORDER, name.clone());
     }
     let dtype = array.dtype();
-    let (datatype, vlen) = match (facts.vlen, &facts.structure) {
-        (Some(VlenKind::Text), _) => (Datatype::vlen_text(Charset::Utf8), Some(VlenKind::Text)),
-        (Some(VlenKind::Bytes), _) => {
-            described.note(BYTES, name.clone());
-            (Datatype::vlen(of_numpy("|u1").map_err(refuse)?), Some(VlenKind::Bytes))
-        }
-        (Some(VlenKind::Array(item)), _) => {
-            (Datatype::vlen(Datatype::of_numpy(item).map_err(refuse)?), Some(VlenKind::Array(item)))
-        }
-        (Some(kind), _) => return Err(refuse(format!("its elements are {kind}, which HDF5 has not"))),
-        (None, Some(structure)) => (compound(structure).map_err(refuse)?, None),
-        (None, None) if dtype.kind() == Kind::Text => {
-            described.note(UTF8, name.clone());
-            (Datatype::vlen_text(Charset::Utf8), Some(VlenKind::Text))
-        }
-        (None, None) if described.is_netcdf4() && dtype.kind() == Kind::Bool => {
-            (of_numpy("|i1").map_err(refuse)?, None)
-        }
-        (None, None) => (Datatype::of_numpy(dtype).map_err(refuse)?, None),
+    if facts.vlen == Some(VlenKind::Bytes) {
+        described.note(BYTES, name.clone());
+    }
+    let is_text = facts.vlen.is_none() && facts.structure.is_none() && dtype.kind() == Kind::Text;
+    if is_text {
+        described.note(UTF8, name.clone());
+    }
+    let is_bool = facts.vlen.is_none() && facts.structure.is_none() && dtype.kind() == Kind::Bool;
+    let datatype = match described.is_netcdf4() && is_bool {
+        true => of_numpy("|i1"),
+        false => datatype(dtype, facts.vlen, facts.structure.as_ref()),
     };
+    let datatype = datatype.map_err(refuse)?;
+    let vlen = if is_text { Some(VlenKind::Text) } else { facts.vlen };
     let limits = if described.is_netcdf4() { limits(array) } else { None };
     if described.is_netcdf4()
         && let Some(why) = refused(&datatype)
@@ -297,6 +291,35 @@ fn elements(described: &mut Described<'_>, path: &str, array: &Array) -> Result<
         chunk,
         max_shape: limits,
     })
+}
+
+/// The HDF5 type of an array's elements: the type in its file, or the type that a copy to HDF5 has.
+///
+/// Fails with [`Error::Copy`] if HDF5 has no such type.
+pub fn hdf5_type(array: &Array) -> Result<Datatype> {
+    if let Some(dataset) = array.as_hdf5() {
+        return Ok(dataset.datatype().clone());
+    }
+    let dtype = array.optional().unwrap_or(array.dtype());
+    datatype(dtype, array.vlen(), array.structure().map(|structure| &**structure))
+        .map_err(|why| Error::Copy { array: array.name(), why })
+}
+
+/// The type of elements that are no HDF5 elements yet. Fails (with text) if HDF5 has no such type.
+fn datatype(
+    dtype: DataType,
+    vlen: Option<VlenKind>,
+    structure: Option<&Structure>,
+) -> Result<Datatype, String> {
+    match (vlen, structure) {
+        (Some(VlenKind::Text), _) => Ok(Datatype::vlen_text(Charset::Utf8)),
+        (Some(VlenKind::Bytes), _) => Ok(Datatype::vlen(of_numpy("|u1")?)),
+        (Some(VlenKind::Array(item)), _) => Ok(Datatype::vlen(Datatype::of_numpy(item)?)),
+        (Some(kind), _) => Err(format!("its elements are {kind}, which HDF5 has not")),
+        (None, Some(structure)) => compound(structure),
+        (None, None) if dtype.kind() == Kind::Text => Ok(Datatype::vlen_text(Charset::Utf8)),
+        (None, None) => Datatype::of_numpy(dtype),
+    }
 }
 
 /// The lengths that a variable of NetCDF can have; `None` for an axis: any.

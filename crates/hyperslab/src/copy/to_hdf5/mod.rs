@@ -24,7 +24,9 @@ mod scales;
 mod target;
 mod unfinished;
 
-pub(crate) use new_array::{attributes_of_json, describe_new};
+pub use from_nodes::hdf5_type;
+pub use new_array::attributes_of_json;
+pub(crate) use new_array::describe_new;
 pub(in crate::copy) use place::Place;
 pub(crate) use scales::AXIS_LABELS;
 

@@ -70,8 +70,10 @@ fn dataset(described: Described<'_>) -> Option<NewObject> {
     described.objects.into_iter().find(|object| matches!(object.kind, NewKind::Dataset(_)))
 }
 
-/// The members of a JSON object as attributes.
-pub(crate) fn attributes_of_json(json: &Json) -> Result<Vec<NewAttribute>> {
+/// The members of a JSON object as attributes of HDF5, with the types that a copy to HDF5 has.
+///
+/// Fails with [`Error::Options`] if this is no object.
+pub fn attributes_of_json(json: &Json) -> Result<Vec<NewAttribute>> {
     let Some(members) = json.as_object() else {
         return Err(Error::Options("attributes: expected a JSON object".into()));
     };

@@ -1,0 +1,58 @@
+// Numbers as people read them.
+
+const UNITS = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+
+export function bytes(n: number): string {
+  let unit = 0;
+  while (n >= 1000 && unit + 1 < UNITS.length) {
+    n /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 ? n : n < 10 ? n.toFixed(1) : Math.round(n)} ${UNITS[unit] ?? ""}`;
+}
+
+/** A count with thin spaces between thousands. */
+export function count(n: number): string {
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, "\u2009");
+}
+
+/** A number with `digits` significant digits, without zeros at the end. */
+export function number(value: number, digits = 6): string {
+  if (Number.isNaN(value)) return "missing";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  const text =
+    size >= 1e7 || size < 1e-4
+      ? value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e")
+      : String(Number(value.toPrecision(digits)));
+  return text.replace("-", "−");
+}
+
+export function shape(sizes: readonly number[]): string {
+  return sizes.length === 0 ? "one value" : sizes.map(count).join(" × ");
+}
+
+/** One, two or five times a power of ten: the step of about `parts` ticks over a length. */
+export function niceStep(length: number, parts: number): number {
+  const rough = length / Math.max(1, parts);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const rest = rough / power;
+  return power * (rest > 5 ? 10 : rest > 2 ? 5 : rest > 1 ? 2 : 1);
+}
+
+/** Round numbers between two ends. */
+export function niceTicks(low: number, high: number, parts: number): number[] {
+  if (!(high > low) || !Number.isFinite(high - low)) return [low];
+  const step = niceStep(high - low, parts);
+  const ticks: number[] = [];
+  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; n += 1) {
+    ticks.push(Number((n * step).toPrecision(12)));
+  }
+  return ticks;
+}
+
+/** A unit as text, without a meaningless `1`. */
+export function withUnits(text: string, units: string | null | undefined): string {
+  return units && units !== "1" && !/ since /.test(units) ? `${text} ${units}` : text;
+}
