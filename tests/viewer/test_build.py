@@ -24,7 +24,11 @@ def test_built_files_are_current(tmp_path: Path) -> None:
     colors = tmp_path / COLORS
     colors.parent.mkdir(parents=True)
     shutil.copy(ROOT / COLORS, colors)
-    for command in (["ci", "--no-audit", "--no-fund"], ["run", "check"], ["run", "build"]):
+    for command in (
+        ["ci", "--no-audit", "--no-fund", "--prefer-offline"],
+        ["run", "check"],
+        ["run", "build"],
+    ):
         done = subprocess.run(
             [str(npm), *command], cwd=tmp_path / "viewer", capture_output=True, text=True, check=False
         )

@@ -95,6 +95,12 @@ impl Command for ServeArgs {
         if let Some(token) = server.token() {
             writeln!(out, "token: {}", text::sanitize(token))?;
         }
+        writeln!(
+            out,
+            "in a browser: {}/{}",
+            server.url(),
+            server.token().map_or_else(String::new, page_token)
+        )?;
         out.flush()?;
         while !watch.is_interrupted() {
             std::thread::sleep(LOOK);
@@ -126,4 +132,11 @@ impl ServeArgs {
 fn log(request: &Logged) {
     // Standard error may be closed. There is no other place for the line.
     let _ = writeln!(io::stderr(), "{request}");
+}
+
+/// The token as a part of the page's address. Tokens that people choose may need to be encoded: they are
+/// left to them.
+fn page_token(token: &str) -> String {
+    let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-_.~".contains(c));
+    if is_plain { format!("?token={token}") } else { "?token=…".to_owned() }
 }

@@ -5,7 +5,7 @@ import type { AxisLabels } from "./axis_labels";
 import type { Camera } from "./camera";
 
 /** Space for labels, in CSS pixels. */
-export const GUTTER = { left: 62, bottom: 40, top: 8, right: 14 };
+export const GUTTER = { left: 84, bottom: 40, top: 8, right: 14 };
 
 export interface Above {
   marks: { row: number; column: number; color: string }[];

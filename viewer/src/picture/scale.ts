@@ -149,7 +149,8 @@ export function ticks(scale: Scale, parts: number, nice: (low: number, high: num
     const every = Math.ceil(values.length / parts);
     values = values.filter((_, n) => n % every === 0);
   } else if (kind === "symlog") {
-    values = [-1, -0.1, -0.01, 0, 0.01, 0.1, 1].map((share) => share * high);
+    const power = 10 ** Math.floor(Math.log10(high));
+    values = [-power, -power / 100, 0, power / 100, power];
   } else {
     values = nice(low, high, parts);
   }
