@@ -45,6 +45,8 @@ pub struct Torn {
     /// Datasets whose chunks were tested, and objects that are no orphans.
     tested: usize,
     runs_tested: usize,
+    /// For each dataset that was not tested yet: the pieces of work up to its end.
+    ends: Vec<u64>,
 }
 
 impl std::fmt::Debug for Torn {
@@ -75,7 +77,18 @@ impl Torn {
             walk.add(&opened.file, &opened.losses, root, "/")?;
         }
         let (orphans, wrong) = (Vec::new(), Mutex::default());
-        Ok(Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0 })
+        let mut torn = Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0, ends: Vec::new() };
+        torn.count_pieces();
+        Ok(torn)
+    }
+
+    fn count_pieces(&mut self) {
+        let pieces = self.walk.datasets.iter().skip(self.tested).map(chunks::Stored::pieces);
+        let ends = pieces.scan(0_u64, |end, pieces| {
+            *end = end.saturating_add(pieces);
+            Some(*end)
+        });
+        self.ends = ends.collect();
     }
 
     /// Returns `true` if the file does not end where its superblock says.
@@ -86,24 +99,24 @@ impl Torn {
 
     /// Pieces of work for [`Torn::test`].
     pub fn pieces(&self) -> u64 {
-        self.walk.datasets.iter().skip(self.tested).map(chunks::Stored::pieces).sum()
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// Decodes some chunks. Several threads may test pieces at once.
     pub fn test(&self, piece: u64) -> Result<()> {
-        let mut rest = piece;
-        for (number, dataset) in self.walk.datasets.iter().enumerate().skip(self.tested) {
-            match rest.checked_sub(dataset.pieces()) {
-                Some(later) => rest = later,
-                None => {
-                    let wrong = dataset.test(self.opened.file.source(), rest)?;
-                    let wrong = wrong.into_iter().map(|(record, why)| (number, record.number, why));
-                    self.wrong.lock().extend(wrong);
-                    return Ok(());
-                }
-            }
-        }
+        let (number, piece) = self.owner(piece);
+        let Some(dataset) = self.walk.datasets.get(number) else { return Ok(()) };
+        let wrong = dataset.test(self.opened.file.source(), piece)?;
+        let wrong = wrong.into_iter().map(|(record, why)| (number, record.number, why));
+        self.wrong.lock().extend(wrong);
         Ok(())
+    }
+
+    /// The number of the dataset of a piece, and the number of the piece there.
+    fn owner(&self, piece: u64) -> (usize, u64) {
+        let at = self.ends.partition_point(|end| *end <= piece);
+        let first = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        (self.tested.saturating_add(at), piece.saturating_sub(first))
     }
 
     /// Drops chunks that do not decode, and elements that share bytes with others. Call it once all
@@ -143,6 +156,7 @@ impl Torn {
         self.walk.extents.retain(|extent| !matches!(extent.owner, Owner::Run(run) if runs.contains(&run)));
         self.tested = self.walk.datasets.len();
         self.runs_tested = self.walk.runs.len();
+        self.count_pieces();
     }
 
     fn lose(&mut self, losses: &losses::Losses, wrong: &HashMap<usize, HashMap<u64, String>>) {
@@ -205,6 +219,7 @@ impl Torn {
                 self.walk.add(file, losses, address, &format!("/{LOST_AND_FOUND}/{address}"))?;
             }
         }
+        self.count_pieces();
         Ok(())
     }
 
