@@ -45,6 +45,8 @@ pub struct Torn {
     /// Datasets whose chunks were tested, and objects that are no orphans.
     tested: usize,
     runs_tested: usize,
+    /// The caller knows that a program was killed while it wrote the file.
+    killed: bool,
     /// For each dataset that was not tested yet: the pieces of work up to its end.
     ends: Vec<u64>,
 }
@@ -57,15 +59,15 @@ impl std::fmt::Debug for Torn {
 
 impl Torn {
     /// Opens the object `key` of a store, whatever its state, and reads all structures that its root
-    /// group leads to.
-    pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<Torn> {
+    /// group leads to. `killed`: a program was killed while it wrote the file. Otherwise only what the file
+    /// tells counts, and files of old versions may tell nothing.
+    pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions, killed: bool) -> Result<Torn> {
         let first = Torn::walked(&store, key, &options, false)?;
         // Whole files may have leaves of earlier states, which only their neighbours know.
-        match first.opened.is_ours
-            || !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty()
-        {
+        let is_whole = !killed && !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty();
+        match first.opened.is_ours || is_whole {
             true => Ok(first),
-            false => Torn::walked(&store, key, &options, true),
+            false => Ok(Torn { killed, ..Torn::walked(&store, key, &options, true)? }),
         }
     }
 
@@ -77,7 +79,8 @@ impl Torn {
             walk.add(&opened.file, &opened.losses, root, "/")?;
         }
         let (orphans, wrong) = (Vec::new(), Mutex::default());
-        let mut torn = Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0, ends: Vec::new() };
+        let mut torn =
+            Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0, killed: false, ends: Vec::new() };
         torn.count_pieces();
         Ok(torn)
     }
@@ -198,7 +201,7 @@ impl Torn {
         match losses.is_torn() {
             true => {
                 // A lost chunk tells, too, that chunks were being written.
-                let is_known = losses.all().0.iter().any(|loss| loss.chunk.is_some());
+                let is_known = self.killed || losses.all().0.iter().any(|loss| loss.chunk.is_some());
                 doubts::doubts(file.source(), &self.walk, &losses.structures(), is_known)
             }
             false => Ok(Vec::new()),

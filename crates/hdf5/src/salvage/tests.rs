@@ -5,7 +5,7 @@ use crate::File;
 use crate::testing::{Builder, contiguous_message, dataset, hard, link_info, open, store, structure};
 
 fn torn(bytes: &[u8]) -> Torn {
-    let mut torn = Torn::open(store("f", bytes), "f", FileOptions::default()).unwrap();
+    let mut torn = Torn::open(store("f", bytes), "f", FileOptions::default(), false).unwrap();
     for piece in 0..torn.pieces() {
         torn.test(piece).unwrap();
     }
