@@ -200,8 +200,11 @@ impl Torn {
         let Opened { file, losses, .. } = &self.opened;
         match losses.is_torn() {
             true => {
-                // A lost chunk tells, too, that chunks were being written.
-                let is_known = self.killed || losses.all().0.iter().any(|loss| loss.chunk.is_some());
+                // A lost chunk tells, too, that chunks were being written. If writes are missing, an index may be
+                // newer than the bytes of its chunks.
+                let is_known = self.killed
+                    || losses.lacks_writes()
+                    || losses.all().0.iter().any(|loss| loss.chunk.is_some());
                 doubts::doubts(file.source(), &self.walk, &losses.structures(), is_known)
             }
             false => Ok(Vec::new()),

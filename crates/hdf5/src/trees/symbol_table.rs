@@ -451,4 +451,18 @@ mod tests {
             prop_assert_eq!(find(&source, table.btree, table.heap, "~").unwrap(), None);
         }
     }
+
+    #[test]
+    fn other_bytes_in_place_of_names() {
+        let entry = |name: &[u8]| Entry { name: name.to_vec(), target: EntryTarget::Hard(1) };
+        let (mut bytes, _) = build_local_heap(0, &[b"a", b"b"]);
+        let heap = LocalHeap::read(&source(&bytes), 0).unwrap();
+        assert!(has_names_of(&heap, &[entry(b"a"), entry(b"b")]));
+        assert!(!has_names_of(&heap, &[entry(b"b"), entry(b"a")]));
+        assert!(!has_names_of(&heap, &[entry(b"a"), entry(b"a")]));
+        // The data segment follows the prefix of 32 bytes.
+        bytes[32] = 12;
+        let heap = LocalHeap::read(&source(&bytes), 0).unwrap();
+        assert!(!has_names_of(&heap, &[entry(b"a")]) && has_names_of(&heap, &[]));
+    }
 }
