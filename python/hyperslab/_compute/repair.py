@@ -144,7 +144,7 @@ def repair(
     (False, [])
     """
     hash_ = plan.hash if isinstance(plan, RepairPlan) else plan
-    with show_progress(progress) as told:
+    with show_progress(progress) as callback:
         text = _native.repair_location(
             os.fspath(path),
             hash_,
@@ -152,7 +152,7 @@ def repair(
             bool(fill),
             bool(killed),
             threads,
-            told,
+            callback,
         )
     facts = json.loads(text)
     return RepairPlan(
