@@ -51,10 +51,10 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
 }
 
 /// Returns all entries in the order of their names.
-pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<SymbolEntry>> {
+pub(crate) fn stored_entries(source: &Source, btree: u64, heap_at: u64) -> Result<Vec<SymbolEntry>> {
     // The heap and the B-tree do not depend on each other. Fetch both together.
-    source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
-    let heap = match LocalHeap::read(source, heap) {
+    source.foresee(|| drop((LocalHeap::read(source, heap_at), nodes(source, btree))))?;
+    let heap = match LocalHeap::read(source, heap_at) {
         Ok(heap) => heap,
         Err(error) => {
             source.lose(error)?;
@@ -94,7 +94,22 @@ pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<V
         visited.meet(address, len).map_err(|why| source.structure_error(STRUCTURE, address, why))?;
         entries.extend(found);
     }
+    if let Some(losses) = source.losses()
+        && losses.is_torn()
+        && !has_names_of(&heap, &entries)
+    {
+        let why = "its members may have wrong names: other bytes were written over their names";
+        losses.note(Some(heap_at), why);
+    }
     Ok(entries)
+}
+
+/// Returns `true` if a heap can have the names of the entries. The HDF5 library sorts entries by name, and
+/// its heaps begin with the empty name.
+fn has_names_of(heap: &LocalHeap, entries: &[SymbolEntry]) -> bool {
+    entries.is_empty()
+        || heap.bytes(0).is_ok_and(<[u8]>::is_empty)
+            && entries.windows(2).all(|pair| matches!(pair, [a, b] if a.name < b.name))
 }
 
 /// Fetches all nodes. Returns their addresses and sizes, and the place of each one's last name.
@@ -435,5 +450,19 @@ mod tests {
             }
             prop_assert_eq!(find(&source, table.btree, table.heap, "~").unwrap(), None);
         }
+    }
+
+    #[test]
+    fn other_bytes_in_place_of_names() {
+        let entry = |name: &[u8]| SymbolEntry { name: name.to_vec(), target: EntryTarget::Hard(1) };
+        let (mut bytes, _) = build_local_heap(0, &[b"a", b"b"]);
+        let heap = LocalHeap::read(&source(&bytes), 0).unwrap();
+        assert!(has_names_of(&heap, &[entry(b"a"), entry(b"b")]));
+        assert!(!has_names_of(&heap, &[entry(b"b"), entry(b"a")]));
+        assert!(!has_names_of(&heap, &[entry(b"a"), entry(b"a")]));
+        // The data segment follows the prefix of 32 bytes.
+        bytes[32] = 12;
+        let heap = LocalHeap::read(&source(&bytes), 0).unwrap();
+        assert!(!has_names_of(&heap, &[entry(b"a")]) && has_names_of(&heap, &[]));
     }
 }
