@@ -69,6 +69,7 @@ def library() -> ctypes.CDLL:
             found.limit_rewrite.argtypes = [ctypes.POINTER(Job), size]
             found.limit_pread.argtypes = [ctypes.c_char_p, ctypes.c_uint64, pointer, size, size]
             found.limit_copy.argtypes = [pointer, pointer, size]
+            found.limit_hash.argtypes = [pointer, size, size]
             return found
     raise Cannot("not built: cargo build --release -p hyperslab-limit")
 

@@ -4,13 +4,15 @@
 
 Each row is measured in turns with one read of the same data by the same engine, with files in the page
 cache, and medians are printed. Rows of the structure are beside a listing of all keys, and beside `find`,
-which also gets sizes.
+which also gets sizes. A hash cannot be faster than the read and BLAKE3 of the same bytes, which
+`benches/limit` (`cargo build --release -p hyperslab-limit`) computes on as many threads.
 `benches/diff_rows.py` compares with other programs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import subprocess
@@ -86,6 +88,22 @@ def _times(programs: dict[str, Program], rounds: int) -> dict[str, float]:
     return {name: statistics.median(times[1:]) for name, times in taken.items()}
 
 
+def _blake3(megabytes: int) -> float | None:
+    """Seconds for BLAKE3 of bytes in the caches, in pieces of a leaf of the content hash."""
+    import limits
+    from contenders import Cannot
+
+    try:
+        library = limits.library()
+    except Cannot:
+        return None
+    data = np.random.default_rng(0).integers(0, 255, 2**20, "u1")
+    threads = hs.config.threads or len(os.sched_getaffinity(0))
+    start = time.perf_counter()
+    library.limit_hash(data.ctypes.data, megabytes, threads)
+    return time.perf_counter() - start
+
+
 def _print(row: str, times: dict[str, float]) -> None:
     base = next(iter(times.values()))
     for name, seconds in times.items():
@@ -123,7 +141,13 @@ def _data(folder: Path, megabytes: int, rounds: int, wanted: str) -> None:
             "validate(decode=True)": partial(_validate, one, True),
             "content_hash": partial(_hash, one),
         }
-        _print(row, _times(programs, rounds))
+        times = _times(programs, rounds)
+        _print(row, times)
+        if (blake3 := _blake3(megabytes)) is not None:
+            least = times["one read"] + blake3
+            print(f"| {row} | one read, and BLAKE3 in memory | {least:.3f} | 1.00 × |")
+            hashed = times["content_hash"]
+            print(f"| {row} | content_hash beside it | {hashed:.3f} | {hashed / least:.2f} × |", flush=True)
         programs = {"two reads": partial(_read, one, other), "diff, equal": partial(_compare, one, other)}
         _print(row, _times(programs, rounds))
         for path in (one, other):

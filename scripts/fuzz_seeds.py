@@ -410,6 +410,56 @@ def parquet_rows() -> Seeds:
             yield buffer.getvalue()
 
 
+def copy_plans(folder: Path) -> Seeds:
+    """Plans of copies as their journals have them, and a range of tasks."""
+    group = hs.create_group(str(folder / "plan.zarr"))
+    group.create_array("a", data=np.arange(48).reshape(6, 8), chunks=(2, 4))
+    group.create_array("b", data=np.arange(6.0), chunks=(2,))
+    for how in ({"chunks": {"a": (6, 1)}}, {"zarr_format": 2}, {"max_memory": 4096, "chunks": {"a": (3, 8)}}):
+        try:
+            plan = hs.plan_copy(str(folder / "plan.zarr"), str(folder / "to.zarr"), **how)
+        except (TypeError, ValueError):
+            continue
+        yield plan.to_json().encode()
+    numbers = ("block", "parts", "from_start", "to_start", "shape")
+    one = {
+        "path": "a",
+        "target": "a",
+        "zarr_format": 3,
+        "document": "{}",
+        "from": None,
+        "to": ["temporary/0/0", [2, 2]],
+        "threads": 2,
+        "requests": 2,
+        "is_new": True,
+        **{name: [2, 2] for name in numbers},
+    }
+    parts = [{"first": 0, "parts": [[0, 0, 4]], "each": 2}]
+    yield dump(
+        {"stage": 0, "first": 0, "end": 2, "records": ["0-2"], "parts": parts, "arrays": [[0, 0, one]]}
+    )
+
+
+def journals(folder: Path) -> Seeds:
+    """Journals of a validation and of a repair."""
+    store = folder / "journal.zarr"
+    array = hs.create_array(str(store), data=np.arange(64.0), chunks=(16,))
+    chunk = store / "c" / "1"
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    del array
+    journal = folder / "validate.journal"
+    hs.validate(store, decode=True, resume=journal)
+    yield journal.read_bytes()
+    hs.repair(store, hs.repair(store))
+    for made in folder.glob("journal.zarr.quarantine/*/journal.json"):
+        yield made.read_bytes()
+    changes = [
+        {"change": "bytes", "offset": 9, "old": "00ff", "new": "0102"},
+        {"change": "length", "old": 5, "new": 9},
+    ]
+    yield dump({"version": 1, "plan": "0a", "changes": changes})
+
+
 def cache_entry() -> Seeds:
     payload = bytes(range(40))
     sums = struct.pack("<I", 0)
@@ -463,6 +513,8 @@ def seeds(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield "parquet_rows", rows
         yield "references_parquet", dump({"metadata": metadata, "record_size": 20}) + SPLIT + rows
     yield from (("cache_entry", seed) for seed in cache_entry())
+    yield from (("copy_plans", seed) for seed in copy_plans(folder))
+    yield from (("journals", seed) for seed in journals(folder))
     for target, texts in TEXTS.items():
         yield from ((target, text) for text in texts)
 

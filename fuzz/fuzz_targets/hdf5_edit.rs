@@ -10,7 +10,7 @@ use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::datatype::Datatype;
 use hyperslab::hdf5::edit::Editing;
 use hyperslab::hdf5::element::ElementKind;
-use hyperslab::hdf5::new_file::{NewAttribute, NewKind, NewObject, Part};
+use hyperslab::hdf5::new_file::{NewAttribute, NewKind, NewObject, ValuePart};
 use hyperslab::hdf5::{Attribute, File, FileOptions, Libver, LinkTarget, Node};
 use hyperslab::store::EditedFile;
 use hyperslab::{Array, DataFile, ReadOptions, Selection, Source, WriteOptions, settings};
@@ -150,7 +150,7 @@ fn change(data: &DataFile, editing: &Editing, path: &str, address: u64) -> Done 
         name: NAME.into(),
         datatype: Datatype::of_numpy("<u2".parse().expect("a type")).expect("a type of HDF5"),
         dataspace: Dataspace::Scalar,
-        value: vec![Part::Bytes(vec![5, 7])],
+        value: vec![ValuePart::Bytes(vec![5, 7])],
     };
     done.attribute = editing.set_attribute(address, &value).is_ok();
     match editing.file().object_at(address, path) {

@@ -346,6 +346,7 @@ def repair_location(
     hash: str | None,
     to: str | None,
     fill: bool,
+    killed: bool,
     threads: int | None = None,
     progress: Callable[[Literal["verify", "copy"], int, int], object] | None = None,
 ) -> str: ...

@@ -140,5 +140,5 @@ def test_wrong_usage(source: Path, tmp_path: Path) -> None:
     for wrong in ("time=0:3", "0:1,0:1,0:1,0:1"):
         for more in ([], ["--resume"]):
             assert "region" in run(source, tmp_path / "b", "--region", wrong, *more, code=2)
-    assert "no array or group" in run(tmp_path / "none", tmp_path / "b", "--resume", code=1)
+    assert "there is no" in run(tmp_path / "none", tmp_path / "b", "--resume", code=1)
     assert os.listdir(tmp_path) == ["a"]

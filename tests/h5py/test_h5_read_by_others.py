@@ -42,11 +42,17 @@ def run(*command: Any) -> None:
     assert code == 0, (command, shown[-2000:])
 
 
-def has_lzf(path: Path) -> bool:
-    found: list[int] = []
+def with_lzf(path: Path) -> set[str]:
+    """Returns the paths of datasets with h5py's filter lzf, which other programs lack."""
+    found: set[str] = set()
+
+    def look(name: str, node: Any) -> None:
+        if h5py.h5z.FILTER_LZF in getattr(node, "filter_ids", ()):
+            found.add(f"/{name}")
+
     with h5py.File(path) as file:
-        file.visititems(lambda _, node: found.extend(getattr(node, "filter_ids", ())))
-    return h5py.h5z.FILTER_LZF in found
+        file.visititems(look)
+    return found
 
 
 def compared(path: Path) -> None:
@@ -67,7 +73,7 @@ def test_tools_of_hdf5(tmp_path_factory: Any, case: Calls, later: Calls) -> None
         with m.File(path, "r+") as file:
             later.run(m, file)
         run(tool("h5stat"), path)
-        if has_lzf(path):
+        if with_lzf(path):
             # h5repack crashes without this filter, also with h5py's files.
             return
         run(tool("h5repack"), path, packed)
@@ -82,16 +88,21 @@ def test_tools_of_hdf5(tmp_path_factory: Any, case: Calls, later: Calls) -> None
 @settings(max_examples=15)
 @given(case=cases)
 def test_pytables(tmp_path_factory: Any, case: Calls) -> None:
-    """PyTables reads the same from our file as from h5py's."""
+    """PyTables reads the same from our file as from h5py's.
+
+    Without lzf: libraries skip this filter for some short chunks, and PyTables reads only those.
+    """
     tables = pytest.importorskip("tables")
     folder = tmp_path_factory.mktemp("files")
     found = []
     for name, m in (("ours.h5", h5), ("theirs.h5", h5py)):
         with m.File(folder / name, "w") as file:
             case.run(m, file)
+        lzf = with_lzf(folder / name)
         with warnings.catch_warnings(), tables.open_file(str(folder / name)) as file:
             warnings.simplefilter("ignore")
-            found.append({node._v_pathname: content(node) for node in file.walk_nodes("/")})
+            nodes = [node for node in file.walk_nodes("/") if node._v_pathname not in lzf]
+            found.append({node._v_pathname: content(node) for node in nodes})
     assert found[0] == found[1]
 
 

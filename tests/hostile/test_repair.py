@@ -152,6 +152,72 @@ def test_dead_space(tmp_path: Path) -> None:
     np.testing.assert_array_equal(hs.open_array(tmp_path / "d.zarr")[...], np.arange(8))
 
 
+@pytest.mark.parametrize("kind", ["chunk", "index", "all"])
+def test_nested_shards(tmp_path: Path, kind: str) -> None:
+    """Shards within shards: the other chunks come back."""
+    root = tmp_path / "n.zarr"
+    inner = hs.codecs.Sharding((2, 5), [hs.codecs.Bytes(), hs.codecs.Crc32c()])
+    z = hs.create_array(
+        root, shape=(20, 30), chunks=(10, 15), dtype="i4", serializer=inner, shards=(20, 30), compressors=None
+    )
+    data = np.arange(600, dtype="i4").reshape(20, 30) + 1
+    z[...] = data
+    shard = root / "c/0/0"
+    bad = bytearray(shard.read_bytes())
+    first = bytes(data[:2, :5].tobytes())
+    at = bad.index(first)
+    if kind == "chunk":
+        bad[at] ^= 1
+    elif kind == "index":
+        # The index of the first inner shard lies behind its 15 chunks of 44 bytes.
+        bad[at + 15 * 44] ^= 1
+    else:
+        bad[:] = bytes(len(bad) - 4 * 16 - 4) + bad[-4 * 16 - 4 :]
+    shard.write_bytes(bad)
+    plan = repaired(root)
+    assert not plan.left
+    found = hs.open_array(root)[...]
+    expected = data.copy()
+    for lost in plan.lost:
+        assert lost.region is not None
+        expected[lost.region] = 0
+    np.testing.assert_array_equal(found, expected)
+    assert len(plan.lost) == {"chunk": 1, "index": 15, "all": 60}[kind]
+    assert shard.exists() == (kind != "all")
+
+
+def test_the_folder_of_a_killed_writer(tmp_path: Path) -> None:
+    root = tmp_path / "s.zarr"
+    hs.create_group(root).create_array("a", shape=(4,), chunks=(2,), dtype="i4")[:] = 1
+    stage = root / "a/.stage.00ff.0.hyperslab-tmp"
+    (stage / "c").mkdir(parents=True)
+    (stage / "c/0").write_bytes(b"new")
+    plan = repaired(root)
+    assert [(action.kind, action.key) for action in plan.actions] == [("leftover", "a/" + stage.name)]
+    assert not stage.exists()
+    assert hs.undo_repair(root)
+    assert (stage / "c/0").read_bytes() == b"new"
+
+
+def test_a_group_below_a_store(tmp_path: Path) -> None:
+    """Its quarantine lies beside the store: in the store, no array would own its files."""
+    root = tmp_path / "s.zarr"
+    group = hs.create_group(root).create_group("g")
+    group.create_array("a", shape=(4,), chunks=(2,), dtype="i4")[:] = 1
+    chunk = root / "g/a/c/0"
+    torn = chunk.read_bytes()[:-3]
+    chunk.write_bytes(torn)
+    plan = hs.repair(root / "g")
+    hs.repair(root / "g", plan)
+    assert not chunk.exists()
+    assert [path.name for path in (tmp_path / "s.zarr.quarantine").iterdir()] == ["%2Fg"]
+    assert hs.validate(root, decode=True).findings == []
+    assert not hs.undo_repair(root)
+    assert hs.undo_repair(root / "g")
+    assert chunk.read_bytes() == torn
+    assert not (tmp_path / "s.zarr.quarantine").exists()
+
+
 def test_others_lose_nothing(tmp_path: Path) -> None:
     root = tmp_path / "s.zarr"
     z = hs.create_array(root, shape=(4,), chunks=(2,), dtype="i4")

@@ -181,6 +181,35 @@ pub unsafe extern "C" fn limit_copy(out: *mut u8, source: *const u8, bytes: usiz
     0
 }
 
+/// Bytes of a piece that [`limit_hash`] hashes at once: a leaf of the content hash.
+const LEAF: usize = 16 << 10;
+
+/// Hashes 1 MiB `count` times with BLAKE3, in pieces, on some threads. The bytes stay in the caches.
+///
+/// # Safety
+///
+/// There must be 1 MiB at `source`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn limit_hash(source: *const u8, count: usize, threads: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(source, 1 << 20) };
+    let next = AtomicUsize::new(0);
+    let run_some = || {
+        while next.fetch_add(1, Ordering::Relaxed) < count {
+            for piece in std::hint::black_box(bytes).chunks(LEAF) {
+                std::hint::black_box(blake3::hash(piece));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(run_some);
+        }
+        run_some();
+    });
+    0
+}
+
 /// Returns a path that Python has encoded.
 ///
 /// # Safety

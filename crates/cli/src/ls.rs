@@ -27,7 +27,7 @@ pub(crate) struct LsArgs {
 }
 
 /// A node: name, type, axes.
-type Row = [String; 3];
+type ListedNode = [String; 3];
 
 impl Command for LsArgs {
     const NAME: &str = "ls";
@@ -50,7 +50,7 @@ impl Command for LsArgs {
 }
 
 impl LsArgs {
-    fn rows(&self, group: &Group, watch: &Watch) -> Result<Vec<Row>, Failure> {
+    fn rows(&self, group: &Group, watch: &Watch) -> Result<Vec<ListedNode>, Failure> {
         let depth = if self.recursive { None } else { Some(1) };
         let mut rows = Vec::new();
         for below in group.below(depth, Some(&|| watch.is_interrupted()))? {
@@ -80,13 +80,13 @@ impl LsArgs {
     }
 }
 
-fn row(name: String, array: &Array) -> Result<Row, Error> {
+fn row(name: String, array: &Array) -> Result<ListedNode, Error> {
     let axes = text::axes(array.shape(), array.dimension_names()?.as_deref());
     Ok([name, text::element_type(array), axes])
 }
 
-fn print(rows: &[Row], style: Style, out: &mut dyn Write) -> Result<(), Failure> {
-    let is_array = |row: &&Row| !row[1].is_empty();
+fn print(rows: &[ListedNode], style: Style, out: &mut dyn Write) -> Result<(), Failure> {
+    let is_array = |row: &&ListedNode| !row[1].is_empty();
     let width = |column: usize, most: usize| {
         let cells = rows.iter().filter(is_array).map(|row| row[column].chars().count());
         cells.max().unwrap_or(0).min(most)

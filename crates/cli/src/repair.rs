@@ -47,6 +47,10 @@ pub(crate) struct RepairArgs {
     /// Write damaged chunks of Zarr arrays again, with the fill value. Otherwise they become absent.
     #[arg(long)]
     fill: bool,
+    /// A program was killed while it wrote the HDF5 file: name what may be wrong also if the file does not
+    /// tell that it was never closed.
+    #[arg(long)]
+    killed: bool,
     /// Take back the last repair.
     #[arg(long)]
     undo: bool,
@@ -77,6 +81,7 @@ impl Command for RepairArgs {
         let options = RepairOptions {
             to: self.to.clone(),
             fill: self.fill,
+            killed: self.killed,
             progress: Some(&meter),
             ..RepairOptions::default()
         };

@@ -117,7 +117,7 @@ impl TaskCopy<'_> {
         let prices = Prices::default();
         // Tasks run one after the other here, each on several threads.
         let crew = Crew { workers: 1, size: TASK, prices };
-        let place = Place::of(self.destination)?;
+        let place = Destination::of(self.destination)?;
         let options = CopyOptions { memory_is_limit: false, fsync: false, ..options.clone() };
         let planned = Planned {
             source,
@@ -133,23 +133,23 @@ impl TaskCopy<'_> {
 }
 
 /// The place of the copy.
-enum Place {
+enum Destination {
     Directory(PathBuf),
     Server(String, Arc<dyn Store>),
 }
 
-impl Place {
-    fn of(location: &str) -> Result<Place, Failure> {
+impl Destination {
+    fn of(location: &str) -> Result<Destination, Failure> {
         if stores::takes_options(location) {
             let storage = storage::of(location);
             let wanted = StoreOptions { storage: &storage, ..StoreOptions::default() };
             let reached = stores::reach(location, wanted)?;
-            return Ok(Place::Server(location.to_owned(), reached.store));
+            return Ok(Destination::Server(location.to_owned(), reached.store));
         }
         let path = stores::local_path(location)?
             .filter(|path| !path.ancestors().any(|above| !above.is_dir() && stores::is_archive(above)));
         match path {
-            Some(path) => Ok(Place::Directory(normal(&path))),
+            Some(path) => Ok(Destination::Directory(normal(&path))),
             None => Err(Failure::Usage(format!(
                 "DST: a copy in tasks goes to a directory or a server, found {location}; leave out --resume"
             ))),
@@ -158,15 +158,15 @@ impl Place {
 
     fn location(&self) -> String {
         match self {
-            Place::Directory(path) => path.display().to_string(),
-            Place::Server(url, _) => url.clone(),
+            Destination::Directory(path) => path.display().to_string(),
+            Destination::Server(url, _) => url.clone(),
         }
     }
 
     fn site(&self) -> Site<'_> {
         match self {
-            Place::Directory(path) => Site::Directory(path),
-            Place::Server(_, store) => Site::Server(store),
+            Destination::Directory(path) => Site::Directory(path),
+            Destination::Server(_, store) => Site::Server(store),
         }
     }
 }

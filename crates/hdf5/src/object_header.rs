@@ -65,6 +65,13 @@ pub(crate) struct Prefix {
 impl ObjectHeader {
     /// Reads the header at an address with all its continuations.
     pub fn read(source: &Source, address: u64) -> Result<Self> {
+        let mut all = u64::MAX;
+        Self::read_within(source, address, &mut all)
+    }
+
+    /// Like [`ObjectHeader::read`]. Takes the bytes of all blocks from `left`; fails if these are not
+    /// enough, and leaves 0.
+    pub fn read_within(source: &Source, address: u64, left: &mut u64) -> Result<Self> {
         let (prefix, start, bytes) = source.parse("object header", address, GUESS, |cursor| {
             let prefix = Prefix::parse(cursor)?;
             let (start, block) = (cursor.address(), cursor.take_u64(prefix.block)?.to_vec());
@@ -82,6 +89,7 @@ impl ObjectHeader {
             messages: Vec::new(),
         };
         let fail = |why| source.structure_error("object header", address, why);
+        spend(left, header.bytes).map_err(fail)?;
         let mut waiting =
             VecDeque::from(header.block(&prefix, &bytes, source.cursor(&bytes, start)).map_err(fail)?);
         let mut seen = HashSet::from([start]);
@@ -89,6 +97,7 @@ impl ObjectHeader {
         while let Some((address, len)) = waiting.pop_front() {
             let fail = |why| source.structure_error(CONTINUED, address, why);
             header.bytes = header.bytes.saturating_add(len);
+            spend(left, len).map_err(fail)?;
             if !seen.insert(address) || header.bytes > source.end() {
                 let why = "continuation blocks overlap or go in a circle".into();
                 return Err(fail(ParseError::Corrupt { at: address, why }));
@@ -320,6 +329,21 @@ impl Prefix {
     }
 }
 
+/// Takes bytes from those that may be read. Fails if there are not enough, and leaves none.
+fn spend(left: &mut u64, bytes: u64) -> Parsed<()> {
+    match left.checked_sub(bytes) {
+        Some(rest) => {
+            *left = rest;
+            Ok(())
+        }
+        None => {
+            *left = 0;
+            let why = "its blocks have more bytes than may be read".into();
+            Err(ParseError::Corrupt { at: 0, why })
+        }
+    }
+}
+
 /// Returns the messages of a continuation block and the address of the first one.
 fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Parsed<(u64, Bytes)> {
     if prefix.version == 1 {
@@ -389,6 +413,22 @@ mod tests {
         }
         for bytes in [old(), new()] {
             mutations(&bytes, |source| drop(ObjectHeader::read(source, 0)));
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted() {
+        let bytes = old();
+        let mut left = 1000;
+        let header = ObjectHeader::read_within(&source(&bytes), 0, &mut left).unwrap();
+        let needed = 1000 - left;
+        assert_eq!(needed, header.bytes);
+        let mut just = needed;
+        assert!(ObjectHeader::read_within(&source(&bytes), 0, &mut just).is_ok());
+        assert_eq!(just, 0);
+        for mut less in [0, 1, needed - 1] {
+            assert!(ObjectHeader::read_within(&source(&bytes), 0, &mut less).is_err());
+            assert_eq!(less, 0);
         }
     }
 

@@ -67,6 +67,9 @@ pub mod copy;
 pub mod diff;
 mod error;
 mod formats;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod joined;
 pub mod look;
 pub mod meaning;

@@ -33,6 +33,7 @@ mod client;
 mod connect;
 mod credentials;
 mod environment;
+mod extra;
 mod failure;
 #[cfg(fuzzing)]
 #[doc(hidden)]

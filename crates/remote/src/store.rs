@@ -2,15 +2,16 @@
 
 use crate::cache::Cache;
 use crate::client::{Abilities, Client, Connect, Contents, Fetched, PerProcess, Wanted, Which};
+use crate::extra::Beginning;
 use crate::failure::{Cause, Failure, Secrets};
 use crate::refusals::Refusals;
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, Entry, Expected, Facts, HeldObject, Holds, Key, Many, Mark, Next, Note,
-    Opened, Opening, Operation, RangeRead, Refusal, Result, SharedStamp, Staged, Stamp, Stamped, Still,
-    Store, StoreError, WriteNotes, Writers, waiting,
+    Ask, Begun, Cost, Entry, Expected, Facts, Holds, Key, Many, Mark, Next, Note, Opened, Operation,
+    RangeRead, Refusal, Result, SharedStamp, Staged, Stamp, Stamped, Store, StoreError, WriteNotes, Writers,
+    waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -158,7 +159,7 @@ impl RemoteStore {
 
     /// The store that contains this root, and the root's name in it. `None` if the root is a
     /// bucket.
-    fn above(&self) -> Option<(RemoteStore, &str)> {
+    pub(crate) fn above(&self) -> Option<(RemoteStore, &str)> {
         let inner = &self.0;
         let (prefix, name) = inner.prefix.rsplit_once('/').unwrap_or(("", &inner.prefix));
         let above = Inner {
@@ -399,30 +400,6 @@ impl RemoteStore {
     }
 }
 
-/// An object that is being opened.
-struct Beginning<'s> {
-    store: &'s RemoteStore,
-    key: String,
-    path: Path,
-    fetching: Fetching,
-}
-
-impl<'s> Begun<'s> for Beginning<'s> {
-    fn is_here(&self) -> bool {
-        self.fetching.is_over()
-    }
-
-    fn wait(&self, most: Duration) -> bool {
-        self.fetching.wait_at_most(most)
-    }
-
-    fn finish(self: Box<Self>) -> Result<Option<Box<dyn Opened + 's>>> {
-        let Beginning { store, key, path, fetching } = *self;
-        let opened = store.opened(Key::new(&key)?, path, fetching, None)?;
-        Ok(opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>))
-    }
-}
-
 impl Store for RemoteStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         Ok(self.read_ranges_stamped(key, size, ranges)?.0)
@@ -593,98 +570,6 @@ impl Store for RemoteStore {
 
     fn url(&self) -> String {
         self.0.url.clone()
-    }
-}
-
-impl Many for RemoteStore {
-    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
-        let begin = |opening: &Opening<'_>| self.begin_one(Ok(opening.key.as_str().into()), opening.next);
-        wanted.iter().map(begin).collect()
-    }
-
-    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
-        self.children_of_all(prefixes, each);
-    }
-
-    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
-        self.check_ask(prefix.map_or("", |prefix| prefix.as_str()), ask)?;
-        match ask {
-            Some(ask) => waiting::with_ask(ask, || self.list(prefix)),
-            None => self.list(prefix),
-        }
-    }
-
-    fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<(String, u64)>> {
-        self.check_ask(prefix.map_or("", |prefix| prefix.as_str()), ask)?;
-        let list = || self.keys(prefix, usize::MAX);
-        let listed = match ask {
-            Some(ask) => waiting::with_ask(ask, list),
-            None => list(),
-        };
-        Ok(listed?.unwrap_or_default())
-    }
-
-    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        self.present_keys(prefix, most)
-    }
-
-    fn existing<'k>(&self, keys: &[Key<'k>], ask: Option<Ask<'_>>) -> Result<Vec<Key<'k>>> {
-        self.check_ask(keys.first().map_or("", |key| key.as_str()), ask)?;
-        match ask {
-            Some(ask) => waiting::with_ask(ask, || self.existing_keys(keys)),
-            None => self.existing_keys(keys),
-        }
-    }
-
-    fn list_stamps(
-        &self,
-        prefix: Option<Key<'_>>,
-        most: usize,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Option<Vec<(String, SharedStamp)>>> {
-        self.check_ask(prefix.map_or("", |prefix| prefix.as_str()), ask)?;
-        match ask {
-            Some(ask) => waiting::with_ask(ask, || self.stamps(prefix, most)),
-            None => self.stamps(prefix, most),
-        }
-    }
-}
-
-impl Writers for RemoteStore {
-    fn swap_marked(
-        &self,
-        key: Key<'_>,
-        expected: Expected<'_>,
-        mark: Mark,
-        parts: &[&[u8]],
-        ask: Option<Ask<'_>>,
-    ) -> Result<bool> {
-        self.put_asking(key, expected, mark, self.payload(key, parts)?, ask)
-    }
-
-    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, mark: Mark, still: Still<'_>) -> Result<()> {
-        self.put_while(key, self.owned(key, bytes)?, mark, still)
-    }
-
-    fn take_back(&self, created: &[(Key<'_>, Mark)]) -> Result<usize> {
-        self.remove_created(created)
-    }
-
-    fn noting(&self, notes: &Arc<WriteNotes>) -> Option<Arc<dyn Store>> {
-        // Without tags that tell bytes apart, the answers are worth nothing.
-        self.abilities().exact_tags.then(|| Arc::new(RemoteStore(self.0.clone(), Some(notes.clone()))) as _)
-    }
-}
-
-impl Holds for RemoteStore {
-    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
-        crate::block_reader::hold(self, key)
-    }
-
-    fn hold_root(&self) -> Result<Option<HeldObject>> {
-        let Some((above, name)) = self.above() else { return Ok(None) };
-        // A name that cannot be a key cannot be an object.
-        Key::new(name).map_or(Ok(None), |key| crate::block_reader::hold(&above, key))
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Source {
 
 /// The bytes that a `Range` header asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum AskedRange {
     All,
     /// First byte, and bytes.
     Range(u64, u64),
@@ -86,15 +86,15 @@ impl Answer {
         let is_known =
             |name: &HeaderName| has_tag(request, name, tag.as_ref()?.to_str().ok()?.trim_matches('"'));
         let part = match is_known(&IF_RANGE) {
-            None if request.contains_key(IF_RANGE) => Part::All,
-            Some(false) => Part::All,
+            None if request.contains_key(IF_RANGE) => AskedRange::All,
+            Some(false) => AskedRange::All,
             _ => part(request.get(RANGE).and_then(|value| value.to_str().ok()), len),
         };
         let (status, offset, wanted) = match part {
             _ if is_known(&IF_NONE_MATCH) == Some(true) => (304, 0, 0),
-            Part::All => (200, 0, len),
-            Part::Range(offset, wanted) => (206, offset, wanted),
-            Part::Outside => {
+            AskedRange::All => (200, 0, len),
+            AskedRange::Range(offset, wanted) => (206, offset, wanted),
+            AskedRange::Outside => {
                 let found = format!("the object has {len} bytes");
                 let answer = Answer::problem(416, "a range of bytes", found, "ask for bytes inside");
                 return Ok(answer.with("content-range", &format!("bytes */{len}")));
@@ -214,12 +214,12 @@ fn has_tag(request: &HeaderMap, name: &HeaderName, tag: &str) -> Option<bool> {
 }
 
 /// Parses a `Range` header. Several ranges, and other units, are answered with the whole object.
-fn part(header: Option<&str>, len: u64) -> Part {
-    let Some((unit, range)) = header.and_then(|text| text.split_once('=')) else { return Part::All };
+fn part(header: Option<&str>, len: u64) -> AskedRange {
+    let Some((unit, range)) = header.and_then(|text| text.split_once('=')) else { return AskedRange::All };
     let Some((first, last)) =
         range.split_once('-').filter(|_| unit.trim() == "bytes" && !range.contains(','))
     else {
-        return Part::All;
+        return AskedRange::All;
     };
     // Numbers that fit in no integer are larger than every object.
     let number = |text: &str| match text.trim() {
@@ -233,18 +233,18 @@ fn part(header: Option<&str>, len: u64) -> Part {
         (Some(Some(first)), Some(last)) => {
             let last: u64 = last.unwrap_or(u64::MAX);
             if last < first {
-                return Part::All;
+                return AskedRange::All;
             }
             match first < len {
-                true => Part::Range(first, last.min(len - 1) - first + 1),
-                false => Part::Outside,
+                true => AskedRange::Range(first, last.min(len - 1) - first + 1),
+                false => AskedRange::Outside,
             }
         }
         (Some(None), Some(Some(count))) if len > 0 && count > 0 => {
-            Part::Range(len - count.min(len), count.min(len))
+            AskedRange::Range(len - count.min(len), count.min(len))
         }
-        (Some(None), Some(Some(_))) => Part::Outside,
-        _ => Part::All,
+        (Some(None), Some(Some(_))) => AskedRange::Outside,
+        _ => AskedRange::All,
     }
 }
 
@@ -255,27 +255,27 @@ mod tests {
     #[test]
     fn ranges() {
         for (header, expected) in [
-            ("bytes=0-4", Part::Range(0, 5)),
-            ("bytes=2-", Part::Range(2, 8)),
-            ("bytes=-3", Part::Range(7, 3)),
-            ("bytes=-30", Part::Range(0, 10)),
-            ("bytes=8-99999999999999999999999", Part::Range(8, 2)),
-            ("bytes=10-", Part::Outside),
-            ("bytes=99999999999999999999999-", Part::Outside),
-            ("bytes=-0", Part::Outside),
-            ("bytes=5-2", Part::All),
-            ("bytes=0-1,3-4", Part::All),
-            ("bytes=a-b", Part::All),
-            ("bytes=-", Part::All),
-            ("bytes", Part::All),
-            ("lines=0-1", Part::All),
-            ("bytes=+1-2", Part::All),
+            ("bytes=0-4", AskedRange::Range(0, 5)),
+            ("bytes=2-", AskedRange::Range(2, 8)),
+            ("bytes=-3", AskedRange::Range(7, 3)),
+            ("bytes=-30", AskedRange::Range(0, 10)),
+            ("bytes=8-99999999999999999999999", AskedRange::Range(8, 2)),
+            ("bytes=10-", AskedRange::Outside),
+            ("bytes=99999999999999999999999-", AskedRange::Outside),
+            ("bytes=-0", AskedRange::Outside),
+            ("bytes=5-2", AskedRange::All),
+            ("bytes=0-1,3-4", AskedRange::All),
+            ("bytes=a-b", AskedRange::All),
+            ("bytes=-", AskedRange::All),
+            ("bytes", AskedRange::All),
+            ("lines=0-1", AskedRange::All),
+            ("bytes=+1-2", AskedRange::All),
         ] {
             assert_eq!(part(Some(header), 10), expected, "{header}");
         }
         assert_eq!(
             (part(None, 10), part(Some("bytes=0-"), 0), part(Some("bytes=-1"), 0)),
-            (Part::All, Part::Outside, Part::Outside)
+            (AskedRange::All, AskedRange::Outside, AskedRange::Outside)
         );
     }
 

@@ -31,12 +31,12 @@ impl Default for EditedOptions {
 #[derive(Debug)]
 pub struct EditedFile {
     key: String,
-    place: Place,
+    place: EditedBytes,
     open: AtomicBool,
 }
 
 #[derive(Debug)]
-enum Place {
+enum EditedBytes {
     Disk(EditedDisk),
     /// Gated. The second is the list of changes, if they are recorded.
     Memory(RwLock<Vec<u8>>, Option<Recorded>),
@@ -90,18 +90,18 @@ impl EditedFile {
         let name = disk.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let key =
             if Key::new(&name).is_ok() { name } else { format!("_{}", name.replace(['\\', '\0', '/'], "_")) };
-        EditedFile { key, place: Place::Disk(disk), open: AtomicBool::new(true) }
+        EditedFile { key, place: EditedBytes::Disk(disk), open: AtomicBool::new(true) }
     }
 
     /// Makes a file in memory.
     pub fn memory(bytes: Vec<u8>) -> EditedFile {
-        let place = Place::Memory(RwLock::new(bytes), None);
+        let place = EditedBytes::Memory(RwLock::new(bytes), None);
         EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
     }
 
     /// Makes a file in memory that records its changes, for tests of their order.
     pub fn recorded(bytes: Vec<u8>) -> EditedFile {
-        let place = Place::Memory(RwLock::new(bytes), Some(Recorded::default()));
+        let place = EditedBytes::Memory(RwLock::new(bytes), Some(Recorded::default()));
         EditedFile { key: "file".into(), place, open: AtomicBool::new(true) }
     }
 
@@ -115,14 +115,14 @@ impl EditedFile {
         is_draft: bool,
     ) -> EditedFile {
         let key = destination.as_ref().map_or_else(|| "file".to_owned(), |to| to.key().to_owned());
-        let place = Place::Spooled(Spooled::new(spool, destination, is_draft));
+        let place = EditedBytes::Spooled(Spooled::new(spool, destination, is_draft));
         EditedFile { key, place, open: AtomicBool::new(true) }
     }
 
     /// The place that gets the bytes of a spooled file when they are complete.
     pub fn destination(&self) -> Option<&Arc<dyn Destination>> {
         match &self.place {
-            Place::Spooled(spooled) => spooled.destination(),
+            EditedBytes::Spooled(spooled) => spooled.destination(),
             _ => None,
         }
     }
@@ -133,7 +133,7 @@ impl EditedFile {
     /// After an error there is no new object, and this may be called again.
     pub fn deliver(&self) -> Result<()> {
         match &self.place {
-            Place::Spooled(spooled) => spooled.deliver(),
+            EditedBytes::Spooled(spooled) => spooled.deliver(),
             _ => Ok(()),
         }
     }
@@ -141,21 +141,21 @@ impl EditedFile {
     /// The changes since the file was made, if they are recorded.
     pub fn changes(&self) -> Vec<Change> {
         match &self.place {
-            Place::Memory(_, Some(recorded)) => recorded.changes.lock().clone(),
+            EditedBytes::Memory(_, Some(recorded)) => recorded.changes.lock().clone(),
             _ => Vec::new(),
         }
     }
 
     /// Makes changes of a recorded file fail like a full disk, after as many more. 0: none fails.
     pub fn fail_after(&self, more: usize) {
-        if let Place::Memory(_, Some(recorded)) = &self.place {
+        if let EditedBytes::Memory(_, Some(recorded)) = &self.place {
             let from = if more == 0 { 0 } else { recorded.changes.lock().len() + more };
             recorded.fails_from.store(from, Ordering::Relaxed);
         }
     }
 
     fn record(&self, change: impl FnOnce() -> Change) -> Result<()> {
-        let Place::Memory(_, Some(recorded)) = &self.place else { return Ok(()) };
+        let EditedBytes::Memory(_, Some(recorded)) = &self.place else { return Ok(()) };
         let mut changes = recorded.changes.lock();
         let from = recorded.fails_from.load(Ordering::Relaxed);
         if from > 0 && changes.len() >= from {
@@ -174,7 +174,7 @@ impl EditedFile {
     /// The path of a file on disk.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Disk(disk) => Some(disk.path()),
+            EditedBytes::Disk(disk) => Some(disk.path()),
             _ => None,
         }
     }
@@ -183,9 +183,9 @@ impl EditedFile {
     pub fn len(&self) -> Result<u64> {
         self.check_open()?;
         match &self.place {
-            Place::Disk(disk) => disk.len().map_err(|error| self.error(Operation::Size, error)),
-            Place::Spooled(file) => file.len().map_err(|error| self.error(Operation::Size, error)),
-            Place::Memory(bytes, _) => Ok(bytes.read().len() as u64),
+            EditedBytes::Disk(disk) => disk.len().map_err(|error| self.error(Operation::Size, error)),
+            EditedBytes::Spooled(file) => file.len().map_err(|error| self.error(Operation::Size, error)),
+            EditedBytes::Memory(bytes, _) => Ok(bytes.read().len() as u64),
         }
     }
 
@@ -203,13 +203,13 @@ impl EditedFile {
         let (buf, rest) = buf.split_at_mut(stored);
         rest.fill(0);
         match &self.place {
-            Place::Disk(disk) => {
+            EditedBytes::Disk(disk) => {
                 disk.read_at(offset, buf).map_err(|error| self.error(Operation::Read, error))
             }
-            Place::Spooled(file) => {
+            EditedBytes::Spooled(file) => {
                 file.read_at(offset, buf).map_err(|error| self.error(Operation::Read, error))
             }
-            Place::Memory(bytes, _) => {
+            EditedBytes::Memory(bytes, _) => {
                 let bytes = bytes.read();
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let found = bytes.get(start..).and_then(|bytes| bytes.get(..buf.len()));
@@ -228,9 +228,9 @@ impl EditedFile {
         self.record(|| Change::Write(offset, bytes.to_vec()))?;
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
-            Place::Disk(disk) => disk.write_at(offset, bytes).map_err(failed),
-            Place::Spooled(file) => file.write_at(offset, bytes).map_err(failed),
-            Place::Memory(memory, _) => {
+            EditedBytes::Disk(disk) => disk.write_at(offset, bytes).map_err(failed),
+            EditedBytes::Spooled(file) => file.write_at(offset, bytes).map_err(failed),
+            EditedBytes::Memory(memory, _) => {
                 let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
                 let start = usize::try_from(offset).map_err(|_| no_memory())?;
                 let end = start.checked_add(bytes.len()).ok_or_else(no_memory)?;
@@ -254,9 +254,9 @@ impl EditedFile {
         self.record(|| Change::Length(len))?;
         let failed = |error| self.error(Operation::Write, error);
         match &self.place {
-            Place::Disk(disk) => disk.set_len(len).map_err(failed),
-            Place::Spooled(file) => file.set_len(len).map_err(failed),
-            Place::Memory(memory, _) => {
+            EditedBytes::Disk(disk) => disk.set_len(len).map_err(failed),
+            EditedBytes::Spooled(file) => file.set_len(len).map_err(failed),
+            EditedBytes::Memory(memory, _) => {
                 let no_memory = || failed(io::ErrorKind::OutOfMemory.into());
                 let len = usize::try_from(len).map_err(|_| no_memory())?;
                 let mut memory = memory.write();
@@ -272,7 +272,7 @@ impl EditedFile {
     pub fn sync(&self) -> Result<()> {
         self.record(|| Change::Sync)?;
         match &self.place {
-            Place::Disk(disk) => disk.sync().map_err(|error| self.error(Operation::Write, error)),
+            EditedBytes::Disk(disk) => disk.sync().map_err(|error| self.error(Operation::Write, error)),
             _ => Ok(()),
         }
     }
@@ -280,7 +280,7 @@ impl EditedFile {
     /// Gives a new file its name. Does nothing if it has it.
     pub fn publish(&self) -> Result<()> {
         match &self.place {
-            Place::Disk(disk) => disk.publish().map_err(|error| self.error(Operation::Write, error)),
+            EditedBytes::Disk(disk) => disk.publish().map_err(|error| self.error(Operation::Write, error)),
             _ => Ok(()),
         }
     }
@@ -288,7 +288,7 @@ impl EditedFile {
     /// Returns `true` if no other program had the file open when it was opened, as far as locks tell.
     pub fn was_alone(&self) -> bool {
         match &self.place {
-            Place::Disk(disk) => disk.was_alone,
+            EditedBytes::Disk(disk) => disk.was_alone,
             _ => true,
         }
     }
@@ -299,8 +299,8 @@ impl EditedFile {
     /// an error another program has the file open for writing, and this one must not write any more.
     pub fn is_alone(&self) -> Result<bool> {
         match &self.place {
-            Place::Disk(disk) => disk.is_alone().map_err(|error| self.error(Operation::Lock, error)),
-            Place::Memory(..) | Place::Spooled(_) => Ok(true),
+            EditedBytes::Disk(disk) => disk.is_alone().map_err(|error| self.error(Operation::Lock, error)),
+            EditedBytes::Memory(..) | EditedBytes::Spooled(_) => Ok(true),
         }
     }
 
@@ -311,7 +311,7 @@ impl EditedFile {
     pub fn lock_changes(&self) -> Result<ChangeLock<'_>> {
         self.check_open()?;
         let lock = match &self.place {
-            Place::Disk(disk) => {
+            EditedBytes::Disk(disk) => {
                 let stopped = |error: io::Error| match error.kind() {
                     io::ErrorKind::Interrupted => {
                         StoreError::refused(crate::turns::Refused::Stopped, self, &self.key)
@@ -327,14 +327,14 @@ impl EditedFile {
 
     /// Lets other writers change the file, which was locked for that when it was opened.
     pub fn end_opening(&self) {
-        if let Place::Disk(disk) = &self.place {
+        if let EditedBytes::Disk(disk) = &self.place {
             disk.end_opening();
         }
     }
 
     /// Tells other writers that this one does not change the file any more.
     pub fn leave(&self) {
-        if let Place::Disk(disk) = &self.place {
+        if let EditedBytes::Disk(disk) = &self.place {
             disk.leave();
         }
     }
@@ -342,7 +342,7 @@ impl EditedFile {
     /// Tells other writers whether this one has appended something that the file does not have yet.
     pub fn mark_appended(&self, has_appended: bool) -> Result<()> {
         match &self.place {
-            Place::Disk(disk) => {
+            EditedBytes::Disk(disk) => {
                 disk.mark_appended(has_appended).map_err(|error| self.error(Operation::Lock, error))
             }
             _ => Ok(()),
@@ -352,7 +352,7 @@ impl EditedFile {
     /// Returns `true` if another writer has appended something that the file does not have yet.
     pub fn others_appended(&self) -> bool {
         match &self.place {
-            Place::Disk(disk) => disk.others_appended(),
+            EditedBytes::Disk(disk) => disk.others_appended(),
             _ => false,
         }
     }
@@ -360,7 +360,7 @@ impl EditedFile {
     /// Returns `true` if other writers can change the file, too.
     pub fn is_shared(&self) -> bool {
         match &self.place {
-            Place::Disk(disk) => disk.is_locked(),
+            EditedBytes::Disk(disk) => disk.is_locked(),
             _ => false,
         }
     }
@@ -368,7 +368,7 @@ impl EditedFile {
     /// Returns `true` if another writer of this kind has the file open.
     pub fn has_others(&self) -> bool {
         match &self.place {
-            Place::Disk(disk) => disk.has_others(),
+            EditedBytes::Disk(disk) => disk.has_others(),
             _ => false,
         }
     }
@@ -385,7 +385,7 @@ impl EditedFile {
     /// Returns `true` if other programs may have the file open.
     pub fn is_published(&self) -> bool {
         match &self.place {
-            Place::Disk(disk) => disk.is_published(),
+            EditedBytes::Disk(disk) => disk.is_published(),
             _ => false,
         }
     }
@@ -409,12 +409,12 @@ impl EditedFile {
 impl Store for EditedFile {
     fn url(&self) -> String {
         match &self.place {
-            Place::Disk(disk) => disk.url(),
-            Place::Spooled(file) => match file.destination() {
+            EditedBytes::Disk(disk) => disk.url(),
+            EditedBytes::Spooled(file) => match file.destination() {
                 Some(destination) => destination.url(),
                 None => format!("memory://{self:p}"),
             },
-            Place::Memory(..) => format!("memory://{self:p}"),
+            EditedBytes::Memory(..) => format!("memory://{self:p}"),
         }
     }
 
@@ -490,7 +490,7 @@ impl OnDisk for EditedFile {
 impl Holds for EditedFile {
     fn close(&self) {
         self.open.store(false, Ordering::Release);
-        if let Place::Disk(disk) = &self.place {
+        if let EditedBytes::Disk(disk) = &self.place {
             disk.close();
         }
     }

@@ -59,9 +59,12 @@ pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread}
 pub use facts::Facts;
 pub use holds::{HeldObject, Holds};
 pub use key::{Key, common_folder};
-pub use local::{FileStore, LocalOptions, LocalStore, part_beside, remove_parts, replace_directory};
+pub use local::{
+    FileStore, LocalOptions, LocalStore, is_dead_stage, move_dead_stage, part_beside, remove_parts,
+    replace_directory,
+};
 pub use lock::{Expected, ObjectLock, Version};
-pub use many::{EachListed, Many};
+pub use many::{EachListed, Listing, Many};
 pub use mark::Mark;
 pub use memory::MemoryStore;
 pub use note::Note;

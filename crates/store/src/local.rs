@@ -54,6 +54,7 @@ mod file;
 mod held;
 mod kernel;
 mod list;
+mod listing;
 mod lock;
 mod parts;
 mod present;
@@ -66,15 +67,16 @@ mod write;
 mod write_out;
 
 pub(crate) use edited::{ChangeLock, EditedDisk};
-pub use exchange::replace_directory;
+pub use exchange::{is_dead_stage, move_dead_stage, replace_directory};
 pub use file::FileStore;
 pub use parts::{part_beside, remove_parts};
 
 use crate::fork::Lazy;
 use crate::turns::Refused;
 use crate::{
-    Ask, Cost, Entry, Expected, Facts, HeldObject, Holds, Identity, Key, Many, ObjectLock, OnDisk, Opened,
-    Operation, RangeRead, Replacement, Result, Staged, Stamp, Stamped, Store, StoreError, Writers, hash,
+    Ask, Cost, Entry, Expected, Facts, HeldObject, Holds, Identity, Key, Listing, Many, ObjectLock, OnDisk,
+    Opened, Operation, RangeRead, Replacement, Result, Staged, Stamp, Stamped, Store, StoreError, Writers,
+    hash,
 };
 use read::object_size;
 use rustix::fs::FileType;
@@ -482,6 +484,11 @@ impl Many for LocalStore {
     fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         let name = prefix.map_or("", Key::as_str);
         self.keys_below(name, ask).map_err(|error| self.stopped(Operation::List, name, error))
+    }
+
+    fn list_all(&self, prefix: Option<Key<'_>>, threads: usize, ask: Option<Ask<'_>>) -> Result<Listing> {
+        let name = prefix.map_or("", Key::as_str);
+        self.all_below(name, threads, ask).map_err(|error| self.stopped(Operation::List, name, error))
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {

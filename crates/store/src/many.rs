@@ -7,6 +7,15 @@ use crate::{Ask, Begun, EachOpened, Entry, Key, Opening, Result, SharedStamp, St
 /// Receives the index and the listing of one of several prefixes ([`Many::list_dirs`]).
 pub type EachListed<'e> = &'e mut dyn FnMut(usize, Result<Vec<Entry>>);
 
+/// Everything below a prefix ([`Many::list_all`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The keys, sorted, with the sizes of their objects in bytes.
+    pub keys: Vec<(String, u64)>,
+    /// What dead writers may have left, as [`Writers::leftovers`](crate::Writers::leftovers) names it.
+    pub leftovers: Vec<String>,
+}
+
 /// A store that opens or lists many objects faster than one by one ([`Store::many`]).
 ///
 /// The methods have defaults, so a store implements only the ones that it does better.
@@ -71,6 +80,17 @@ pub trait Many: Store {
             }
         }
         Ok(found)
+    }
+
+    /// Like [`Many::list_sizes`], together with [`Writers::leftovers`](crate::Writers::leftovers), on up to
+    /// `threads` threads.
+    ///
+    /// A local store looks at each directory once. The default asks one after the other.
+    fn list_all(&self, prefix: Option<Key<'_>>, threads: usize, ask: Option<Ask<'_>>) -> Result<Listing> {
+        let _ = threads;
+        let keys = self.list_sizes(prefix, ask)?;
+        let leftovers = self.writers().map(|able| able.leftovers(prefix, ask)).transpose()?;
+        Ok(Listing { keys, leftovers: leftovers.unwrap_or_default() })
     }
 
     /// The keys below `prefix` (`None`: of the store) in any order, if the store can find them
@@ -156,6 +176,14 @@ impl dyn Store + '_ {
         match self.many() {
             Some(able) => able.list_sizes(prefix, ask),
             None => Many::list_sizes(self, prefix, ask),
+        }
+    }
+
+    /// See [`Many::list_all`].
+    pub fn list_all(&self, prefix: Option<Key<'_>>, threads: usize, ask: Option<Ask<'_>>) -> Result<Listing> {
+        match self.many() {
+            Some(able) => able.list_all(prefix, threads, ask),
+            None => Many::list_all(self, prefix, threads, ask),
         }
     }
 

@@ -124,5 +124,7 @@ def content_hash(
             f"appended_to: expected a hash of hyperslab.content_hash, found {type(appended_to).__name__}"
         )
     earlier = None if appended_to is None else appended_to.to_json()
-    with show_progress(progress) as told:
-        return ContentHash.from_json(_native.content_hash(node._handle, earlier, max_memory, threads, told))
+    with show_progress(progress) as callback:
+        return ContentHash.from_json(
+            _native.content_hash(node._handle, earlier, max_memory, threads, callback)
+        )

@@ -242,8 +242,8 @@ def compare(
         for side, far in zip(sides, takes, strict=True)
     )
     named = tuple(_name(side, name) for side, name in zip((a, b), names, strict=True))
-    with show_progress(progress) as told:
-        text, lines, png = _native.diff(one._handle, other._handle, {**given, "names": named}, told)
+    with show_progress(progress) as callback:
+        text, lines, png = _native.diff(one._handle, other._handle, {**given, "names": named}, callback)
     return _report(json.loads(text), lines, png)
 
 

@@ -98,6 +98,7 @@ def repair(
     *,
     to: str | os.PathLike[str] | None = None,
     fill: bool = False,
+    killed: bool = False,
     threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> RepairPlan:
@@ -120,6 +121,10 @@ def repair(
         The new file, if the plan needs one (`RepairPlan.needs_target`).
     fill : bool, default False
         Write damaged chunks of Zarr arrays again, with the fill value. Otherwise they become absent.
+    killed : bool, default False
+        A program was killed while it wrote the HDF5 file. Files of old versions (``libver="earliest"``) do
+        not always tell. Then `RepairPlan.doubtful` names all datasets whose compressed chunks may have
+        taken each other's places.
     threads : int, optional
         Number of threads. ``None``: `hyperslab.config`.
     progress : callable, or True, optional
@@ -139,9 +144,15 @@ def repair(
     (False, [])
     """
     hash_ = plan.hash if isinstance(plan, RepairPlan) else plan
-    with show_progress(progress) as told:
+    with show_progress(progress) as callback:
         text = _native.repair_location(
-            os.fspath(path), hash_, None if to is None else os.fspath(to), bool(fill), threads, told
+            os.fspath(path),
+            hash_,
+            None if to is None else os.fspath(to),
+            bool(fill),
+            bool(killed),
+            threads,
+            callback,
         )
     facts = json.loads(text)
     return RepairPlan(

@@ -277,8 +277,8 @@ def validate(
         decode=decode, missing=missing, expect_complete=expect_complete, conventions=conventions, png=png,
         resume=resume, threads=threads,
     )  # fmt: skip
-    with show_progress(progress) as told:
-        text, picture = _native.validate_all(named, given, told)
+    with show_progress(progress) as callback:
+        text, picture = _native.validate_all(named, given, callback)
     return report_of(text, picture)
 
 

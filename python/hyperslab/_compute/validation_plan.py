@@ -96,12 +96,12 @@ class ValidationPlan:
             threads = 1
         task = _Task(self.sources, self.storage_options, threads)
         name = "hyperslab-validate"
-        with show_progress(progress) as told:
+        with show_progress(progress) as callback:
             for number, outcome in run_tasks(task, self.parts, executor, retries=retries, name=name):
                 outcomes.append(outcome)
                 done += self.parts[number].bytes
-                if told is not None:
-                    told("verify", done, total)
+                if callback is not None:
+                    callback("verify", done, total)
         return report_of(_native.validate_join(self.report.to_json(), outcomes))
 
 

@@ -239,8 +239,8 @@ def copy(
         if not isinstance(node, Array):
             raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
         place = copy_region(target_region, "target_region") or []
-        with show_progress(progress) as told:
-            facts = _native.copy_into(node._handle, target._handle, place, wanted, told)
+        with show_progress(progress) as callback:
+            facts = _native.copy_into(node._handle, target._handle, place, wanted, callback)
         return _report(facts)
     if isinstance(dest, Array):
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
@@ -257,15 +257,15 @@ def copy(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
     # The engine updates groups within the store. On a server there may be more groups above it.
-    with show_progress(progress) as told:
+    with show_progress(progress) as callback:
         if _is_remote(dest) and not is_far_file:
             facts = _copy_below_groups(
                 lambda: groups_above(str(dest), path, storage_options, False),
-                lambda: _native.copy(node._handle, where, path, wanted, told),
+                lambda: _native.copy(node._handle, where, path, wanted, callback),
                 bool(overwrite),
             )
         else:
-            facts = _native.copy(node._handle, where, path, wanted, told)
+            facts = _native.copy(node._handle, where, path, wanted, callback)
     if isinstance(dest, Group):
         dest._notice(node.basename if name is None else name)
     return _report(facts)

@@ -299,12 +299,14 @@ class CopyPlan:
 
         if check not in ("stamps", "contents"):
             raise InvalidArgumentError(f"check: expected 'stamps' or 'contents', found {check!r}")
-        with show_progress(progress) as told:
+        with show_progress(progress) as callback:
             if self.session is not None:
                 from hyperslab._copy.sessions import run_in_session
 
-                return run_in_session(self, executor, resume, verify, retries, threads, in_flight, told)
-            return run(self, executor, resume, check == "contents", verify, retries, threads, in_flight, told)
+                return run_in_session(self, executor, resume, verify, retries, threads, in_flight, callback)
+            return run(
+                self, executor, resume, check == "contents", verify, retries, threads, in_flight, callback
+            )
 
     def discard(self) -> bool:
         """Delete what an unfinished run left: journal, temporary arrays and copied chunks.

@@ -88,9 +88,9 @@ def run(
     }
 
     def tell() -> None:
-        for told in going.told():
+        for step in going.told():
             if progress is not None:
-                progress(*told)
+                progress(*step)
 
     def run_step(step: _native.TaskStep) -> None:
         job = Job(

@@ -81,10 +81,10 @@ def run_in_session(
         for key, text in sorted(plan.documents, key=lambda one: one[0].count("/")):
             store.set(_join(path, key), text.encode())
         for stage in plan.stages:
-            run(stage, Told(plan, "copy", progress))
+            run(stage, ProgressCount(plan, "copy", progress))
         copied = time.monotonic()
         if verify:
-            run(plan.verification, Told(plan, "verify", progress))
+            run(plan.verification, ProgressCount(plan, "verify", progress))
             if plan.differs:
                 raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
     except BaseException:
@@ -131,7 +131,7 @@ def _join(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-class Told:
+class ProgressCount:
     """Reports progress to the caller."""
 
     def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
@@ -157,18 +157,18 @@ def _run_stage(
     in_flight: int | None,
     threads: int | None,
     stage: CopyStage,
-    told: Told,
+    progress_count: ProgressCount,
 ) -> None:
     step = plan._native.step(stage.number, place.path)
     ranges = map(step.range, range(len(step)))
-    copies = told.phase == "copy"
+    copies = progress_count.phase == "copy"
     zarr_store = place.store.zarr_store  # type: ignore[attr-defined]
     source = Source.of(plan)
     if executor is None:
         worker = source.worker()
         for tasks in ranges:
             _run_range(worker, place.store, tasks, threads, copies)
-            told.advance(stage, tasks.first, tasks.end)
+            progress_count.advance(stage, tasks.first, tasks.end)
         return
     session = zarr_store.session
     # The same for all tasks: each worker gets it once.
@@ -181,13 +181,13 @@ def _run_stage(
         shared=[blob],
         retries=retries,
         in_flight=in_flight,
-        name=f"hyperslab-{told.phase}",
+        name=f"hyperslab-{progress_count.phase}",
     )
     with contextlib.closing(results):  # type: ignore[type-var]
         for index, fork in results:
             if copies:
                 session.merge(pickle.loads(fork))
-            told.advance(stage, *step.bounds(index))
+            progress_count.advance(stage, *step.bounds(index))
 
 
 # ---- code that workers run

@@ -50,9 +50,9 @@ class Node(Named):
         def _refresh(self) -> None: ...
 
     @classmethod
-    def _of_id(cls, low: Any) -> Self:
+    def _of_id(cls, low_id: Any) -> Self:
         """Return the node of a low-level object, for formats that have these."""
-        raise TypeError(f"{cls.__name__}: expected a store, found only {low!r}")
+        raise TypeError(f"{cls.__name__}: expected a store, found only {low_id!r}")
 
     @property
     def store(self) -> Store:

@@ -102,9 +102,9 @@ class FileArray(ArrayFilters, ArrayWriting, FileNode, _Base):  # type: ignore[mi
     _settles = False
 
     @classmethod
-    def _of_id(cls, low: Any) -> Self:
+    def _of_id(cls, low_id: Any) -> Self:
         # As in h5py, `Dataset(id)` is the dataset of a low-level object.
-        found: Self = node_of(low, DatasetID)
+        found: Self = node_of(low_id, DatasetID)
         return found
 
     if TYPE_CHECKING:

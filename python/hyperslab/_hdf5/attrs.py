@@ -48,15 +48,15 @@ class FileAttributes(MutableMapping[str, Any]):
     writing, attributes are set (`create`, `modify`), renamed and deleted as in h5py.
     """
 
-    def __init__(self, node: Any, file: _native.StoreHandle | None = None, kept: Any = None) -> None:
+    def __init__(self, node: Any, file: _native.StoreHandle | None = None, cached: Any = None) -> None:
         # As in h5py, `AttributeManager(node)` are the attributes of an object.
         found: _native.StoreHandle = node._store._native if file is None else file
-        kept = vars(node) if kept is None else kept
-        # The node keeps the attributes read so far in `kept`, its own dictionary. It does not keep
+        cached = vars(node) if cached is None else cached
+        # The node keeps the attributes read so far in `cached`, its own dictionary. It does not keep
         # this object, which refers to the node: a cycle would keep the file open until the garbage
         # collector runs.
         self._node: _Node = node
-        self._file, self._kept = found, kept
+        self._file, self._cached = found, cached
 
     @property
     def _id(self) -> Any:
@@ -76,7 +76,7 @@ class FileAttributes(MutableMapping[str, Any]):
 
     def _read(self) -> _Read:
         """Return the attributes that were read. They change if the file is being changed."""
-        return _Read() if self._file.is_edited else self._kept.setdefault("_read_attributes", _Read())
+        return _Read() if self._file.is_edited else self._cached.setdefault("_read_attributes", _Read())
 
     def _all(self) -> dict[str, _native.AttributeHandle]:
         self._file.check_open()
@@ -85,7 +85,7 @@ class FileAttributes(MutableMapping[str, Any]):
             found = _Read({attribute.name: attribute for attribute in self._node._file_attributes()})
             found.is_complete = True
             if not self._file.is_edited:
-                self._kept["_read_attributes"] = found
+                self._cached["_read_attributes"] = found
         return found
 
     def _one(self, name: str) -> _native.AttributeHandle | None:

@@ -69,6 +69,6 @@ def compact(
     >>> report.before > 800_000, report.after < 4_000
     (True, True)
     """
-    with show_progress(progress) as told:
-        before, after, lost = _native.compact_file(os.fspath(path), bool(dry_run), told)
+    with show_progress(progress) as callback:
+        before, after, lost = _native.compact_file(os.fspath(path), bool(dry_run), callback)
     return CompactReport(before, after, lost)

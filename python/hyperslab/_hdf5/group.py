@@ -180,9 +180,9 @@ class FileGroup(GroupWriting, NetcdfGroup, FileNode, _Base):  # type: ignore[mis
     """
 
     @classmethod
-    def _of_id(cls, low: Any) -> Self:
+    def _of_id(cls, low_id: Any) -> Self:
         # As in h5py, `Group(id)` is the group of a low-level object.
-        found: Self = node_of(low, GroupID)
+        found: Self = node_of(low_id, GroupID)
         return found
 
     def _node(self, handle: Any) -> Any:

@@ -202,8 +202,8 @@ class _Index:
         --------
         >>> import hyperslab as hs
         >>> z = hs.create_array(hs.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="f4", compressors=None)
-        >>> told = z.oindex.explain(([0, 3], [1, 2]))
-        >>> told.shape, told.chunks
+        >>> costs = z.oindex.explain(([0, 3], [1, 2]))
+        >>> costs.shape, costs.chunks
         ((2, 2), 2)
         >>> z.vindex.explain(([0, 3], [1, 2])).shape, z.blocks.explain((1, 0)).shape
         ((2,), (2, 3))

@@ -11,9 +11,7 @@ Groups and arrays are ours.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 import numpy as np
@@ -23,37 +21,29 @@ from xarray.backends.writers import _validate_dataset_names
 from xarray.backends.zarr import _choose_default_mode
 
 from hyperslab import _native
-from hyperslab._core.arguments import ZarrFormat, normalize_format
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group, node_of
 from hyperslab._core.transaction import transaction
 from hyperslab._create.new import replace_group
 from hyperslab._create.open import open_group
-from hyperslab._create.place import check_empty, place_of
 from hyperslab._dask.reads import reading_from
 from hyperslab._stores.store import LocalStore, MemoryStore, Store
 from hyperslab._stores.zip import ZipStore
+from hyperslab._xarray.destination import Destination, WriteMode, join
 from hyperslab._xarray.plan import Plan, PlannedArray, Write, ZarrPlanner
 from hyperslab._xarray.reads import read_first
-from hyperslab.errors import ArgumentTypeError, GroupNotFoundError, InvalidArgumentError
+from hyperslab._xarray.values import Calls, write_blocks, write_loaded
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
 
 __all__ = ["to_zarr"]
 
-# Variables of a remote store that are created and written at the same time. Each waits for 2 to 5
-# requests in sequence.
-AT_ONCE = 32
-
-# Larger variables in memory are written one at a time: the engine sends their chunks concurrently.
-SMALL_BYTES = 1 << 20
-
 # A dataset of at most this many bytes is encoded in memory before the old group on a server is
 # deleted.
 GATHERED_BYTES = 32 << 20
 
-WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 Region: TypeAlias = Mapping[str, "slice | Literal['auto']"] | Literal["auto"]
 
 
@@ -233,8 +223,8 @@ def to_zarr(
     place = _normalize_path(place)
     if not getattr(place, "supports_consolidated_metadata", True):
         consolidated = False
-    goal = _Goal(place, chosen, group, consolidated, storage_options, zarr_format)
-    plan = Plan(goal.existing, goal.zarr_format)
+    destination = Destination(place, chosen, group, consolidated, storage_options, zarr_format)
+    plan = Plan(destination.existing, destination.zarr_format)
     planner = ZarrPlanner(
         plan,
         plan.root,
@@ -254,79 +244,10 @@ def to_zarr(
     else:
         _plan(ds, planner, encoding)
     if chosen == "w":
-        root, writing = _replace(plan, goal, compute)
+        root, writing = _replace(plan, destination, compute)
     else:
-        root, writing = _change(plan, goal, compute)
+        root, writing = _change(plan, destination, compute)
     return root if compute else cast("Delayed", writing)
-
-
-class _Goal:
-    """The destination of a dataset, and the node that exists there."""
-
-    def __init__(
-        self,
-        place: Any,
-        mode: WriteMode,
-        group: str | None,
-        consolidated: bool | None,
-        storage_options: Mapping[str, Any] | None,
-        zarr_format: Literal[2, 3] | None,
-    ) -> None:
-        known: Any = "a" if mode == "a-" else mode
-        self.store, self.base = place_of(place, None, known, storage_options)
-        self.path = _join(self.base, group or "")
-        self.mode: Any = known
-        self.consolidates = mode != "r+" and consolidated in (None, True)
-        self.given_format: ZarrFormat | None = zarr_format
-        self.existing: Group | None = None
-        if mode == "w-":
-            check_empty(self.store, self.path)
-        elif mode == "r+":
-            self.existing = self._to_change(consolidated)
-        elif mode != "w":
-            try:
-                self.existing = self.open()
-            except GroupNotFoundError:
-                self.existing = None
-        present = self.existing
-        self.zarr_format: ZarrFormat = normalize_format(
-            zarr_format if present is None else present.zarr_format
-        )
-
-    def _to_change(self, consolidated: bool | None) -> Group:
-        if consolidated and self.path != self.base:
-            # The consolidated metadata is at the root.
-            root = self.open(self.base, use_consolidated=True)
-            return root.get_group(self.path[len(self.base) :].strip("/"))
-        return self.open(use_consolidated=consolidated)
-
-    def open(self, path: str | None = None, use_consolidated: bool | None = False) -> Group:
-        """Return an existing group. Default: the group to write."""
-        return open_group(
-            self.store,
-            mode="r+",
-            path=self.path if path is None else path,
-            zarr_format=self.given_format,
-            use_consolidated=use_consolidated,
-        )
-
-    def create(self) -> Group:
-        """Return the group, creating it if it is missing."""
-        return open_group(
-            self.store,
-            mode=self.mode,
-            path=self.path,
-            zarr_format=self.given_format,
-            use_consolidated=False if self.mode == "a" else None,
-        )
-
-    def consolidate(self) -> None:
-        """Consolidate the metadata of the whole store, as xarray does. The group is part of it."""
-        open_group(self.store, mode="r+", path=self.base, use_consolidated=False).consolidate()
-
-
-def _join(*parts: str) -> str:
-    return "/".join(part for path in parts for part in path.split("/") if part)
 
 
 def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
@@ -345,12 +266,12 @@ def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
 # ---- changing an existing group
 
 
-def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+def _change(plan: Plan, destination: Destination, compute: bool) -> tuple[Group, Delayed | None]:
     """Create missing groups and arrays, lengthen arrays, and write."""
     read_first(plan, compute)
-    root = goal.create() if goal.existing is None else goal.existing
+    root = destination.create() if destination.existing is None else destination.existing
     groups = {"": root}
-    errands = _Errands(root._is_far)
+    calls = Calls(root._is_far)
     together = _appended_together(plan, root)
     later = {array for array, _ in together}
     changed = False
@@ -363,24 +284,24 @@ def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | No
                 changed = True
         arrays = [array for array in plan.arrays if array not in later]
         changed |= any(array.existing is None or array.existing.shape != array.shape for array in arrays)
-        targets = {array: _made(array, groups[array.group.at], errands) for array in arrays}
+        targets = {array: _made(array, groups[array.group.at], calls) for array in arrays}
         writes = [write for write in plan.writes if write.target not in later]
-        _write_all(writes, targets, errands)
-        errands.wait()
+        write_loaded(writes, targets, calls)
+        calls.wait()
         if compute:
-            _write_blocks(writes, targets, True)
+            write_blocks(writes, targets, True)
     except BaseException:
         # A call that is still running would lengthen its array afterwards.
-        errands.close(wait=True)
+        calls.close(wait=True)
         _shorten(plan, later)
         raise
     finally:
-        errands.close()
+        calls.close()
     # Readers that use consolidated metadata see new rows from here on, of all variables or of none.
     published = _commit(root, together)
-    if goal.consolidates and (changed or not published or goal.path != goal.base):
-        goal.consolidate()
-    return root, None if compute else _write_blocks(writes, targets, False)
+    if destination.consolidates and (changed or not published or destination.path != destination.base):
+        destination.consolidate()
+    return root, None if compute else write_blocks(writes, targets, False)
 
 
 def _appended_together(plan: Plan, root: Group) -> list[tuple[PlannedArray, Write]]:
@@ -424,14 +345,14 @@ def _shorten(plan: Plan, later: Collection[PlannedArray]) -> None:
                 there.resize(array.old_shape)
 
 
-def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
+def _made(array: PlannedArray, group: Group, calls: Calls) -> Any:
     """Return the array as planned, or the errand that makes it."""
     there = array.existing
     if there is None:
-        return errands.add(_created, group, array)
+        return calls.add(_created, group, array)
     if there.shape == array.shape:
         return there
-    return errands.add(_resized, array)
+    return calls.add(_resized, array)
 
 
 def _created(group: Group, array: PlannedArray) -> Array:
@@ -458,31 +379,37 @@ def _resized(array: PlannedArray) -> Array:
 # ---- replacing an existing group
 
 
-def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+def _replace(plan: Plan, destination: Destination, compute: bool) -> tuple[Group, Delayed | None]:
     """Replace the old node by a new group."""
     trial = plan.root.trial
-    if goal.consolidates and goal.path == goal.base:
+    if destination.consolidates and destination.path == destination.base:
         trial.consolidate()
     blocks = [write.source for write in plan.writes if write.is_lazy]
     at_once = [write.source for write in plan.writes if compute or not write.is_lazy]
     size = sum(source.nbytes for source in at_once)
-    if _exchanges(goal.store):
-        fill: Callable[[Group], None] = _built_beside(plan, goal.store, compute)
-    elif getattr(goal.store, "_has_dict", False) or (
+    if _exchanges(destination.store):
+        fill: Callable[[Group], None] = _built_beside(plan, destination.store, compute)
+    elif getattr(destination.store, "_has_dict", False) or (
         size <= GATHERED_BYTES and (not compute or not blocks or _are_threads())
     ):
         # The objects of a dictionary are in memory anyway.
         fill = _built_in_memory(plan, compute)
     else:
-        _refuse_reading(blocks, goal)
-        return _written_in_place(plan, goal, compute)
+        _refuse_reading(blocks, destination)
+        return _written_in_place(plan, destination, compute)
     if not compute:
-        _refuse_reading(blocks, goal)
+        _refuse_reading(blocks, destination)
     attributes = plan.root.attributes
-    root = replace_group(goal.store, goal.path, goal.zarr_format, fill, attributes=attributes)
-    if goal.consolidates and goal.path != goal.base:
-        goal.consolidate()
-    writing = None if compute else _write_blocks(plan.writes, _opened(plan, goal.store, goal.path), False)
+    root = replace_group(
+        destination.store, destination.path, destination.zarr_format, fill, attributes=attributes
+    )
+    if destination.consolidates and destination.path != destination.base:
+        destination.consolidate()
+    writing = (
+        None
+        if compute
+        else write_blocks(plan.writes, _opened(plan, destination.store, destination.path), False)
+    )
     return root, writing
 
 
@@ -502,9 +429,9 @@ def _are_threads() -> bool:
     return get_scheduler() in (None, dask.threaded.get, dask.local.get_sync)
 
 
-def _refuse_reading(blocks: Iterable[Any], goal: _Goal) -> None:
+def _refuse_reading(blocks: Iterable[Any], destination: Destination) -> None:
     """Refuse blocks of dask that would be read after their source is deleted."""
-    found = reading_from(blocks, goal.store, goal.path)
+    found = reading_from(blocks, destination.store, destination.path)
     if found is not None:
         raise InvalidArgumentError(
             f"ds is read lazily from {found}, which mode='w' replaces: load it first (ds.load()), or write "
@@ -516,10 +443,10 @@ def _built_beside(plan: Plan, store: Store, compute: bool) -> Callable[[Group], 
     def fill(beside: Group) -> None:
         _send(plan, beside.store, "", _keys(plan))
         targets = _opened(plan, beside.store, "")
-        errands = _Errands(False)
-        _write_all(plan.writes, targets, errands)
+        calls = Calls(False)
+        write_loaded(plan.writes, targets, calls)
         if compute:
-            _write_blocks(plan.writes, targets, True)
+            write_blocks(plan.writes, targets, True)
 
     return fill
 
@@ -527,47 +454,47 @@ def _built_beside(plan: Plan, store: Store, compute: bool) -> Callable[[Group], 
 def _built_in_memory(plan: Plan, compute: bool) -> Callable[[Group], None]:
     def fill(beside: Group) -> None:
         targets: dict[PlannedArray, Any] = {array: array.trial for array in plan.arrays}
-        _write_all(plan.writes, targets, _Errands(False))
+        write_loaded(plan.writes, targets, Calls(False))
         if compute:
-            _write_blocks(plan.writes, targets, True)
+            write_blocks(plan.writes, targets, True)
         _send(plan, beside.store, "", _keys(plan))
 
     return fill
 
 
-def _written_in_place(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+def _written_in_place(plan: Plan, destination: Destination, compute: bool) -> tuple[Group, Delayed | None]:
     """Delete the old group, write the arrays, and write the group's own document last.
 
     For stores that cannot keep the old group meanwhile.
     """
-    store, path = goal.store, goal.path
+    store, path = destination.store, destination.path
     above = path.rpartition("/")[0]
     if path:
         # Fails if the parent cannot hold the group.
-        open_group(store, path=above, mode="a", zarr_format=goal.zarr_format, use_consolidated=False)
+        open_group(store, path=above, mode="a", zarr_format=destination.zarr_format, use_consolidated=False)
     _native.remove_below(store._native, path)
     keys = _keys(plan)
     own = [key for key in keys if "/" not in key]
-    errands = _Errands(store._native.is_far())
+    calls = Calls(store._native.is_far())
     try:
         for key in keys:
             if "/" in key:
-                errands.add(_send, plan, store, path, [key])
-        errands.wait()
+                calls.add(_send, plan, store, path, [key])
+        calls.wait()
         targets: dict[PlannedArray, Any] = {
-            array: errands.add(_open, array, store, path) for array in plan.arrays
+            array: calls.add(_open, array, store, path) for array in plan.arrays
         }
-        _write_all(plan.writes, targets, errands)
-        errands.wait()
+        write_loaded(plan.writes, targets, calls)
+        calls.wait()
     finally:
-        errands.close()
+        calls.close()
     if compute:
-        _write_blocks(plan.writes, targets, True)
+        write_blocks(plan.writes, targets, True)
     _send(plan, store, path, own)
-    if goal.consolidates and path != goal.base:
-        goal.consolidate()
-    root = goal.open()
-    return root, None if compute else _write_blocks(plan.writes, targets, False)
+    if destination.consolidates and path != destination.base:
+        destination.consolidate()
+    root = destination.open()
+    return root, None if compute else write_blocks(plan.writes, targets, False)
 
 
 def _keys(plan: Plan) -> list[str]:
@@ -581,7 +508,7 @@ def _send(plan: Plan, store: Store, path: str, keys: Iterable[str]) -> None:
     for key in keys:
         value = trial.get(key)
         if value is not None:
-            store.set(_join(path, key), value)
+            store.set(join(path, key), value)
 
 
 def _opened(plan: Plan, store: Store, path: str) -> dict[PlannedArray, Any]:
@@ -590,78 +517,7 @@ def _opened(plan: Plan, store: Store, path: str) -> dict[PlannedArray, Any]:
 
 def _open(array: PlannedArray, store: Store, path: str) -> Array:
     zarr_format = array.group.trial.zarr_format
-    handle = _native.open_node(store._native, _join(path, array.path), zarr_format, False)
+    handle = _native.open_node(store._native, join(path, array.path), zarr_format, False)
     found = cast(Array, node_of(handle, store))
     config = array.arguments.get("config")
     return found if config is None else found.with_config(config)
-
-
-# ---- values
-
-
-def _write_all(writes: Iterable[Write], targets: Mapping[PlannedArray, Any], errands: _Errands) -> None:
-    """Write the variables that are in memory."""
-    for write in writes:
-        if write.is_lazy:
-            continue
-        values, target = np.asarray(write.source), targets[write.target]
-        if values.nbytes <= SMALL_BYTES:
-            errands.add(_write, target, write.region, values)
-        else:
-            _write(target, write.region, values)
-
-
-def _write(target: Any, region: Any, values: Any) -> None:
-    _array_of(target)[region or ...] = values
-
-
-def _write_blocks(
-    writes: Iterable[Write], targets: Mapping[PlannedArray, Any], compute: bool
-) -> Delayed | None:
-    """Write blocks of dask, or return the object that writes them."""
-    lazy = [write for write in writes if write.is_lazy]
-    if compute and not lazy:
-        return None
-    from hyperslab.dask import _store_all
-
-    writing = _store_all((each.source, _array_of(targets[each.target]), each.region) for each in lazy)
-    if not compute:
-        return writing
-    writing.compute()
-    return None
-
-
-def _array_of(target: Any) -> Array:
-    array: Array = target if isinstance(target, Array) else target.result()
-    return array
-
-
-class _Errands:
-    """Runs calls concurrently on a remote store, otherwise one after the other."""
-
-    def __init__(self, is_far: bool) -> None:
-        self._pool = ThreadPoolExecutor(AT_ONCE) if is_far else None
-        self._pending: deque[Future[Any]] = deque()
-
-    def add(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Begin a call and return its `Future`; without concurrency, return its result.
-
-        A call may wait for earlier calls, but not for later ones.
-        """
-        if self._pool is None:
-            return call(*arguments)
-        if len(self._pending) >= 2 * AT_ONCE:
-            self._pending.popleft().result()
-        begun = self._pool.submit(call, *arguments)
-        self._pending.append(begun)
-        return begun
-
-    def wait(self) -> None:
-        """Wait until all calls are done. Raises their first error."""
-        while self._pending:
-            self._pending.popleft().result()
-
-    def close(self, wait: bool = False) -> None:
-        """Begin no more calls. ``wait``: return when the running ones have ended."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=wait, cancel_futures=True)

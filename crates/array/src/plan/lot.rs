@@ -62,7 +62,7 @@ pub(crate) struct Alone {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Reads a run, and decodes its chunks.
-    Run(Run),
+    Run(ReadRun),
     /// Reads the wanted bytes of chunks without codecs, all in one object.
     Direct(Range<usize>),
     /// Reads a chunk on its own.
@@ -75,7 +75,7 @@ pub(crate) enum Step {
 
 /// Bytes of an object that are read at once, for one or more chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct ReadRun {
     /// Which of the lot's chunks are in the run.
     pub(crate) chunks: Range<usize>,
     pub(crate) object: usize,
@@ -96,7 +96,7 @@ impl<'s> Lot<'s> {
         fill: bool,
         each: &mut dyn FnMut(Step),
     ) {
-        let mut step = |run: Run| each(if direct { Step::Direct(run.chunks) } else { Step::Run(run) });
+        let mut step = |run: ReadRun| each(if direct { Step::Direct(run.chunks) } else { Step::Run(run) });
         runs(&mut self.chunks, gap, longest, &mut step);
         (0..self.alone.len()).map(Step::Alone).for_each(&mut *each);
         (0..self.cached.len()).map(Step::Held).for_each(&mut *each);
@@ -115,9 +115,9 @@ impl<'s> Lot<'s> {
 ///
 /// Neighbours have at most `gap` bytes between them. A run has at most `most` bytes, unless it is a
 /// single chunk.
-fn runs(chunks: &mut [FoundChunk], gap: u64, most: u64, each: &mut dyn FnMut(Run)) {
+fn runs(chunks: &mut [FoundChunk], gap: u64, most: u64, each: &mut dyn FnMut(ReadRun)) {
     chunks.sort_unstable();
-    let mut last: Option<Run> = None;
+    let mut last: Option<ReadRun> = None;
     for (n, chunk) in chunks.iter().enumerate() {
         let end = chunk.offset + chunk.len;
         if let Some(run) = &mut last
@@ -129,7 +129,7 @@ fn runs(chunks: &mut [FoundChunk], gap: u64, most: u64, each: &mut dyn FnMut(Run
             run.chunks.end = n + 1;
         } else {
             let FoundChunk { object, offset, len, .. } = *chunk;
-            last.replace(Run { chunks: n..n + 1, object, offset, len }).into_iter().for_each(&mut *each);
+            last.replace(ReadRun { chunks: n..n + 1, object, offset, len }).into_iter().for_each(&mut *each);
         }
     }
     last.into_iter().for_each(each);

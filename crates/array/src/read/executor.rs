@@ -24,7 +24,7 @@ use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
-use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
+use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, ReadRun, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{self, Stored};
@@ -516,7 +516,7 @@ impl<'a> Request<'a> {
         &self,
         encoded: &mut Vec<u8>,
         lot: &Lot<'_>,
-        run: &Run,
+        run: &ReadRun,
         scratch: &mut Scratch,
     ) -> Result<(), ArrayError> {
         let (layout, chunks) = (self.layout, lot.chunks.get(run.chunks.clone()).unwrap_or_default());

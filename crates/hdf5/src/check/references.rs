@@ -49,7 +49,7 @@ impl Check<'_> {
         }
         let Ok(memory) = attribute.values() else { return Ok(()) };
         let count = memory.len() / element.size.max(1);
-        let batch = Batch { memory: &memory, offset: 0, stride: element.size, count };
+        let batch = StridedElements { memory: &memory, offset: 0, stride: element.size, count };
         let mut found = Vec::new();
         // A heap that cannot be read has been named with the attribute's value.
         match gather(self.file, &element, batch, &|n| n, &mut |n, target| found.push((n, target))) {
@@ -72,7 +72,7 @@ impl Check<'_> {
         let size = dataset.element().size;
         let outcome = in_batches(&layout, &all, ReadOptions::default(), BATCH, &mut |read| {
             file.source().go_on()?;
-            let batch = Batch { memory: read.memory, offset: 0, stride: size, count: read.count };
+            let batch = StridedElements { memory: read.memory, offset: 0, stride: size, count: read.count };
             let mut found = Vec::new();
             let number = |n: u64| n.saturating_add(read.first as u64);
             gather(file, dataset.element(), batch, &number, &mut |n, target| found.push((n, target)))?;
@@ -175,7 +175,7 @@ fn refers(element: &Element) -> bool {
 
 /// Elements in memory: `count`, `stride` bytes apart from `offset` on.
 #[derive(Clone, Copy)]
-struct Batch<'m> {
+struct StridedElements<'m> {
     memory: &'m [u8],
     offset: usize,
     stride: usize,
@@ -186,11 +186,11 @@ struct Batch<'m> {
 fn gather(
     file: &File,
     element: &Element,
-    batch: Batch<'_>,
+    batch: StridedElements<'_>,
     number: &dyn Fn(u64) -> u64,
     each: &mut dyn FnMut(u64, Reference),
 ) -> Result<()> {
-    let Batch { memory, offset, stride, count } = batch;
+    let StridedElements { memory, offset, stride, count } = batch;
     match &element.kind {
         ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
             let found = reference::resolve(file, element, memory, offset, stride, count)?;
@@ -200,13 +200,19 @@ fn gather(
         }
         ElementKind::Struct(fields) => {
             for field in fields.iter().filter(|field| refers(&field.element)) {
-                let batch = Batch { offset: offset.saturating_add(field.offset), ..batch };
+                let batch = StridedElements { offset: offset.saturating_add(field.offset), ..batch };
                 gather(file, &field.element, batch, number, each)?;
             }
         }
         ElementKind::Array { element: item, .. } if refers(item) => {
             for at in (0..element.size).step_by(item.size.max(1)) {
-                gather(file, item, Batch { offset: offset.saturating_add(at), ..batch }, number, each)?;
+                gather(
+                    file,
+                    item,
+                    StridedElements { offset: offset.saturating_add(at), ..batch },
+                    number,
+                    each,
+                )?;
             }
         }
         ElementKind::Vlen { element: item, .. } if refers(item) => {
@@ -217,7 +223,7 @@ fn gather(
                 let ends = found.offsets.partition_point(|end| u64::try_from(*end).is_ok_and(|end| end <= n));
                 number(ends.saturating_sub(1) as u64)
             };
-            let batch = Batch { memory: values, offset: 0, stride: item.size, count };
+            let batch = StridedElements { memory: values, offset: 0, stride: item.size, count };
             gather(file, item, batch, &of, each)?;
         }
         _ => {}

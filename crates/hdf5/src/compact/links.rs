@@ -10,7 +10,7 @@ use crate::messages::attribute::{AttributeInfo, AttributeParts, NameRecord};
 use crate::messages::link::{self, LinkHead, LinkInfo, SymbolTable};
 use crate::new_file::{attribute, group};
 use crate::trees::btree2;
-use crate::trees::symbol_table::{self, Entry, EntryTarget};
+use crate::trees::symbol_table::{self, EntryTarget, SymbolEntry};
 use crate::{File, Hdf5Error, ParseError, Result};
 
 /// Record type of the B-tree of names of links.
@@ -19,7 +19,7 @@ const LINK_NAMES: u8 = 5;
 /// The links that a message of a group leads to.
 pub(super) enum GroupLinks {
     InHeader,
-    Table(Vec<Entry>),
+    Table(Vec<SymbolEntry>),
     /// The link messages.
     Dense(Vec<Vec<u8>>),
 }

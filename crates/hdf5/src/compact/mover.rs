@@ -1,6 +1,6 @@
 //! The state of a pass over all objects.
 
-use super::output::{Out, Part};
+use super::output::{Out, OutSection};
 use super::pages;
 use super::salvaged::Salvaged;
 use super::survey::Found;
@@ -85,12 +85,12 @@ pub(super) struct Mover<'m> {
     /// Replacements for the damaged structures of the file.
     pub salvaged: Option<&'m Salvaged>,
     pub out: Out<'m>,
-    headers: Part,
-    structures: Part,
-    indexes: Part,
+    headers: OutSection,
+    structures: OutSection,
+    indexes: OutSection,
     longest: u64,
-    values: Part,
-    pub rest: Part,
+    values: OutSection,
+    pub rest: OutSection,
     /// The links of a damaged file's objects: old addresses from and to.
     linked: RefCell<Vec<(u64, u64)>>,
     /// Old address of the object that is copied.
@@ -129,12 +129,12 @@ impl<'m> Mover<'m> {
             places,
             salvaged,
             out: Out { file: into, base: file.source().base() },
-            headers: Part::new(places.first_header),
-            structures: Part::new(places.structures),
-            indexes: Part::new(places.indexes),
+            headers: OutSection::new(places.first_header),
+            structures: OutSection::new(places.structures),
+            indexes: OutSection::new(places.indexes),
             longest: 0,
-            values: Part::new(places.values),
-            rest: Part::new(places.elements),
+            values: OutSection::new(places.values),
+            rest: OutSection::new(places.elements),
             linked: RefCell::default(),
             current: 0,
             heap: HeapWriter::new(places.values),
@@ -341,7 +341,7 @@ impl<'m> Mover<'m> {
 }
 
 fn put_structure<T>(
-    part: &mut Part,
+    part: &mut OutSection,
     longest: &mut u64,
     (out, page): (Out<'_>, Option<u64>),
     build: impl Fn(u64, Option<u64>) -> Result<(T, Vec<u8>, u64)>,

@@ -16,16 +16,16 @@ pub(super) struct Out<'o> {
 
 /// A part of the copy that grows at its end.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct OutSection {
     start: u64,
     /// Address of the first pending byte.
     at: u64,
     pending: Vec<u8>,
 }
 
-impl Part {
-    pub fn new(start: u64) -> Part {
-        Part { start, at: start, pending: Vec::new() }
+impl OutSection {
+    pub fn new(start: u64) -> OutSection {
+        OutSection { start, at: start, pending: Vec::new() }
     }
 
     /// The address behind the last byte.

@@ -8,7 +8,7 @@ use crate::index::ChunkIndex;
 use crate::messages::{Message, link};
 use crate::new_file::group;
 use crate::object_header::{ObjectHeader, Prefix};
-use crate::trees::symbol_table::{Entry, EntryTarget};
+use crate::trees::symbol_table::{EntryTarget, SymbolEntry};
 use crate::{File, Hdf5Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl Mover<'_> {
     }
 
     /// Removes links to lost objects from a symbol table, and adds links.
-    pub fn mend_table(&self, group: u64, entries: &mut Vec<Entry>) {
+    pub fn mend_table(&self, group: u64, entries: &mut Vec<SymbolEntry>) {
         let Some(losses) = self.file.source().losses() else { return };
         entries.retain(|entry| match entry.target {
             EntryTarget::Hard(address) if !self.is_kept(address) => {
@@ -195,7 +195,8 @@ impl Mover<'_> {
             _ => true,
         });
         for (name, address) in self.added(group) {
-            entries.push(Entry { name: name.clone().into_bytes(), target: EntryTarget::Hard(*address) });
+            entries
+                .push(SymbolEntry { name: name.clone().into_bytes(), target: EntryTarget::Hard(*address) });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         entries.dedup_by(|later, first| later.name == first.name);

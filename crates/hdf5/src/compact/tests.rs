@@ -6,7 +6,7 @@ use crate::dataspace::Dataspace;
 use crate::datatype::{Charset, Datatype};
 use crate::edit::{ChunkPlace, Editing, NewFile};
 use crate::filter::Filter;
-use crate::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
+use crate::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, ValuePart};
 use crate::testing::{open, source, store};
 use crate::{FileOptions, Libver, LinkTarget, Node};
 
@@ -20,17 +20,17 @@ fn group(tracks: bool) -> NewObject {
     object(NewKind::Group { links: Vec::new(), tracks_links: tracks }, tracks)
 }
 
-fn attribute(name: &str, datatype: Datatype, value: Part) -> NewAttribute {
+fn attribute(name: &str, datatype: Datatype, value: ValuePart) -> NewAttribute {
     NewAttribute { name: name.into(), datatype, dataspace: Dataspace::Scalar, value: vec![value] }
 }
 
 fn number(name: &str, value: u16) -> NewAttribute {
     let datatype = Datatype::of_numpy("<u2".parse().unwrap()).unwrap();
-    attribute(name, datatype, Part::Bytes(value.to_le_bytes().to_vec()))
+    attribute(name, datatype, ValuePart::Bytes(value.to_le_bytes().to_vec()))
 }
 
 fn text(name: &str, value: &str) -> NewAttribute {
-    attribute(name, Datatype::vlen_text(Charset::Utf8), Part::text(value.as_bytes()))
+    attribute(name, Datatype::vlen_text(Charset::Utf8), ValuePart::text(value.as_bytes()))
 }
 
 fn chunked(filtered: bool, limit: Option<u64>) -> NewObject {
@@ -40,7 +40,7 @@ fn chunked(filtered: bool, limit: Option<u64>) -> NewObject {
         NewKind::Dataset(NewDataset {
             datatype: Datatype::of_numpy("<i2".parse().unwrap()).unwrap(),
             dataspace: Dataspace::Simple { shape: vec![40], max_shape: vec![limit] },
-            fill: Some(vec![Part::Bytes(vec![7, 0])]),
+            fill: Some(vec![ValuePart::Bytes(vec![7, 0])]),
             unfilled: false,
             filters: if filtered { vec![filter] } else { Vec::new() },
             storage,
@@ -86,7 +86,7 @@ fn example(libver: Libver, user_block: u64) -> Vec<u8> {
     let Node::Dataset(a) = a else { panic!("no dataset") };
     editing.link(many, "a again", LinkTarget::Hard(a.address())).unwrap();
     for (name, target) in [("to a", a.address()), ("to the root", root)] {
-        let part = Part::Object(Some(target as usize));
+        let part = ValuePart::Object(Some(target as usize));
         editing.set_attribute(root, &attribute(name, Datatype::reference(), part)).unwrap();
     }
     editing.flush().unwrap();

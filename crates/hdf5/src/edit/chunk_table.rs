@@ -1,7 +1,7 @@
 //! The stored chunks of a dataset that is being changed.
 
 use super::merge::ChunkConflict;
-use crate::index::paths::{self, Entry, Form, Plan, Tree};
+use crate::index::paths::{self, ChunkEntry, Form, Plan, Tree};
 use crate::index::{ChunkRecord, place};
 use hyperslab_array::Dims;
 use hyperslab_store::fork::{Mutex, RwLock};
@@ -243,7 +243,7 @@ impl ChunkTable {
                     let found = places.range::<[u64], _>(bounds).filter(|(place, _)| is_inside(place));
                     let entry = |(place, stored): (&Dims, &ChunkPlace)| {
                         let ChunkPlace { address, size, skipped, .. } = *stored;
-                        Entry { place: place.clone(), address, size, skipped }
+                        ChunkEntry { place: place.clone(), address, size, skipped }
                     };
                     found.map(entry).collect()
                 };

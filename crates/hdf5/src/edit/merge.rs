@@ -237,7 +237,7 @@ impl Editing {
         &self,
         address: u64,
         dataset: &mut Object,
-        run: Option<Run>,
+        run: Option<MovedRun>,
         conflicts: &mut std::vec::IntoIter<(Dims, ChunkConflict)>,
     ) -> Result<()> {
         self.place_compact(dataset)?;
@@ -260,8 +260,8 @@ impl Editing {
 
     /// Merges elements of a contiguous dataset. Long runs stay in the place that others know: they
     /// write there. Short ones stay in ours, which nobody else refers to.
-    fn merge_run(&self, run: Run) -> Result<()> {
-        let Run { base, ours, theirs, size, element, fill } = run;
+    fn merge_run(&self, run: MovedRun) -> Result<()> {
+        let MovedRun { base, ours, theirs, size, element, fill } = run;
         let is_long = size > COPIED;
         let mut at = 0;
         let step = PIECE / element as u64 * element as u64;
@@ -294,7 +294,7 @@ impl Editing {
 }
 
 /// A run of elements that both writers have given another place.
-struct Run {
+struct MovedRun {
     base: Option<u64>,
     ours: u64,
     theirs: u64,
@@ -320,7 +320,7 @@ fn merged(
     theirs: Object,
     libver: Libver,
     counts: &mut Counts,
-) -> Built<(Object, Option<Run>)> {
+) -> Built<(Object, Option<MovedRun>)> {
     let base = &ours.base;
     let mut merged = theirs;
     let more = i64::from(ours.links_to) - i64::from(ours.flushed_links_to);
@@ -347,7 +347,7 @@ fn is_plain(message: &Message) -> bool {
     message.kind != attribute::KIND && !is_about_links(message)
 }
 
-fn merge_messages(base: &Base, ours: &Object, merged: &mut Object) -> Built<Option<Run>> {
+fn merge_messages(base: &Base, ours: &Object, merged: &mut Object) -> Built<Option<MovedRun>> {
     let of = |messages: &[Message], kind: u16| -> Vec<Message> {
         messages.iter().filter(|message| message.kind == kind && is_plain(message)).cloned().collect()
     };
@@ -418,7 +418,7 @@ fn merge_layout(
     base: &Message,
     ours: &Message,
     theirs: &Message,
-) -> Built<(Message, Option<Run>)> {
+) -> Built<(Message, Option<MovedRun>)> {
     let layout = |message: &Message| object::parsed(message, DataLayout::parse);
     match (layout(base)?, layout(ours)?, layout(theirs)?) {
         (
@@ -434,7 +434,7 @@ fn merge_layout(
             }
             let (element, fill) = element_of(dataset)?;
             let place = if size > COPIED { theirs } else { ours };
-            Ok((place.clone(), Some(Run { base, ours: mine, theirs: other, size, element, fill })))
+            Ok((place.clone(), Some(MovedRun { base, ours: mine, theirs: other, size, element, fill })))
         }
         (DataLayout::Contiguous { .. }, DataLayout::Contiguous { address: Some(_), .. }, _) => {
             Ok((ours.clone(), None))

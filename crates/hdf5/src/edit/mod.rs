@@ -261,7 +261,7 @@ impl Editing {
 
     /// Makes an object without a name. Returns the address of its header.
     ///
-    /// In values, a [`Part::Object`](crate::new_file::Part::Object) has the address of the object.
+    /// In values, a [`ValuePart::Object`](crate::new_file::ValuePart::Object) has the address of the object.
     /// Fails with [`Hdf5Error::Unstorable`] if HDF5 cannot store it. An object that has no name at
     /// a flush is not written.
     pub fn create_object(&self, object: &NewObject) -> Result<u64> {

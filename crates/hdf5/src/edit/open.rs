@@ -92,7 +92,8 @@ impl File {
             )));
         }
         complete(&bytes, source.base(), end, options.verify)?;
-        let state = State::read(&bytes, source.base(), end)?;
+        let len = bytes.len()?.saturating_sub(source.base());
+        let state = State::read(&bytes, source.base(), end)?.with_all_bytes(len);
         let new = Source::new(bytes.clone(), bytes.key(), source.base())?;
         let new = new.with_format(superblock.sizes, options.verify);
         let edits = Edits::new(bytes.clone(), libver, Space::shared(state.used()), place, false);

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_list_of_another_type_stays() {
         use crate::edit::tests::{chunked, new_file, root};
-        use crate::new_file::{NewAttribute, Part};
+        use crate::new_file::{NewAttribute, ValuePart};
         use crate::{LinkTarget, Node};
         let (_, editing) = new_file(Libver::Earliest, true);
         let scale = editing.create_object(&chunked(&[2], &[Some(2)], &[2], false)).unwrap();
@@ -201,7 +201,7 @@ mod tests {
             name: REFERENCE_LIST.into(),
             datatype: Datatype::of_numpy("<i4".parse().unwrap()).unwrap(),
             dataspace: Dataspace::fixed(&[1]),
-            value: vec![Part::Bytes(vec![7, 0, 0, 0])],
+            value: vec![ValuePart::Bytes(vec![7, 0, 0, 0])],
         };
         editing.set_attribute(scale, &other).unwrap();
         let error = editing.add_scale_user(scale, 7, 0).unwrap_err().to_string();

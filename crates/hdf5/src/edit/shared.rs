@@ -58,6 +58,19 @@ impl State {
         // The taken part of a closed file includes its slot.
         Ok(State { end, slot: slot.filter(|slot| slot.used <= end) })
     }
+
+    /// The state for a writer that takes space of a file of `len` bytes behind its base.
+    ///
+    /// A file that nobody has open ends at the end in its superblock. If the file is longer, a program was
+    /// killed, or the superblock is wrong, and structures may refer to the bytes behind: these are taken.
+    pub fn with_all_bytes(mut self, len: u64) -> State {
+        match &mut self.slot {
+            None => self.end = self.end.max(len),
+            Some(slot) if slot.used == self.end => slot.used = slot.used.max(len),
+            Some(_) => {}
+        }
+        self
+    }
 }
 
 /// Completes the changes of a writer that was killed. `end`: the end of the file, an address.
@@ -91,7 +104,8 @@ impl Editing {
             let place = self.edits.superblock.lock().clone();
             superblock::read_end(&self.edits.bytes, base, &place)?
         };
-        State::read(&self.edits.bytes, base, end)
+        let len = self.edits.bytes.len()?.saturating_sub(base);
+        Ok(State::read(&self.edits.bytes, base, end)?.with_all_bytes(len))
     }
 
     pub(super) fn base(&self) -> u64 {
@@ -181,11 +195,6 @@ impl Editing {
         let place = |end: u64| base.saturating_add(end).saturating_sub(SLOT);
         if old.slot.is_some() && new.used.saturating_add(SLOT) <= old.end {
             return Ok(bytes.write_at(place(old.end), &line)?);
-        }
-        let old_len = base.saturating_add(old.end);
-        if old.slot.is_none() && !self.edits.is_blank.load(Ordering::Acquire) && bytes.len()? > old_len {
-            // Another program has left bytes behind the end. New parts are zero.
-            bytes.set_len(old_len)?;
         }
         // A reader that opens the file reads its length first and the superblock next. It must not
         // find an end behind the length: the new end is the length as it was, if possible.

@@ -1,6 +1,6 @@
 //! Several writers of one file: each has the file open by itself, as other processes have.
 
-use super::tests::{described, number};
+use super::tests::{all_bytes, chunked, described, new_file, number, put_chunk};
 use super::*;
 use crate::new_file::NewAttribute;
 use crate::{FileOptions, LinkTarget};
@@ -397,5 +397,35 @@ fn a_reader_keeps_its_state_while_writers_come_and_go() {
         }
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.get(start..start + 8192) == Some(&[1; 8192]), !is_closed);
+    }
+}
+
+/// A superblock without a checksum may say an end before the last structures.
+#[test]
+fn bytes_behind_a_forged_end_stay() {
+    let (bytes, editing) = new_file(Libver::Earliest, false);
+    let place = root(&editing);
+    let dataset = editing.create_object(&chunked(&[4], &[None], &[4], false)).unwrap();
+    editing.link(place, "d", LinkTarget::Hard(dataset)).unwrap();
+    put_chunk(&editing, dataset, &[0], &[1, 0, 2, 0, 3, 0, 4, 0]);
+    editing.close().unwrap();
+    let whole = all_bytes(&bytes);
+    let before = described(&crate::testing::open(&whole).unwrap());
+    let ends = [place + 64, whole.len() as u64 / 2, whole.len() as u64 - 64, whole.len() as u64 - 1];
+    for end in ends {
+        let mut forged = whole.clone();
+        forged[40..48].copy_from_slice(&end.to_le_bytes());
+        let bytes = Arc::new(EditedFile::memory(forged));
+        let file = File::edit(bytes.clone(), Libver::Earliest, FileOptions::default()).unwrap();
+        let editing = file.editing().unwrap();
+        for n in 0..40 {
+            let name = format!("a{n}");
+            editing.set_attribute(place, &number(&name, n)).unwrap();
+        }
+        put_chunk(&editing, dataset, &[1], &[5; 8]);
+        editing.close().unwrap();
+        let all = described(&crate::testing::open(&all_bytes(&bytes)).unwrap());
+        assert!(before.iter().all(|one| all.contains(one)), "{end}: {before:?} {all:?}");
+        assert_eq!(all.iter().filter(|one| one.contains("@a")).count(), 40, "{end}");
     }
 }

@@ -6,7 +6,7 @@ use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::filter::Filter;
-use crate::new_file::{NewAttribute, NewDataset, NewStorage, Part};
+use crate::new_file::{NewAttribute, NewDataset, NewStorage, ValuePart};
 use crate::testing::{open, the_dataset};
 use crate::{LinkTarget, Node};
 
@@ -40,7 +40,7 @@ pub(super) fn number(name: &str, value: u16) -> NewAttribute {
         name: name.into(),
         datatype: Datatype::of_numpy("<u2".parse().unwrap()).unwrap(),
         dataspace: Dataspace::Scalar,
-        value: vec![Part::Bytes(value.to_le_bytes().to_vec())],
+        value: vec![ValuePart::Bytes(value.to_le_bytes().to_vec())],
     }
 }
 
@@ -49,7 +49,7 @@ fn text(name: &str, value: &str) -> NewAttribute {
         name: name.into(),
         datatype: Datatype::vlen_text(crate::datatype::Charset::Utf8),
         dataspace: Dataspace::Scalar,
-        value: vec![Part::text(value.as_bytes())],
+        value: vec![ValuePart::text(value.as_bytes())],
     }
 }
 
@@ -486,7 +486,7 @@ fn a_refused_attribute_changes_nothing() {
     editing.set_attribute(root, &number("a", 1)).unwrap();
     let large = NewAttribute {
         dataspace: Dataspace::Simple { shape: vec![40_000], max_shape: vec![Some(40_000)] },
-        value: vec![Part::Bytes(vec![0; 80_000])],
+        value: vec![ValuePart::Bytes(vec![0; 80_000])],
         ..number("a", 1)
     };
     for _ in 0..2 {

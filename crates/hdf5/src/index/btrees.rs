@@ -52,6 +52,8 @@ fn neighbours(
     records: &mut Records,
 ) -> Result<()> {
     let known: HashSet<u64> = leaves.iter().map(|(at, _)| *at).collect();
+    // Made when the first leaf is missing: mostly none is.
+    let mut taken = None;
     for (at, next) in leaves {
         let (mut before, mut next) = (*at, *next);
         // Each step adds chunks: a circle ends.
@@ -59,7 +61,7 @@ fn neighbours(
             let mut found = Records::new(request, None)?;
             let mut leaf = |entries: &mut Cursor<'_>| add_leaf(request, tree, entries, &mut found);
             let Ok(after) = tree.neighbour(request.source, here, before, &mut leaf) else { break };
-            if !records.take_between(found) {
+            if !records.take_between(found, taken.get_or_insert_with(|| records.numbers())) {
                 break;
             }
             losses.note(Some(here), "a node of its index is known to its neighbour only");

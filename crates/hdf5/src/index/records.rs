@@ -3,6 +3,7 @@
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
 use crate::salvage::losses::Losses;
 use crate::{ParseError, Parsed, Result, Source};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Chunks of the current extent, numbered in C order.
@@ -140,14 +141,23 @@ impl Records {
         Ok(())
     }
 
+    /// The numbers of all chunks, for [`Records::take_between`].
+    pub fn numbers(&self) -> BTreeSet<u64> {
+        self.records.iter().map(|record| record.number).collect()
+    }
+
     /// Takes over the chunks of another table. Does nothing if that table is empty, or if this one has
     /// chunks between its first and its last chunk. Returns `true` if it took them.
-    pub fn take_between(&mut self, other: Records) -> bool {
+    ///
+    /// `taken`: the numbers of this table's chunks. A search in them is short: a forged index may have as
+    /// many tables as chunks.
+    pub fn take_between(&mut self, other: Records, taken: &mut BTreeSet<u64>) -> bool {
         let numbers = || other.records.iter().map(|record| record.number);
         let Some((first, last)) = numbers().min().zip(numbers().max()) else { return false };
-        if self.records.iter().any(|record| (first..=last).contains(&record.number)) {
+        if taken.range(first..=last).next().is_some() {
             return false;
         }
+        taken.extend(numbers());
         self.records.extend(other.records);
         self.ascending = false;
         true

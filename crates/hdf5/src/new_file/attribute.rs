@@ -1,6 +1,6 @@
 //! Attributes of new objects.
 
-use super::value::{self, Part, Places};
+use super::value::{self, Places, ValuePart};
 use crate::Libver;
 use crate::checksum::lookup3;
 use crate::dataspace::Dataspace;
@@ -22,7 +22,7 @@ pub struct NewAttribute {
     /// Its shape.
     pub dataspace: Dataspace,
     /// The bytes of its elements.
-    pub value: Vec<Part>,
+    pub value: Vec<ValuePart>,
 }
 
 /// The most attributes in a header of version 2: the HDF5 library's number.

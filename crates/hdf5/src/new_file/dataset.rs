@@ -1,6 +1,6 @@
 //! Datasets of a new file: the messages of their headers.
 
-use super::value::{self, Part, Places};
+use super::value::{self, Places, ValuePart};
 use crate::Libver;
 use crate::data_layout::{self, ChunkIndexKind, ChunkedLayout};
 use crate::dataspace::{self, Dataspace};
@@ -20,7 +20,7 @@ pub struct NewDataset {
     /// The shape.
     pub dataspace: Dataspace,
     /// The stored value of elements that were never written. `None`: zero.
-    pub fill: Option<Vec<Part>>,
+    pub fill: Option<Vec<ValuePart>>,
     /// `true` if the fill value is never written, so that these elements are zero.
     pub unfilled: bool,
     /// The filters of chunks, in the order in which they were applied.

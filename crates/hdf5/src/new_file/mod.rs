@@ -23,7 +23,7 @@ pub use dataset::{NewDataset, NewStorage};
 pub use group::{NewLink, NewTarget};
 pub use libver::Libver;
 pub use structures::{Structures, reserved};
-pub use value::Part;
+pub use value::ValuePart;
 pub use vlen::StoredValues;
 
 use crate::datatype::Datatype;

@@ -281,7 +281,7 @@ mod tests {
     use crate::datatype::{Charset, Datatype};
     use crate::filter::Filter;
     use crate::index::ChunkRecord;
-    use crate::new_file::{NewAttribute, NewDataset, NewStorage, Part};
+    use crate::new_file::{NewAttribute, NewDataset, NewStorage, ValuePart};
     use crate::testing::{elements, fails, open, the_dataset};
     use crate::{File, LinkTarget, Node, Value};
 
@@ -306,7 +306,7 @@ mod tests {
         let kind = NewKind::Dataset(NewDataset {
             datatype,
             dataspace: shape(lens),
-            fill: Some(vec![Part::Bytes(vec![7, 0])]),
+            fill: Some(vec![ValuePart::Bytes(vec![7, 0])]),
             unfilled: false,
             filters: Vec::new(),
             storage,
@@ -319,7 +319,7 @@ mod tests {
             name: name.into(),
             datatype: Datatype::of_numpy("|u1".parse().unwrap()).unwrap(),
             dataspace: Dataspace::Scalar,
-            value: vec![Part::Bytes(vec![value])],
+            value: vec![ValuePart::Bytes(vec![value])],
         }
     }
 
@@ -405,13 +405,13 @@ mod tests {
             let mut root = group("", vec![link("g", NewTarget::Object(1))]);
             let text = Datatype::vlen_text(Charset::Utf8);
             let list = Datatype::vlen(Datatype::reference());
-            let item = |object| Part::Vlen { count: 1, items: vec![Part::Object(object)] };
+            let item = |object| ValuePart::Vlen { count: 1, items: vec![ValuePart::Object(object)] };
             root.attributes = vec![
                 NewAttribute {
                     name: "texts".into(),
                     datatype: text,
                     dataspace: shape(&[2]),
-                    value: vec![Part::text("žluť".as_bytes()), Part::text(b"")],
+                    value: vec![ValuePart::text("žluť".as_bytes()), ValuePart::text(b"")],
                 },
                 NewAttribute {
                     name: "lists".into(),
@@ -502,7 +502,7 @@ mod tests {
                 // More than a header holds.
                 root.attributes.push(NewAttribute {
                     dataspace: shape(&[100_000]),
-                    value: vec![Part::Bytes(vec![7; 100_000])],
+                    value: vec![ValuePart::Bytes(vec![7; 100_000])],
                     ..number("large", 0)
                 });
                 let file = file(&[root], b"", libver);

@@ -32,7 +32,7 @@ impl Places for NewPlaces<'_> {
 
 /// A part of the bytes of an element. An element is one part or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ValuePart {
     /// Bytes as they are stored.
     Bytes(Vec<u8>),
     /// An element of variable length.
@@ -40,7 +40,7 @@ pub enum Part {
         /// Number of items; of text, of bytes.
         count: u64,
         /// The items.
-        items: Vec<Part>,
+        items: Vec<ValuePart>,
     },
     /// A reference to an object, by its number. `None`: to nothing.
     Object(Option<usize>),
@@ -48,19 +48,19 @@ pub enum Part {
     Region(Option<(usize, Vec<u8>)>),
 }
 
-impl Part {
+impl ValuePart {
     /// Text of variable length.
-    pub fn text(text: &[u8]) -> Part {
-        Part::Vlen { count: text.len() as u64, items: vec![Part::Bytes(text.to_vec())] }
+    pub fn text(text: &[u8]) -> ValuePart {
+        ValuePart::Vlen { count: text.len() as u64, items: vec![ValuePart::Bytes(text.to_vec())] }
     }
 
     /// Bytes in the element.
     pub(super) fn len(&self) -> u64 {
         match self {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Vlen { .. } => 16,
-            Part::Object(_) => 8,
-            Part::Region(_) => 12,
+            ValuePart::Bytes(bytes) => bytes.len() as u64,
+            ValuePart::Vlen { .. } => 16,
+            ValuePart::Object(_) => 8,
+            ValuePart::Region(_) => 12,
         }
     }
 
@@ -71,13 +71,13 @@ impl Part {
             places.address(object).ok_or_else(missing)
         };
         match self {
-            Part::Bytes(bytes) => drop(out.bytes(bytes)),
+            ValuePart::Bytes(bytes) => drop(out.bytes(bytes)),
             // No items: no object in the heap.
-            Part::Vlen { items, .. } if items.is_empty() => {
+            ValuePart::Vlen { items, .. } if items.is_empty() => {
                 out.u32(0);
                 put_place(None, out);
             }
-            Part::Vlen { count, items } => {
+            ValuePart::Vlen { count, items } => {
                 let count: u32 = fit(*count, "items of an element of variable length")?;
                 let items = bytes(items, places)?;
                 let place = places.put(&items)?;
@@ -85,10 +85,10 @@ impl Part {
                 put_place(Some(place), out);
             }
             // References to nothing are zeros.
-            Part::Object(object) => {
+            ValuePart::Object(object) => {
                 out.u64(object.map(|object| address(object, places)).transpose()?.unwrap_or(0));
             }
-            Part::Region(region) => {
+            ValuePart::Region(region) => {
                 let place = region.as_ref().map(|(object, selection)| {
                     let value = [&address(*object, places)?.to_le_bytes()[..], selection].concat();
                     places.put(&value)
@@ -106,7 +106,7 @@ fn put_place(place: Option<HeapPlace>, out: &mut Output) {
 }
 
 /// The bytes of parts, one after the other.
-pub(crate) fn bytes(parts: &[Part], places: &mut dyn Places) -> Built<Vec<u8>> {
+pub(crate) fn bytes(parts: &[ValuePart], places: &mut dyn Places) -> Built<Vec<u8>> {
     let mut out = Output::new();
     parts.iter().try_for_each(|part| part.put(places, &mut out))?;
     Ok(out.take())

@@ -44,6 +44,8 @@ struct Noted {
     muted: bool,
     /// Addresses of structures that were read.
     structures: HashSet<u64>,
+    /// `true` if a structure inside the file was never written.
+    unwritten: bool,
 }
 
 /// Structures whose addresses are kept: 32 MiB of memory.
@@ -121,6 +123,11 @@ impl Losses {
         }
     }
 
+    /// Returns `true` if a structure inside the file was never written: writes are missing.
+    pub fn lacks_writes(&self) -> bool {
+        self.noted.lock().unwritten
+    }
+
     /// The addresses of structures that were read.
     pub fn structures(&self) -> Vec<u64> {
         self.noted.lock().structures.iter().copied().collect()
@@ -153,6 +160,11 @@ impl Source {
             Hdf5Error::Parse { address, .. } | Hdf5Error::Incomplete { address, .. } => Some(*address),
             _ => None,
         };
+        if matches!(error, Hdf5Error::Incomplete { .. }) {
+            let mut noted = losses.noted.lock();
+            let is_muted = noted.muted;
+            noted.unwritten |= !is_muted;
+        }
         losses.note(address, without_file(&error));
         Ok(())
     }

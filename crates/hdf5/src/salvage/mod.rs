@@ -45,6 +45,10 @@ pub struct Torn {
     /// Datasets whose chunks were tested, and objects that are no orphans.
     tested: usize,
     runs_tested: usize,
+    /// The caller knows that a program was killed while it wrote the file.
+    killed: bool,
+    /// For each dataset that was not tested yet: the pieces of work up to its end.
+    ends: Vec<u64>,
 }
 
 impl std::fmt::Debug for Torn {
@@ -55,15 +59,15 @@ impl std::fmt::Debug for Torn {
 
 impl Torn {
     /// Opens the object `key` of a store, whatever its state, and reads all structures that its root
-    /// group leads to.
-    pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<Torn> {
+    /// group leads to. `killed`: a program was killed while it wrote the file. Otherwise only what the file
+    /// tells counts, and files of old versions may tell nothing.
+    pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions, killed: bool) -> Result<Torn> {
         let first = Torn::walked(&store, key, &options, false)?;
         // Whole files may have leaves of earlier states, which only their neighbours know.
-        match first.opened.is_ours
-            || !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty()
-        {
+        let is_whole = !killed && !first.has_losses() && !first.ends_elsewhere() && first.mend()?.is_empty();
+        match first.opened.is_ours || is_whole {
             true => Ok(first),
-            false => Torn::walked(&store, key, &options, true),
+            false => Ok(Torn { killed, ..Torn::walked(&store, key, &options, true)? }),
         }
     }
 
@@ -75,7 +79,19 @@ impl Torn {
             walk.add(&opened.file, &opened.losses, root, "/")?;
         }
         let (orphans, wrong) = (Vec::new(), Mutex::default());
-        Ok(Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0 })
+        let mut torn =
+            Torn { opened, walk, orphans, wrong, tested: 0, runs_tested: 0, killed: false, ends: Vec::new() };
+        torn.count_pieces();
+        Ok(torn)
+    }
+
+    fn count_pieces(&mut self) {
+        let pieces = self.walk.datasets.iter().skip(self.tested).map(chunks::Stored::pieces);
+        let ends = pieces.scan(0_u64, |end, pieces| {
+            *end = end.saturating_add(pieces);
+            Some(*end)
+        });
+        self.ends = ends.collect();
     }
 
     /// Returns `true` if the file does not end where its superblock says.
@@ -86,24 +102,24 @@ impl Torn {
 
     /// Pieces of work for [`Torn::test`].
     pub fn pieces(&self) -> u64 {
-        self.walk.datasets.iter().skip(self.tested).map(chunks::Stored::pieces).sum()
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// Decodes some chunks. Several threads may test pieces at once.
     pub fn test(&self, piece: u64) -> Result<()> {
-        let mut rest = piece;
-        for (number, dataset) in self.walk.datasets.iter().enumerate().skip(self.tested) {
-            match rest.checked_sub(dataset.pieces()) {
-                Some(later) => rest = later,
-                None => {
-                    let wrong = dataset.test(self.opened.file.source(), rest)?;
-                    let wrong = wrong.into_iter().map(|(record, why)| (number, record.number, why));
-                    self.wrong.lock().extend(wrong);
-                    return Ok(());
-                }
-            }
-        }
+        let (number, piece) = self.owner(piece);
+        let Some(dataset) = self.walk.datasets.get(number) else { return Ok(()) };
+        let wrong = dataset.test(self.opened.file.source(), piece)?;
+        let wrong = wrong.into_iter().map(|(record, why)| (number, record.number, why));
+        self.wrong.lock().extend(wrong);
         Ok(())
+    }
+
+    /// The number of the dataset of a piece, and the number of the piece there.
+    fn owner(&self, piece: u64) -> (usize, u64) {
+        let at = self.ends.partition_point(|end| *end <= piece);
+        let first = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        (self.tested.saturating_add(at), piece.saturating_sub(first))
     }
 
     /// Drops chunks that do not decode, and elements that share bytes with others. Call it once all
@@ -143,6 +159,7 @@ impl Torn {
         self.walk.extents.retain(|extent| !matches!(extent.owner, Owner::Run(run) if runs.contains(&run)));
         self.tested = self.walk.datasets.len();
         self.runs_tested = self.walk.runs.len();
+        self.count_pieces();
     }
 
     fn lose(&mut self, losses: &losses::Losses, wrong: &HashMap<usize, HashMap<u64, String>>) {
@@ -183,8 +200,11 @@ impl Torn {
         let Opened { file, losses, .. } = &self.opened;
         match losses.is_torn() {
             true => {
-                // A lost chunk tells, too, that chunks were being written.
-                let is_known = losses.all().0.iter().any(|loss| loss.chunk.is_some());
+                // A lost chunk tells, too, that chunks were being written. If writes are missing, an index may be
+                // newer than the bytes of its chunks.
+                let is_known = self.killed
+                    || losses.lacks_writes()
+                    || losses.all().0.iter().any(|loss| loss.chunk.is_some());
                 doubts::doubts(file.source(), &self.walk, &losses.structures(), is_known)
             }
             false => Ok(Vec::new()),
@@ -205,6 +225,7 @@ impl Torn {
                 self.walk.add(file, losses, address, &format!("/{LOST_AND_FOUND}/{address}"))?;
             }
         }
+        self.count_pieces();
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Finds object headers by their bytes, for objects that nothing leads to any more.
 
 use super::losses::Losses;
-use super::walk::{Walk, check_kind, is_dataset, joined};
+use super::walk::{Spent, Walk, check_kind, is_dataset, joined};
 use crate::compact::survey;
 use crate::object_header::ObjectHeader;
 use crate::{File, Result, Source};
@@ -21,32 +21,51 @@ const MOST_BYTES: u32 = 1 << 20;
 /// Most orphans that are kept. A file of forged headers could have more than its size in paths.
 const MOST: usize = 1 << 16;
 
+/// How often the bytes of a file are tried as those of a header: headers that lead to the same blocks are
+/// forged.
+const TRIES: u64 = 8;
+
 /// Returns the addresses of objects that are not in `walk`. Objects that no other one leads to come
 /// first.
 pub(super) fn orphans(file: &File, losses: &Losses, walk: &Walk) -> Result<Vec<u64>> {
     let taken = joined(walk, &losses.structures());
-    let found = losses.muted(|| try_all(file, walk, &taken));
+    let mut left = file.source().end().saturating_mul(TRIES);
+    let found = losses.muted(|| try_all(file, walk, &taken, &mut left));
     // The walk parses these objects again, and notes their losses.
     file.forget_metadata();
+    if left == 0 {
+        losses.enter("");
+        losses.note(
+            None,
+            "more bytes than the file has look like headers: not all lost objects were looked for",
+        );
+    }
     found
 }
 
-fn try_all(file: &File, walk: &Walk, taken: &[(u64, u64)]) -> Result<Vec<u64>> {
+/// `left`: bytes of headers that may be read; 0 if they were not enough.
+fn try_all(file: &File, walk: &Walk, taken: &[(u64, u64)], left: &mut u64) -> Result<Vec<u64>> {
     let mut found = Vec::new();
     for address in candidates(file.source(), taken)? {
         file.source().go_on()?;
         if walk.seen.contains(&address) || found.len() == MOST {
             continue;
         }
-        let Ok(header) = ObjectHeader::read(file.source(), address) else { continue };
+        let Ok(header) = ObjectHeader::read_within(file.source(), address, left) else {
+            if *left == 0 { break } else { continue }
+        };
         // An object without links was deleted.
         if header.links() > 0 && is_object(file, &header) {
             found.push((address, header));
         }
     }
-    let mut below = HashSet::new();
+    let (mut below, mut spent) = (HashSet::new(), Spent::default());
     for (address, header) in &found {
+        if !spent.has_links(file.source().end()) {
+            break;
+        }
         let children = survey::below(file, header)?;
+        spent.add_links(children.len());
         below.extend(children.into_iter().map(|(child, _)| child).filter(|child| child != address));
     }
     let tops = found.iter().map(|(address, _)| *address).filter(|address| !below.contains(address));

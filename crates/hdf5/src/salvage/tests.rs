@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::File;
-use crate::testing::{Builder, contiguous_message, dataset, hard, link_info, open, store};
+use crate::testing::{Builder, contiguous_message, dataset, hard, link_info, open, store, structure};
 
 fn torn(bytes: &[u8]) -> Torn {
-    let mut torn = Torn::open(store("f", bytes), "f", FileOptions::default()).unwrap();
+    let mut torn = Torn::open(store("f", bytes), "f", FileOptions::default(), false).unwrap();
     for piece in 0..torn.pieces() {
         torn.test(piece).unwrap();
     }
@@ -100,4 +100,35 @@ fn elements_that_share_bytes_are_lost() {
     assert_eq!(values(&copy, "c"), [7, 0, 8, 0]);
     assert!(copy.node("a").is_err() && copy.node("b").is_err());
     assert!(["a", "b"].iter().all(|name| lost.iter().any(|(path, _)| path == name)), "{lost:?}");
+}
+
+/// Thousands of headers that lead to one block: reading each of them would take the square of the size.
+#[test]
+fn forged_headers_are_not_all_tried() {
+    let (mut builder, a, b) = two();
+    let block = structure!([0, 0, 0xf8, 0xff, 0, 0, 0, 0], [1; 0xfff8]);
+    let shared = builder.put(&block);
+    for _ in 0..2000 {
+        let head = [1, 0, 2, 0, 1, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0];
+        builder.put(&structure!(head, [16, 0, 16, 0, 0, 0, 0, 0], shared, block.len() as u64));
+    }
+    let lost_group = builder.put(&[0; 24]);
+    let root = builder.header(&[link_info(false), hard("a", a), hard("b", b), hard("c", lost_group)]);
+    let (copy, _, lost) = salvaged(&builder.finish(root, 2, 0));
+    assert_eq!(values(&copy, "b"), [4, 0, 5, 0, 6, 0]);
+    assert!(lost.iter().any(|(path, why)| path.is_empty() && why.contains("look like headers")), "{lost:?}");
+}
+
+#[test]
+fn pieces_are_those_of_their_datasets() {
+    let (mut builder, a, b) = two();
+    let root = builder.header(&[link_info(false), hard("a", a), hard("b", b)]);
+    let mut torn = torn(&builder.finish(root, 2, 0));
+    (torn.tested, torn.ends) = (0, Vec::new());
+    torn.walk.datasets.clear();
+    torn.count_pieces();
+    assert_eq!(torn.pieces(), 0);
+    torn.ends = vec![0, 2, 2, 5];
+    let owner = |piece: u64| torn.owner(piece);
+    assert_eq!([0, 1, 2, 4, 5].map(owner), [(1, 0), (1, 1), (3, 0), (3, 2), (4, 0)]);
 }

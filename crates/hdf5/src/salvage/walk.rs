@@ -19,6 +19,48 @@ pub(super) struct Run {
     pub path: String,
 }
 
+/// What one walk reads, at most. Structures of a whole file share no bytes, so that their number is bounded
+/// by its size. In a forged file, thousands of objects may name one index: each would be read again.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    /// Links and attributes. None is shorter than 8 bytes.
+    links: u64,
+    /// Chunks. Each has a byte.
+    chunks: u64,
+    /// Their bytes. Chunks that share bytes may be those of a killed program, so several times the size of
+    /// the file is decoded.
+    chunk_bytes: u64,
+}
+
+/// Bytes of a link, at least.
+const LINK: u64 = 8;
+
+/// How often the bytes of a file may be those of a chunk.
+const SHARED: u64 = 16;
+
+impl Spent {
+    /// Returns `true` as long as links may be read.
+    pub fn has_links(&self, size: u64) -> bool {
+        self.links <= size / LINK
+    }
+
+    /// Counts links that were read.
+    pub fn add_links(&mut self, count: usize) {
+        self.links = self.links.saturating_add(count as u64);
+    }
+
+    fn has_chunks(&self, size: u64) -> bool {
+        self.chunks <= size && self.chunk_bytes / SHARED <= size
+    }
+
+    fn add_chunks(&mut self, index: &ChunkIndex) {
+        self.chunks = self.chunks.saturating_add(index.records.len() as u64);
+        for record in &index.records {
+            self.chunk_bytes = self.chunk_bytes.saturating_add(record.size);
+        }
+    }
+}
+
 /// The objects and bytes that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
@@ -28,6 +70,7 @@ pub(super) struct Walk {
     pub datasets: Vec<Stored>,
     /// The bytes of headers and runs. Those of chunks are in `datasets`.
     pub extents: Vec<Extent>,
+    spent: Spent,
 }
 
 impl Walk {
@@ -62,7 +105,13 @@ impl Walk {
                 self.dataset(file, losses, &dataset)?;
             }
             losses.enter(&next.path);
+            if !self.spent.has_links(file.source().end()) {
+                losses.note(None, "the file has more links than fit into it: its members are left out");
+                self.objects.push(next);
+                continue;
+            }
             let below = survey::below(file, &header)?;
+            self.spent.add_links(below.len());
             let seen = &self.seen;
             waiting.extend(below.into_iter().rev().filter(|(address, _)| !seen.contains(address)).map(
                 |(address, name)| {
@@ -93,7 +142,15 @@ impl Walk {
                 self.runs.push(Run { header: dataset.address(), path: dataset.path().to_owned() });
             }
             DataLayout::Chunked(layout) => {
-                let index = match dataset.stored_index() {
+                let found = match self.spent.has_chunks(end) {
+                    true => dataset.stored_index(),
+                    false => {
+                        let why =
+                            "the file has more chunks than fit into it: those of this dataset are left out";
+                        Err(file.source().invalid(why))
+                    }
+                };
+                let index = match found {
                     Ok(index) => index.map(|index| (*index).clone()).unwrap_or_default(),
                     Err(error) => {
                         file.source().lose(error)?;
@@ -103,6 +160,7 @@ impl Walk {
                         ChunkIndex { counts, records: Vec::new() }
                     }
                 };
+                self.spent.add_chunks(&index);
                 self.datasets.push(Stored::new(dataset, layout, index));
             }
             _ => {}

@@ -30,7 +30,7 @@ fn tree(sizes: Sizes) -> Tree {
 
 /// An entry of a symbol table, with the bytes as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SymbolEntry {
     pub name: Vec<u8>,
     pub target: EntryTarget,
 }
@@ -47,14 +47,14 @@ pub(crate) enum EntryTarget {
 /// Returns all links in the order of their names.
 pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
     let found = stored_entries(source, btree, heap)?;
-    Ok(found.into_iter().map(Entry::into_link).collect())
+    Ok(found.into_iter().map(SymbolEntry::into_link).collect())
 }
 
 /// Returns all entries in the order of their names.
-pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Entry>> {
+pub(crate) fn stored_entries(source: &Source, btree: u64, heap_at: u64) -> Result<Vec<SymbolEntry>> {
     // The heap and the B-tree do not depend on each other. Fetch both together.
-    source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
-    let heap = match LocalHeap::read(source, heap) {
+    source.foresee(|| drop((LocalHeap::read(source, heap_at), nodes(source, btree))))?;
+    let heap = match LocalHeap::read(source, heap_at) {
         Ok(heap) => heap,
         Err(error) => {
             source.lose(error)?;
@@ -70,7 +70,7 @@ pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<V
             let mut last = None;
             node(cursor, &heap, source.losses(), |place, name, entry| {
                 last = Some(place);
-                found.push(Entry::parse(name, entry, &heap)?);
+                found.push(SymbolEntry::parse(name, entry, &heap)?);
                 Ok(true)
             })?;
             Ok((found, last, cursor.position() as u64))
@@ -94,7 +94,22 @@ pub(crate) fn stored_entries(source: &Source, btree: u64, heap: u64) -> Result<V
         visited.meet(address, len).map_err(|why| source.structure_error(STRUCTURE, address, why))?;
         entries.extend(found);
     }
+    if let Some(losses) = source.losses()
+        && losses.is_torn()
+        && !has_names_of(&heap, &entries)
+    {
+        let why = "its members may have wrong names: other bytes were written over their names";
+        losses.note(Some(heap_at), why);
+    }
     Ok(entries)
+}
+
+/// Returns `true` if a heap can have the names of the entries. The HDF5 library sorts entries by name, and
+/// its heaps begin with the empty name.
+fn has_names_of(heap: &LocalHeap, entries: &[SymbolEntry]) -> bool {
+    entries.is_empty()
+        || heap.bytes(0).is_ok_and(<[u8]>::is_empty)
+            && entries.windows(2).all(|pair| matches!(pair, [a, b] if a.name < b.name))
 }
 
 /// Fetches all nodes. Returns their addresses and sizes, and the place of each one's last name.
@@ -138,7 +153,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
             node(cursor, &names, None, |_, stored, entry| {
                 if stored == name.as_bytes() {
                     below = group_below(&mut entry.clone()).unwrap_or_default();
-                    found = Some(Entry::parse(stored, entry, &names)?.into_link());
+                    found = Some(SymbolEntry::parse(stored, entry, &names)?.into_link());
                 }
                 Ok(found.is_none())
             })?;
@@ -180,7 +195,7 @@ const SOFT: u32 = 2;
 /// Builds the heap, the nodes and the B-tree of an old group at `address`. `links` are sorted by the
 /// bytes of their names, and are hard or soft.
 pub(crate) fn build(address: u64, links: &[Link]) -> Built<(SymbolTable, Vec<u8>)> {
-    let entry = |link: &Link| Entry {
+    let entry = |link: &Link| SymbolEntry {
         name: link.name.clone().into_bytes(),
         target: match &link.target {
             LinkTarget::Hard(header) => EntryTarget::Hard(*header),
@@ -194,7 +209,7 @@ pub(crate) fn build(address: u64, links: &[Link]) -> Built<(SymbolTable, Vec<u8>
 
 /// Builds the heap, the nodes and the B-tree of an old group at `address`. Entries are sorted by
 /// their names.
-pub(crate) fn build_entries(address: u64, links: &[Entry]) -> Built<(SymbolTable, Vec<u8>)> {
+pub(crate) fn build_entries(address: u64, links: &[SymbolEntry]) -> Built<(SymbolTable, Vec<u8>)> {
     let paths = links.iter().filter_map(|link| match &link.target {
         EntryTarget::Soft(path) => Some(path.as_slice()),
         EntryTarget::Hard(_) => None,
@@ -211,7 +226,7 @@ pub(crate) fn build_entries(address: u64, links: &[Entry]) -> Built<(SymbolTable
     // The first key is the empty name. Each other key is the last name of the child before it.
     keys.u64(0);
     let most = 2 * usize::from(LEAF_K);
-    let entries: Vec<(&Entry, &u64)> = links.iter().zip(name_places).collect();
+    let entries: Vec<(&SymbolEntry, &u64)> = links.iter().zip(name_places).collect();
     for node in entries.chunks(most) {
         let start = out.len();
         children.push(address.saturating_add(start as u64));
@@ -270,9 +285,9 @@ fn node<'h>(
     Ok(())
 }
 
-impl Entry {
+impl SymbolEntry {
     /// Parses the rest of an entry after its name.
-    fn parse(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Entry> {
+    fn parse(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<SymbolEntry> {
         let header = entry.offset()?;
         let cache = entry.u32()?;
         entry.skip(4)?;
@@ -285,7 +300,7 @@ impl Entry {
                 return Err(entry.corrupt(why));
             }
         };
-        Ok(Entry { name: name.to_vec(), target })
+        Ok(SymbolEntry { name: name.to_vec(), target })
     }
 
     fn into_link(self) -> Link {
@@ -435,5 +450,19 @@ mod tests {
             }
             prop_assert_eq!(find(&source, table.btree, table.heap, "~").unwrap(), None);
         }
+    }
+
+    #[test]
+    fn other_bytes_in_place_of_names() {
+        let entry = |name: &[u8]| SymbolEntry { name: name.to_vec(), target: EntryTarget::Hard(1) };
+        let (mut bytes, _) = build_local_heap(0, &[b"a", b"b"]);
+        let heap = LocalHeap::read(&source(&bytes), 0).unwrap();
+        assert!(has_names_of(&heap, &[entry(b"a"), entry(b"b")]));
+        assert!(!has_names_of(&heap, &[entry(b"b"), entry(b"a")]));
+        assert!(!has_names_of(&heap, &[entry(b"a"), entry(b"a")]));
+        // The data segment follows the prefix of 32 bytes.
+        bytes[32] = 12;
+        let heap = LocalHeap::read(&source(&bytes), 0).unwrap();
+        assert!(!has_names_of(&heap, &[entry(b"a")]) && has_names_of(&heap, &[]));
     }
 }

@@ -66,7 +66,7 @@ pub use listings::Listings;
 pub(crate) use listings::{StoredObjects, is_listed_far, list_few};
 pub(crate) use one_chunk::OneChunk;
 pub use outline::{Crew, Outline, OutlinedArray, Site, Units, outline, outline_into};
-pub use parts::{Part, PartStamp, compare_part, copy_part, part_keys, stamp_part};
+pub use parts::{CopyPart, PartStamp, compare_part, copy_part, part_keys, stamp_part};
 pub(crate) use place::resolve_links;
 pub use plan::{CopyPlan, Pass, Prices};
 pub(crate) use ragged::{element_bytes, read as read_ragged};

@@ -1,7 +1,7 @@
 //! Copies, checks and compares one part of a copy that several processes share.
 //!
 //! 1. An outline ([`super::outline`]) defines the parts.
-//! 2. The [`Part`]s of one pass over an array own whole objects of the array that they write. They
+//! 2. The [`CopyPart`]s of one pass over an array own whole objects of the array that they write. They
 //!    can be copied in any order, at the same time, and again after a kill ([`copy_part`]).
 //! 3. Stamps and checksums of its objects identify the result of a part ([`stamp_part`]). A client
 //!    that resumes the copy checks with them whether the objects are unchanged.
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// A part of one pass over an array.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct CopyPart {
     /// The path of the copy in the store.
     pub path: String,
     /// The copy's format.
@@ -75,7 +75,7 @@ pub struct PartStamp {
 pub fn copy_part(
     source: &Array,
     store: &Arc<dyn Store>,
-    part: &Part,
+    part: &CopyPart,
     listings: &Listings,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
@@ -110,7 +110,7 @@ pub fn copy_part(
 pub fn stamp_part(
     source: &Array,
     store: &Arc<dyn Store>,
-    part: &Part,
+    part: &CopyPart,
     listings: &Listings,
     contents: bool,
 ) -> Result<PartStamp> {
@@ -125,7 +125,7 @@ pub fn stamp_part(
 }
 
 /// Returns the keys of all objects that a part owns, stored or not.
-pub fn part_keys(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<Vec<String>> {
+pub fn part_keys(source: &Array, store: &Arc<dyn Store>, part: &CopyPart) -> Result<Vec<String>> {
     Opened::new(source, store, part)?.keys(part)
 }
 
@@ -133,7 +133,7 @@ pub fn part_keys(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<
 pub fn compare_part(
     source: &Array,
     store: &Arc<dyn Store>,
-    part: &Part,
+    part: &CopyPart,
     listings: &Listings,
     progress: Option<&dyn Progress>,
 ) -> Result<()> {
@@ -165,7 +165,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn new(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<Opened> {
+    fn new(source: &Array, store: &Arc<dyn Store>, part: &CopyPart) -> Result<Opened> {
         let name = path_text(&part.path);
         let refuse = |why: &str| Error::Copy { array: name.clone(), why: why.into() };
         let (format, text) = (part.format.zarr()?, part.document.as_bytes());
@@ -204,7 +204,7 @@ impl Opened {
         Ok(Opened { job, from, to, blocks, rest })
     }
 
-    fn write_rest(&self, part: &Part, ask: Option<Ask<'_>>) -> Result<()> {
+    fn write_rest(&self, part: &CopyPart, ask: Option<Ask<'_>>) -> Result<()> {
         let Some(value) = &self.rest else { return Ok(()) };
         part.units.clone().try_for_each(|number| {
             let block = self.blocks.block(&self.blocks.object(number));
@@ -274,7 +274,7 @@ impl Opened {
     }
 
     /// The keys of all objects of the units, stored or not.
-    fn keys(&self, part: &Part) -> Result<Vec<String>> {
+    fn keys(&self, part: &CopyPart) -> Result<Vec<String>> {
         let array = self.target_array();
         let zarr = array.as_zarr().ok_or_else(|| Error::Options("the copy is no array of Zarr".into()))?;
         let grid = array.layout().object_grid();

@@ -31,7 +31,7 @@ use coordinate::Ends;
 use facts::Facts;
 use hyperslab_array::each_part;
 use hyperslab_store::Ask;
-use nodes::Piece;
+use nodes::JoinedPiece;
 pub(crate) use nodes::{JoinedArray, JoinedGroup};
 use sources::Sources;
 use std::collections::{BTreeSet, HashMap};
@@ -264,7 +264,7 @@ fn join(
             None => stored.clone().map(|stored| stored.chunks).next().unwrap_or_default(),
         };
         let pieces = array.axis.map(|axis| {
-            let pieces = stored.zip(&starts).enumerate().map(|(source, (stored, start))| Piece {
+            let pieces = stored.zip(&starts).enumerate().map(|(source, (stored, start))| JoinedPiece {
                 source,
                 start: *start,
                 shape: stored.shape.clone(),

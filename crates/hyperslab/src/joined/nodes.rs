@@ -22,7 +22,7 @@ const CELL: u64 = 4 << 20;
 
 /// The part of a joined array that is in one source.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct JoinedPiece {
     /// The number of the source.
     pub(super) source: usize,
     /// Its first element along the joined axis.
@@ -44,7 +44,7 @@ pub(crate) struct JoinedArray {
     template: Array,
     layout: Arc<ArrayLayout>,
     /// The joined axis and the pieces along it. `None`: the array of the first source.
-    pieces: Option<(usize, Vec<Piece>)>,
+    pieces: Option<(usize, Vec<JoinedPiece>)>,
     /// The value of elements that no piece has: text of any length.
     rest: Vec<u8>,
     chunks: (u64, u64),
@@ -55,7 +55,7 @@ impl JoinedArray {
         joined: &Arc<Joined>,
         facts: ArrayFacts,
         shape: Dims,
-        pieces: Option<(usize, Vec<Piece>)>,
+        pieces: Option<(usize, Vec<JoinedPiece>)>,
         chunks: (u64, u64),
     ) -> Result<Self> {
         let ArrayFacts { path, stored_path, array: template, .. } = facts;
@@ -139,7 +139,7 @@ impl JoinedArray {
         &self.joined
     }
 
-    fn open(&self, piece: &Piece) -> Result<Array> {
+    fn open(&self, piece: &JoinedPiece) -> Result<Array> {
         let array = self.joined.sources.array(piece.source, &self.stored_path)?;
         check_unchanged(&array, &piece.shape, &self.joined.sources.name(piece.source))?;
         Ok(array)
@@ -286,7 +286,7 @@ impl ArrayNode for JoinedArray {
         match &self.pieces {
             None => self.template.node().read_copied(selection, options, paths),
             Some((axis, pieces)) => {
-                let open = |piece: &Piece| self.open(piece);
+                let open = |piece: &JoinedPiece| self.open(piece);
                 ragged::read(
                     self.layout.name(),
                     (*axis, pieces),

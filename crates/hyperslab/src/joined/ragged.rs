@@ -1,6 +1,6 @@
 //! Elements of variable length of a joined array.
 
-use super::nodes::Piece;
+use super::nodes::JoinedPiece;
 use crate::copy::{Paths, all_indices};
 use crate::{Array, Error, Index, Ragged, ReadOptions, Result, Selection};
 use hyperslab_array::ArrayError;
@@ -10,8 +10,8 @@ use std::ops::Range;
 /// `rest`: the value of elements that no piece has.
 pub(super) fn read(
     name: &str,
-    (axis, pieces): (usize, &[Piece]),
-    open: &dyn Fn(&Piece) -> Result<Array>,
+    (axis, pieces): (usize, &[JoinedPiece]),
+    open: &dyn Fn(&JoinedPiece) -> Result<Array>,
     selection: &Selection,
     options: ReadOptions<'_>,
     rest: &[u8],

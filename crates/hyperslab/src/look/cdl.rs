@@ -5,7 +5,7 @@
 //!
 //! Source: <https://docs.unidata.ucar.edu/nug/current/_c_d_l.html>
 
-use super::cdl_attributes::{self as entries, Entry};
+use super::cdl_attributes::{self as entries, CdlAttribute};
 use super::cdl_data;
 use super::cdl_words::{name as escaped, type_name};
 use crate::meaning::{FileMeaning, Meaning, MissingValue};
@@ -244,7 +244,7 @@ impl Writer<'_> {
         level: usize,
         dimensions: &[(String, u64, bool)],
         members: &[Member],
-        attributes: &[Entry],
+        attributes: &[CdlAttribute],
     ) -> Written<()> {
         let indent = "  ".repeat(level);
         if !dimensions.is_empty() {

@@ -14,12 +14,16 @@
 
 mod plan;
 mod quarantine;
+mod rewrite;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod torn;
+mod undo;
 
 pub use plan::{Action, ActionKind, Lost, Plan};
+#[cfg(fuzzing)]
+pub(crate) use quarantine::parse as parse_journal;
 
 use crate::copy::Progress;
 use crate::{Error, Result, stores};
@@ -33,6 +37,9 @@ pub struct RepairOptions<'a> {
     pub to: Option<PathBuf>,
     /// Write damaged chunks again, with the fill value. Otherwise they become absent.
     pub fill: bool,
+    /// A program was killed while it wrote the HDF5 file. Names chunks that may have the values of others
+    /// also if nothing in the file tells that it was not closed.
+    pub killed: bool,
     /// Number of threads; `None`: from the settings.
     pub threads: Option<usize>,
     /// Receives the progress, on the calling thread, and can stop the work.
@@ -99,7 +106,7 @@ pub fn undo(location: &str) -> Result<bool> {
     let Some(quarantine) = Quarantine::last(&path)? else { return Ok(false) };
     let changes = quarantine.read()?;
     match path.is_dir() {
-        true => stored::undo(&path, &quarantine, &changes)?,
+        true => undo::undo(&*stored::reach(&path)?.store, &path, &quarantine, &changes)?,
         false => torn::undo(&path, &changes)?,
     }
     quarantine.remove()?;
@@ -110,7 +117,11 @@ pub fn undo(location: &str) -> Result<bool> {
 fn local(location: &str) -> Result<PathBuf> {
     let path = stores::local_path(location)?;
     let path = path.ok_or_else(|| {
-        Error::Options(format!("cannot repair '{location}': only local files and directories are repaired"))
+        Error::Options(format!(
+            "cannot repair '{location}': only local files and directories are repaired. `hyperslab validate \
+             --decode` names what is damaged there. To repair it, copy it to a disk, repair the copy, and copy it \
+             back"
+        ))
     })?;
     // The file behind a link is repaired.
     path.canonicalize().map_err(|source| Error::Io { what: "repair", path, source })

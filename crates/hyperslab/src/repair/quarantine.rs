@@ -4,24 +4,34 @@
 //! first change. Undoing a repair needs only the journal and the files beside it, at whatever moment the
 //! repair was killed.
 
+use crate::content_hash::Digest;
 use crate::{Error, Json, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 /// The name of a journal.
 const JOURNAL: &str = "journal.json";
 
+/// Documents of groups and arrays: a folder with one is part of a store.
+const DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
+
+/// Bytes of the longest name of a folder. File systems take 255.
+const LONGEST: usize = 200;
+
 /// A change that a repair makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// Bytes of the file at an offset.
     Bytes { offset: u64, old: Vec<u8>, new: Vec<u8> },
     /// The length of the file.
     Length { old: u64, new: u64 },
     /// The file with this path below the store: `saved` is the name of its old state in the quarantine.
     Object { key: String, saved: String },
+    /// The folder with this path below the store, which is moved to `saved` in the quarantine.
+    Folder { key: String, saved: String },
 }
 
 /// The quarantine of one repair.
@@ -36,10 +46,37 @@ fn failed(what: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
 }
 
 /// The folder with all quarantines of a store or file.
+///
+/// It lies beside the root of the store, also for a group below: files of a quarantine in a store would be
+/// keys that no array owns.
 pub(super) fn folder(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let root = if path.is_dir() { root_of(path) } else { path };
+    let mut name = root.file_name().unwrap_or_default().to_owned();
     name.push(".quarantine");
-    path.with_file_name(name)
+    let all = root.with_file_name(name);
+    match path.strip_prefix(root) {
+        Ok(below) if !below.as_os_str().is_empty() => all.join(flat(below)),
+        _ => all,
+    }
+}
+
+fn is_flat(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.as_bytes().starts_with(b"%"))
+        && folder.parent().is_some_and(|all| all.extension().is_some_and(|name| name == "quarantine"))
+}
+
+/// The outermost folder of the store that has a folder.
+fn root_of(path: &Path) -> &Path {
+    let is_node = |folder: &Path| DOCUMENTS.iter().any(|name| folder.join(name).is_file());
+    path.ancestors().skip(1).take_while(|folder| is_node(folder)).last().unwrap_or(path)
+}
+
+/// A path as one name. It begins with `%`: quarantines of the root have names that are numbers.
+fn flat(path: &Path) -> String {
+    let text: String =
+        path.components().map(|part| format!("/{}", part.as_os_str().to_string_lossy())).collect();
+    let name = text.replace('%', "%25").replace('/', "%2F");
+    if name.len() <= LONGEST { name } else { format!("%{}", Digest::of(path.as_os_str().as_bytes())) }
 }
 
 /// The numbers of quarantines, ascending.
@@ -100,11 +137,14 @@ impl Quarantine {
             Change::Length { old, new } => {
                 Json::from([("change", "length".into()), ("old", (*old).into()), ("new", (*new).into())])
             }
-            Change::Object { key, saved } => Json::from([
-                ("change", "object".into()),
-                ("key", key.as_str().into()),
-                ("saved", saved.as_str().into()),
-            ]),
+            Change::Object { key, saved } | Change::Folder { key, saved } => {
+                let is_folder = matches!(change, Change::Folder { .. });
+                Json::from([
+                    ("change", if is_folder { "folder" } else { "object" }.into()),
+                    ("key", key.as_str().into()),
+                    ("saved", saved.as_str().into()),
+                ])
+            }
         };
         let journal = Json::from([
             ("version", 1_u64.into()),
@@ -128,24 +168,7 @@ impl Quarantine {
     pub fn read(&self) -> Result<Vec<Change>> {
         let path = self.path(JOURNAL);
         let text = fs::read(&path).map_err(failed("read", &path))?;
-        let parsed = Json::parse(&text).ok();
-        let changes = parsed.as_ref().and_then(|json| json.get("changes")?.as_array());
-        let parse = |json: &Json| {
-            let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
-            let number = |name: &str| json.get(name)?.as_integer::<u64>();
-            Some(match json.get("change")?.as_str()? {
-                "bytes" => Change::Bytes {
-                    offset: number("offset")?,
-                    old: unhex(&text("old")?)?,
-                    new: unhex(&text("new")?)?,
-                },
-                "length" => Change::Length { old: number("old")?, new: number("new")? },
-                "object" => Change::Object { key: text("key")?, saved: text("saved")? },
-                _ => return None,
-            })
-        };
-        let changes = changes.and_then(|changes| changes.iter().map(parse).collect::<Option<Vec<_>>>());
-        changes.ok_or_else(|| {
+        parse(&text).ok_or_else(|| {
             let why = "it is no journal of a repair: put the files beside it back by hand";
             Error::Options(format!("cannot read '{}': {why}", path.display()))
         })
@@ -160,6 +183,9 @@ impl Quarantine {
         if let Some(all) = self.folder.parent() {
             // Other repairs may have quarantines there.
             let _ = fs::remove_dir(all);
+            if let Some(above) = all.parent().filter(|_| is_flat(all)) {
+                let _ = fs::remove_dir(above);
+            }
         }
         Ok(())
     }
@@ -189,8 +215,48 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+/// The changes in the text of a journal. `None`: it is no journal, or names files that are elsewhere.
+pub(crate) fn parse(text: &[u8]) -> Option<Vec<Change>> {
+    let parsed = Json::parse(text).ok()?;
+    parsed.get("changes")?.as_array()?.iter().map(change).collect()
+}
+
+fn change(json: &Json) -> Option<Change> {
+    let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
+    let number = |name: &str| json.get(name)?.as_integer::<u64>();
+    Some(match json.get("change")?.as_str()? {
+        "bytes" => {
+            let (old, new) = (unhex(&text("old")?)?, unhex(&text("new")?)?);
+            let offset = number("offset")?;
+            // Both states are as long, and end within a file.
+            let ends = offset.checked_add(old.len() as u64)?;
+            if old.len() != new.len() || i64::try_from(ends).is_err() {
+                return None;
+            }
+            Change::Bytes { offset, old, new }
+        }
+        "length" => Change::Length { old: number("old")?, new: number("new")? },
+        name @ ("object" | "folder") => {
+            let (key, saved) = (text("key")?, text("saved")?);
+            // A forged journal must not make `undo` read or write another file.
+            if !is_below(&key) || !is_below(&saved) || saved.contains('/') {
+                return None;
+            }
+            if name == "folder" { Change::Folder { key, saved } } else { Change::Object { key, saved } }
+        }
+        _ => return None,
+    })
+}
+
+/// Returns `true` for a path that stays below the folder that it is joined to.
+fn is_below(path: &str) -> bool {
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    !path.is_empty() && !path.contains('\0') && Path::new(path).components().all(is_name)
 }
 
 #[cfg(test)]
@@ -217,5 +283,61 @@ mod tests {
         assert_eq!(last.read().unwrap(), changes);
         last.remove().unwrap();
         assert!(!folder(&path).exists());
+    }
+
+    #[test]
+    fn quarantines_lie_beside_the_root_of_their_store() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("x.zarr");
+        let group = root.join("a/1");
+        fs::create_dir_all(&group).unwrap();
+        for node in [&root, &root.join("a"), &group] {
+            fs::write(node.join("zarr.json"), "{}").unwrap();
+        }
+        let all = directory.path().join("x.zarr.quarantine");
+        assert_eq!(folder(&root), all);
+        assert_eq!(folder(&group), all.join("%2Fa%2F1"));
+        fs::create_dir_all(root.join("a/b%c")).unwrap();
+        assert_eq!(folder(&root.join("a/b%c")), all.join("%2Fa%2Fb%25c"));
+        let long = root.join("a").join("n".repeat(210));
+        fs::create_dir_all(&long).unwrap();
+        assert!(folder(&long).file_name().unwrap().len() < 70);
+        // Neither finds the other's repair.
+        let own = Quarantine::create(&group).unwrap();
+        own.write("0", &[]).unwrap();
+        assert!(Quarantine::last(&root).unwrap().is_none());
+        own.remove().unwrap();
+        assert!(!all.exists() && root.exists());
+    }
+
+    #[test]
+    fn forged_journals_are_refused() {
+        let object =
+            |key: &str, saved: &str| format!(r#"{{"change": "object", "key": "{key}", "saved": "{saved}"}}"#);
+        let bytes = |old: &str, new: &str| {
+            format!(r#"{{"change": "bytes", "offset": 1, "old": "{old}", "new": "{new}"}}"#)
+        };
+        let journal = |change: &str| parse(format!(r#"{{"changes": [{change}]}}"#).as_bytes());
+        let whole = Change::Object { key: "a/.1.hyperslab-tmp".into(), saved: "0".into() };
+        assert_eq!(journal(&object("a/.1.hyperslab-tmp", "0")), Some(vec![whole]));
+        assert_eq!(
+            journal(&bytes("0a", "FF")),
+            Some(vec![Change::Bytes { offset: 1, old: vec![10], new: vec![255] }])
+        );
+        for (key, saved) in [
+            ("../a", "0"),
+            ("/etc/passwd", "0"),
+            ("a/../../b", "0"),
+            ("", "0"),
+            ("a", "../0"),
+            ("a", "b/0"),
+            ("a", ""),
+        ] {
+            assert_eq!(journal(&object(key, saved)), None, "{key} {saved}");
+        }
+        for (old, new) in [("0a", "0a0b"), ("+a", "00"), ("0", "00"), ("é", "00")] {
+            assert_eq!(journal(&bytes(old, new)), None, "{old} {new}");
+        }
+        assert_eq!(parse(b"{}"), None);
     }
 }

@@ -5,18 +5,19 @@
 
 use super::plan::{Action, ActionKind, Lost, Plan};
 use super::quarantine::{Change, Quarantine};
+use super::rewrite::{self, filled, in_memory};
+use super::undo::{modified, told};
 use super::{RepairOptions, Work};
 use crate::content_hash::Digest;
 use crate::open::{Location, Mode, Opening, Place, node_at, open_in};
 use crate::stores::StoreOptions;
 use crate::validate::{Finding, Kind, Severity, Subject, ValidateOptions, validate};
-use crate::{Array, Dims, Error, Group, Index, MemoryStore, Node, Result, WriteOptions};
-use hyperslab_array::{Source, drop_inner_chunks, inspect_shard, inspected_levels};
-use hyperslab_store::{Expected, Key, Store};
+use crate::{Array, Dims, Error, Group, Node, Result};
+use hyperslab_array::{drop_inner_chunks, inspect_shard, inspected_levels};
+use hyperslab_store::{Expected, Key, Store, is_dead_stage, move_dead_stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Younger leftovers may be files of a living writer. 10 minutes, as in sweeps of stores.
@@ -24,9 +25,6 @@ const OLD: Duration = Duration::from_secs(600);
 
 /// Shards with less dead space, in parts of their size, stay: 1 in 4, as in validation.
 const DEAD_SHARE: u64 = 4;
-
-/// Names of documents that an array has.
-const DOCUMENTS: [&str; 3] = ["zarr.json", ".zarray", ".zattrs"];
 
 /// A change of one object.
 #[derive(Debug)]
@@ -43,11 +41,15 @@ struct Step {
 enum Does {
     /// Removes a leftover, which is no object of the store.
     Sweep,
+    /// Moves the folder of a dead writer to the quarantine.
+    SweepFolder,
     Delete,
     /// Writes the chunk with the fill value.
     Fill(Dims),
     /// Drops inner chunks of a shard.
     Drop(Dims, BTreeSet<Vec<u64>>),
+    /// Writes a shard with shards within it again, without some of the innermost chunks.
+    Rewrite(Dims, BTreeSet<Vec<u64>>),
     /// Drops the dead space of a shard.
     Compact(Dims),
     Consolidate,
@@ -99,7 +101,7 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
     Ok((plan, Work::Store(Steps(steps))))
 }
 
-fn reach(path: &Path) -> Result<Place> {
+pub(super) fn reach(path: &Path) -> Result<Place> {
     Place::reach(Location::Path(path), Some(Mode::Change), StoreOptions::default())
 }
 
@@ -152,6 +154,13 @@ impl Planner<'_> {
 
     fn leftover(&mut self, finding: &Finding, path: &str, key: &str) -> Result<()> {
         let file = self.root.join(key);
+        if is_dead_stage(&file).unwrap_or(false) {
+            let (digest, does) = (listed(&file)?, Does::SweepFolder);
+            let step = Step { key: key.to_owned(), path: path.to_owned(), digest, does };
+            self.steps.insert((0, key.to_owned()), step);
+            self.act(ActionKind::Leftover, finding, key, "moves the folder to the quarantine");
+            return Ok(());
+        }
         let age = fs::symlink_metadata(&file)
             .ok()
             .filter(fs::Metadata::is_file)
@@ -247,13 +256,12 @@ impl Planner<'_> {
         };
         let layout = array.layout();
         let is_sharded = layout.sharding().is_some();
-        // Chunks of shards within shards cannot be dropped alone.
+        // Chunks of shards within shards cannot be dropped alone: the shard is written again.
         let is_plain = layout
             .sharding()
             .is_none_or(|sharding| sharding.levels().len() == 1 && inspected_levels(sharding) == 1);
         if !is_plain && !matches!(finding.kind, Kind::Empty | Kind::WrongSize) {
-            self.plan.left.push(finding.to_string());
-            return Ok(());
+            return self.nested(finding, path, key, &array);
         }
         let Some(digest) = digest(&*self.place.store, key)? else { return Ok(()) };
         let new = |does| Step { key: key.to_owned(), path: path.to_owned(), digest, does };
@@ -306,6 +314,47 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// A damaged shard with shards within it. All its chunks are tried: the index of a shard within may be
+    /// damaged, which is one finding without a chunk.
+    fn nested(&mut self, finding: &Finding, path: &str, key: &str, array: &Array) -> Result<()> {
+        if [4, 5].iter().any(|order| self.steps.contains_key(&(*order, key.to_owned()))) {
+            return Ok(());
+        }
+        let mut shard = None;
+        for place in array.node().stored_objects(None)?.unwrap_or_default() {
+            let mut found = String::new();
+            array.layout().locate(&place, &mut found)?;
+            shard = shard.or((found == key).then_some(place));
+        }
+        let digest = digest(&*self.place.store, key)?;
+        // Elements of variable length have another way into shards.
+        let (Some(shard), Some(digest), None) = (shard, digest, array.vlen()) else {
+            self.plan.left.push(finding.to_string());
+            return Ok(());
+        };
+        let lost = rewrite::undecodable(array, &shard)?;
+        if lost.is_empty() {
+            self.plan.left.push(finding.to_string());
+            return Ok(());
+        }
+        for (chunk, why) in &lost {
+            self.lose(
+                &Finding { chunk: Some(chunk.clone()), offset: None, found: why.clone(), ..finding.clone() },
+                array,
+            );
+        }
+        let lost: BTreeSet<Vec<u64>> = lost.into_iter().map(|(chunk, _)| chunk).collect();
+        let new = |does| Step { key: key.to_owned(), path: path.to_owned(), digest, does };
+        if lost.len() == rewrite::count(array, &shard) {
+            self.steps.insert((4, key.to_owned()), new(Does::Delete));
+            self.act(ActionKind::Absent, finding, key, "moves it to the quarantine: it becomes absent");
+        } else {
+            self.steps.insert((5, key.to_owned()), new(Does::Rewrite(shard, lost)));
+            self.act(ActionKind::Shard, finding, key, "writes the shard again, from its other chunks");
+        }
+        Ok(())
+    }
+
     /// Lists what a finding says is lost.
     fn lose(&mut self, finding: &Finding, array: &Array) {
         let (layout, shape) = (array.layout(), array.shape());
@@ -335,13 +384,21 @@ impl Steps {
         let mut changes = Vec::new();
         for (number, step) in self.0.iter().enumerate() {
             let saved = number.to_string();
+            let changed = || Error::Options(format!("'{}' was changed meanwhile: plan again", step.key));
+            if matches!(step.does, Does::SweepFolder) {
+                if listed(&path.join(&step.key))? != step.digest {
+                    return Err(changed());
+                }
+                changes.push(Change::Folder { key: step.key.clone(), saved });
+                continue;
+            }
             let bytes = fs::read(path.join(&step.key)).map_err(|source| Error::Io {
                 what: "read",
                 path: path.join(&step.key),
                 source,
             })?;
             if Digest::of(&bytes) != step.digest {
-                return Err(Error::Options(format!("'{}' was changed meanwhile: plan again", step.key)));
+                return Err(changed());
             }
             quarantine.save(&saved, &bytes, modified(&path.join(&step.key)))?;
             changes.push(Change::Object { key: step.key.clone(), saved });
@@ -350,6 +407,17 @@ impl Steps {
         for (number, step) in self.0.iter().enumerate() {
             if options.progress.is_some_and(crate::copy::Progress::cancelled) {
                 return Err(Error::Interrupted);
+            }
+            if matches!(step.does, Does::SweepFolder) {
+                let (from, to) = (path.join(&step.key), quarantine.path(&number.to_string()));
+                match move_dead_stage(&from, &to) {
+                    Ok(true) => continue,
+                    Ok(false) => {
+                        let why = format!("a living process has '{}': plan again", step.key);
+                        return Err(Error::Options(why));
+                    }
+                    Err(source) => return Err(Error::Io { what: "move", path: from, source }),
+                }
             }
             let tell = |new: Option<&[u8]>| {
                 let text = new.map(|new| Digest::of(new).to_string()).unwrap_or_default();
@@ -364,10 +432,22 @@ impl Steps {
 /// Notes the new state of an object on the disk, before the object is changed. `None`: it is gone.
 type Tell<'t> = &'t dyn Fn(Option<&[u8]>) -> Result<()>;
 
-/// The file of the quarantine with the digest of an object's new state. Empty: the object is gone. Without
-/// this file, the repair has not changed the object.
-fn told(saved: &str) -> String {
-    format!("{saved}.told")
+/// The digest of the names, sizes and times of all files in a folder.
+fn listed(folder: &Path) -> Result<Digest> {
+    let (mut left, mut found) = (vec![folder.to_owned()], Vec::new());
+    while let Some(next) = left.pop() {
+        let failed = |source| Error::Io { what: "list", path: next.clone(), source };
+        for entry in fs::read_dir(&next).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let about = entry.metadata().map_err(failed)?;
+            found.push(format!("{} {} {:?}", entry.path().display(), about.len(), about.modified().ok()));
+            if about.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(Digest::of(found.join("\n").as_bytes()))
 }
 
 impl Step {
@@ -382,6 +462,8 @@ impl Step {
                     done => done.map_err(|source| Error::Io { what: "remove", path: file, source }),
                 }
             }
+            // The caller moves it.
+            Does::SweepFolder => Ok(()),
             Does::Delete => self.exchange(store, None, tell),
             Does::Fill(chunk) => {
                 let bytes = filled(store, &self.path, &self.key, chunk)?;
@@ -392,6 +474,10 @@ impl Step {
                     drop_inner_chunks(array.layout(), shard, &|chunk| lost.contains(chunk), None)?;
                     Ok(())
                 })?;
+                self.exchange(store, new.as_deref(), tell)
+            }
+            Does::Rewrite(shard, lost) => {
+                let new = rewrite::without(store, &self.path, &self.key, shard, lost)?;
                 self.exchange(store, new.as_deref(), tell)
             }
             Does::Compact(shard) => {
@@ -449,93 +535,4 @@ impl Step {
 
 fn consolidate(group: &mut Group) -> Result<()> {
     Ok(group.as_zarr_mut()?.consolidate(None)?)
-}
-
-/// An array in memory, with the documents of a stored one, and with one of its objects.
-fn in_memory(store: &dyn Store, path: &str, object: Option<&str>) -> Result<(Arc<MemoryStore>, Array)> {
-    let memory = Arc::new(MemoryStore::new());
-    let documents =
-        DOCUMENTS.map(|name| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") });
-    for key in documents.iter().map(String::as_str).chain(object) {
-        let mut bytes = Vec::new();
-        if store.read_all(Key::new(key)?, &mut bytes, usize::MAX)? {
-            memory.write(Key::new(key)?, &[&bytes])?;
-        }
-    }
-    let place = Place::in_store(memory.clone(), path, false);
-    let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
-    let node = open_in(place, &opening)?.node.map(crate::Object::into_node);
-    let Some(Ok(Node::Array(array))) = node else {
-        return Err(Error::Options(format!("there is no array at '/{path}': plan again")));
-    };
-    Ok((memory, array))
-}
-
-/// The bytes of a chunk of fill value, as the array stores it.
-fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> Result<Vec<u8>> {
-    let (memory, array) = in_memory(store, path, None)?;
-    let grid = array.layout().grid().clone();
-    let shape = array.shape().to_vec();
-    let ranges: Vec<Index<'_>> = chunk
-        .iter()
-        .enumerate()
-        .map(|(axis, at)| {
-            let start = grid.start(axis, *at);
-            let end = start + grid.len_inside(axis, *at, shape.get(axis).copied().unwrap_or(0));
-            let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-            Index::Slice { start: Some(whole(start)), stop: Some(whole(end)), step: 1 }
-        })
-        .collect();
-    let selection = array.select(&ranges)?;
-    let values = array.read(&selection, crate::ReadOptions::default())?;
-    let source = Source::dense(values.as_slice(), &selection.shape(), array.dtype().size());
-    let source = source.ok_or_else(|| Error::Options("a chunk of fill value has another size".into()))?;
-    let options = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
-    array.write(&selection, &source, options)?;
-    let mut bytes = Vec::new();
-    memory.read_all(Key::new(key)?, &mut bytes, usize::MAX)?;
-    Ok(bytes)
-}
-
-/// The time of a file's last change.
-fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).ok()?.modified().ok()
-}
-
-/// Takes back the changes of a store.
-pub(super) fn undo(path: &Path, quarantine: &Quarantine, changes: &[Change]) -> Result<()> {
-    let mut put = Vec::new();
-    for change in changes {
-        let Change::Object { key, saved } = change else { continue };
-        let old = fs::read(quarantine.path(saved)).map_err(|source| Error::Io {
-            what: "read",
-            path: quarantine.path(saved),
-            source,
-        })?;
-        let now = fs::read(path.join(key)).ok();
-        let digest = now.as_ref().map(|bytes| Digest::of(bytes).to_string());
-        let new = fs::read_to_string(quarantine.path(&told(saved))).ok();
-        let is_new = new.is_some_and(|new| new == digest.clone().unwrap_or_default());
-        let is_known = now.as_ref() == Some(&old) || is_new;
-        if !is_known {
-            return Err(Error::Options(format!(
-                "'{key}' was changed after it was repaired: undo would lose that"
-            )));
-        }
-        if now.as_ref() != Some(&old) {
-            put.push((path.join(key), old, modified(&quarantine.path(saved))));
-        }
-    }
-    for (file, bytes, modified) in put {
-        if let Some(folder) = file.parent() {
-            // The folder of an object goes with its last object.
-            fs::create_dir_all(folder).map_err(|source| Error::Io {
-                what: "create",
-                path: folder.to_owned(),
-                source,
-            })?;
-        }
-        super::quarantine::replace(&file, &bytes, modified)?;
-    }
-    Ok(())
 }

@@ -119,3 +119,113 @@ fn what_is_left_is_copied() {
     assert!(repair(&location, &plan.hash(), &options).is_err());
     let _: Array = crate::open(&format!("{}/x", new.display())).unwrap().into_array().unwrap();
 }
+
+/// An array of 8 × 8 numbers, 1 and up, in one shard of four shards of four chunks. The chunks have
+/// checksums.
+fn nested(directory: &Path) -> String {
+    let location = directory.join("n.zarr").display().to_string();
+    let crc = r#"{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}"#;
+    let shard = |chunk: &str, codecs: &str| {
+        format!(
+            r#"{{"name": "sharding_indexed", "configuration": {{"chunk_shape": {chunk}, "codecs": [{codecs}],
+            "index_codecs": [{crc}], "index_location": "end"}}}}"#
+        )
+    };
+    let document = format!(
+        r#"{{"zarr_format": 3, "node_type": "array", "shape": [8, 8], "data_type": "int32", "fill_value": 0,
+        "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [8, 8]}}}},
+        "chunk_key_encoding": {{"name": "default"}}, "codecs": [{}]}}"#,
+        shard("[4, 4]", &shard("[2, 2]", crc))
+    );
+    fs::create_dir(&location).unwrap();
+    fs::write(format!("{location}/zarr.json"), document).unwrap();
+    let opening = crate::open::Opening { mode: Some(crate::open::Mode::Change), ..Default::default() };
+    let place = stored::reach(Path::new(&location)).unwrap();
+    let node = crate::open::open_in(place, &opening).unwrap().node.unwrap().into_node().unwrap();
+    node.into_array().unwrap().write_slice(&[], &numbers()).unwrap();
+    location
+}
+
+fn numbers() -> Vec<i32> {
+    (1..=64).collect()
+}
+
+fn kinds(plan: &Plan) -> Vec<ActionKind> {
+    plan.actions.iter().map(|action| action.kind).collect()
+}
+
+#[test]
+fn shards_within_shards_keep_their_other_chunks() {
+    let directory = tempfile::tempdir().unwrap();
+    let location = nested(directory.path());
+    let shard = format!("{location}/c/0/0");
+    let whole = fs::read(&shard).unwrap();
+    // The first chunk has the elements 1, 2, 9, 10. An inner shard has four chunks of 20 bytes, and an index of
+    // 68 bytes.
+    let chunk: Vec<u8> = [1_i32, 2, 9, 10].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let first = whole.windows(16).position(|bytes| bytes == chunk).unwrap();
+    let read = || {
+        let array = crate::open(&location).unwrap().into_array().unwrap();
+        array.read_vec::<i32>(&[Index::ALL, Index::ALL]).unwrap()
+    };
+    assert_eq!(read(), numbers());
+    let in_first = |rows: std::ops::Range<i32>| -> Vec<i32> {
+        let is_lost = |n: i32| rows.contains(&((n - 1) / 8)) && rows.contains(&((n - 1) % 8));
+        numbers().into_iter().map(|n| if is_lost(n) { 0 } else { n }).collect()
+    };
+    for (at, lost, left) in [(first, 1, in_first(0..2)), (first + 4 * 20 + 3, 4, in_first(0..4))] {
+        let mut torn = whole.clone();
+        torn[at] ^= 1;
+        fs::write(&shard, &torn).unwrap();
+        let plan = plan(&location, &none()).unwrap();
+        assert_eq!((kinds(&plan), plan.lost.len()), (vec![ActionKind::Shard], lost), "{plan:?}");
+        assert!(plan.left.is_empty() && plan.lost[0].chunk == Some(vec![0, 0]), "{plan:?}");
+        repair(&location, &plan.hash(), &none()).unwrap();
+        assert_eq!(read(), left);
+        assert!(undo(&location).unwrap());
+        assert_eq!(fs::read(&shard).unwrap(), torn);
+    }
+}
+
+#[test]
+fn the_folder_of_a_killed_writer_is_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let location = nested(directory.path());
+    let stage = Path::new(&location).join(".stage.00ff.0.hyperslab-tmp");
+    fs::create_dir_all(stage.join("c")).unwrap();
+    fs::write(stage.join("c/0"), b"new").unwrap();
+    let plan = plan(&location, &none()).unwrap();
+    assert_eq!(kinds(&plan), [ActionKind::Leftover], "{plan:?}");
+    repair(&location, &plan.hash(), &none()).unwrap();
+    assert!(!stage.exists());
+    assert!(undo(&location).unwrap());
+    assert_eq!(fs::read(stage.join("c/0")).unwrap(), b"new");
+}
+
+#[test]
+fn a_group_below_a_store_and_other_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let location = directory.path().join("s.zarr").display().to_string();
+    let root = Group::create(&location, Format::ZarrV3).unwrap();
+    let mut spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[4], "<i4".parse().unwrap());
+    spec.chunks = Some([2].as_slice().into());
+    let array = root.create_array("g/a", &spec).unwrap();
+    array.write_slice(&[], &[1_i32, 2, 3, 4]).unwrap();
+    let group = format!("{location}/g");
+    let chunk = format!("{group}/a/c/0");
+    fs::write(&chunk, b"torn").unwrap();
+    let plan = plan(&group, &none()).unwrap();
+    assert_eq!(kinds(&plan), [ActionKind::Absent], "{plan:?}");
+    repair(&group, &plan.hash(), &none()).unwrap();
+    assert!(!Path::new(&chunk).exists());
+    assert!(directory.path().join("s.zarr.quarantine/%2Fg/1/journal.json").is_file());
+    assert!(!undo(&location).unwrap());
+    // Somebody writes the chunk again.
+    array.write_slice(&[], &[5_i32, 6, 7, 8]).unwrap();
+    let refused = undo(&group).unwrap_err().to_string();
+    assert!(refused.contains("undo would lose"), "{refused}");
+    fs::remove_file(&chunk).unwrap();
+    assert!(undo(&group).unwrap());
+    assert_eq!(fs::read(&chunk).unwrap(), b"torn");
+    assert!(!directory.path().join("s.zarr.quarantine").exists());
+}

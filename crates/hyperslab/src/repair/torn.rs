@@ -29,7 +29,7 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
     let key = store.key().to_owned();
     let store: Arc<dyn Store> = Arc::new(store);
     let others = FileOptions { verify: true, others: None };
-    let mut torn = Torn::open(store, &key, others).map_err(interrupted)?;
+    let mut torn = Torn::open(store, &key, others, options.killed).map_err(interrupted)?;
     test(&mut torn, options)?;
     let mut plan = Plan { location: location.to_owned(), ..Plan::default() };
     if !torn.has_losses() {
@@ -175,7 +175,7 @@ fn in_place(mend: &Mend, path: &Path, hash: &str) -> Result<()> {
         match change {
             Change::Length { new, .. } => file.set_len(*new)?,
             Change::Bytes { offset, new, .. } => file.write_at(*offset, new)?,
-            Change::Object { .. } => {}
+            Change::Object { .. } | Change::Folder { .. } => {}
         }
     }
     Ok(file.sync()?)
@@ -195,7 +195,7 @@ fn check(file: &EditedFile, path: &Path, change: &Change, done: bool) -> Result<
             let mut each = found.iter().zip(old).zip(new);
             each.all(|((found, old), new)| found == old || done && found == new)
         }
-        Change::Object { .. } => true,
+        Change::Object { .. } | Change::Folder { .. } => true,
     };
     if is_known {
         return Ok(());
@@ -229,7 +229,7 @@ pub(super) fn undo(path: &Path, changes: &[Change]) -> Result<()> {
         match change {
             Change::Length { old, .. } => file.set_len(*old)?,
             Change::Bytes { offset, old, .. } => file.write_at(*offset, old)?,
-            Change::Object { .. } => {}
+            Change::Object { .. } | Change::Folder { .. } => {}
         }
     }
     Ok(file.sync()?)

@@ -17,7 +17,7 @@ const VERSION: u64 = 1;
 
 /// A part that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Checked {
+pub(crate) struct Checked {
     /// Bytes of decoded elements.
     pub decoded: u64,
     pub findings: Vec<Finding>,
@@ -47,29 +47,15 @@ impl Journal {
             .map_err(|source| failed("open", source))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|source| failed("read", source))?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let mut known = HashMap::new();
-        let mut lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
-        let begins = |bytes: &[u8]| {
-            let found = Json::parse(bytes).ok();
-            found.and_then(|found| found.get(NAME).and_then(Json::as_integer::<u64>)) == Some(VERSION)
-        };
-        let head = Json::from([(NAME, VERSION.into())]).to_text(None);
-        let cut_head = whole == 0 && head.as_bytes().starts_with(&bytes);
-        if !cut_head && !lines.next().is_some_and(begins) {
+        let Some((whole, known)) = parse(&bytes) else {
             let other = io::Error::new(io::ErrorKind::InvalidData, "it is no journal of a validation");
             return Err(failed("resume from", other));
-        }
-        for line in lines {
-            if let Some((stamp, checked)) = Json::parse(line).ok().as_ref().and_then(of_line) {
-                known.insert(stamp, checked);
-            }
-        }
+        };
         file.set_len(whole as u64).map_err(|source| failed("write", source))?;
         file.seek(SeekFrom::End(0)).map_err(|source| failed("write", source))?;
         let mut journal = Journal { path: path.to_owned(), file, known, location: String::new() };
         if whole == 0 {
-            journal.write(&head)?;
+            journal.write(&head())?;
         }
         Ok(journal)
     }
@@ -104,6 +90,26 @@ impl Journal {
         // One call: a kill cuts a line off, and does not mix lines.
         self.file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
     }
+}
+
+/// The first line of a journal.
+fn head() -> String {
+    Json::from([(NAME, VERSION.into())]).to_text(None)
+}
+
+/// The bytes of whole lines, and the parts in them. `None`: it is no journal.
+pub(crate) fn parse(bytes: &[u8]) -> Option<(usize, HashMap<String, Checked>)> {
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let mut lines = bytes.get(..whole)?.split(|byte| *byte == b'\n');
+    let begins = |line: &[u8]| {
+        let found = Json::parse(line).ok();
+        found.and_then(|found| found.get(NAME).and_then(Json::as_integer::<u64>)) == Some(VERSION)
+    };
+    let cut_head = whole == 0 && head().as_bytes().starts_with(bytes);
+    if !cut_head && !lines.next().is_some_and(begins) {
+        return None;
+    }
+    Some((whole, lines.filter_map(|line| of_line(&Json::parse(line).ok()?)).collect()))
 }
 
 fn of_line(line: &Json) -> Option<(String, Checked)> {

@@ -29,6 +29,8 @@ mod tests;
 pub use absent::{ChunkMap, MissingChunks};
 pub use cost::{Estimate, explain};
 pub use finding::{Finding, Kind, Level, Severity};
+#[cfg(fuzzing)]
+pub(crate) use journal::parse as parse_journal;
 pub use picture::picture;
 pub use plan::{Decoded, Part, Plan, decode_part, join, plan};
 pub use report::{Looked, Report};
@@ -99,7 +101,8 @@ pub struct ValidateOptions<'a> {
     pub picture: bool,
     /// Leave out the conventions of CF and NetCDF.
     pub no_conventions: bool,
-    /// A journal of decoded parts. Parts that are in it and have not changed are not decoded again.
+    /// A journal of decoded parts. Parts that are in it and have not changed are not decoded again. Only
+    /// with `decode`.
     pub resume: Option<&'a Path>,
     /// Number of threads; `None`: from the settings.
     pub threads: Option<usize>,
@@ -118,8 +121,8 @@ pub(crate) struct Visited {
 /// Validates stores and files, with everything in them.
 ///
 /// Locations that do not exist, or cannot be reached, are in [`Report::unreached`]. Fails with
-/// [`Error::Interrupted`] if [`Progress::cancelled`] returns `true`, and with [`Error::Io`] if the
-/// journal cannot be read or written.
+/// [`Error::Interrupted`] if [`Progress::cancelled`] returns `true`, with [`Error::Io`] if the journal
+/// cannot be read or written, and with [`Error::Options`] for a journal without decoding.
 ///
 /// ```
 /// use hyperslab::prelude::*;
@@ -142,7 +145,12 @@ pub(crate) struct Visited {
 /// # }
 /// ```
 pub fn validate(subjects: &[Subject], options: &ValidateOptions<'_>) -> Result<Report> {
-    let mut journal = options.resume.filter(|_| options.decode).map(Journal::open).transpose()?;
+    if options.resume.is_some() && !options.decode {
+        let why =
+            "a journal holds decoded parts, and nothing is decoded. Ask for decoding, too, or for no journal";
+        return Err(Error::Options(format!("validate: {why}")));
+    }
+    let mut journal = options.resume.map(Journal::open).transpose()?;
     validate_with(subjects, options, &mut |_, visited, threads, findings| {
         if !options.decode {
             return Ok(0);

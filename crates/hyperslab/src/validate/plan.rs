@@ -44,6 +44,8 @@ pub struct Decoded {
     pub bytes: u64,
     /// The findings.
     pub findings: Vec<Finding>,
+    /// Number of findings that are not listed.
+    pub omitted: u64,
 }
 
 /// Checks everything but the chunks' contents, and plans their decoding in parts of about `part_bytes`
@@ -90,7 +92,8 @@ pub fn decode_part(
     let threads = threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
     let numbers = Numbers::joined(part.blocks.iter().cloned());
     let bytes = decoding.run(&numbers, threads, &findings, progress, &Cell::new(u64::MAX))?;
-    Ok(Decoded { bytes, findings: findings.take().0 })
+    let (findings, omitted) = findings.take();
+    Ok(Decoded { bytes, findings, omitted })
 }
 
 fn open_array(place: &Place, path: &str) -> Result<Array> {
@@ -136,7 +139,8 @@ pub fn join(report: &Json, outcomes: &[Json]) -> Option<Json> {
         all.get(of(&finding.location)?)?.put(finding);
     }
     for outcome in outcomes {
-        let Decoded { bytes: decoded, findings } = Decoded::from_json(outcome)?;
+        let Decoded { bytes: decoded, findings, omitted: more } = Decoded::from_json(outcome)?;
+        omitted = omitted.saturating_add(more);
         let at = of(outcome.get("location")?.as_str()?)?;
         let (sum, known) = (bytes.get_mut(at)?, all.get(at)?);
         *sum = sum.saturating_add(decoded);
@@ -202,6 +206,7 @@ impl Decoded {
             ("location", location.into()),
             ("decoded", self.bytes.into()),
             ("findings", Json::Array(self.findings.iter().map(Finding::to_json).collect())),
+            ("omitted", self.omitted.into()),
         ])
     }
 
@@ -210,6 +215,7 @@ impl Decoded {
         Some(Decoded {
             bytes: json.get("decoded")?.as_integer()?,
             findings: findings.collect::<Option<_>>()?,
+            omitted: json.get("omitted")?.as_integer()?,
         })
     }
 }
@@ -226,5 +232,18 @@ mod tests {
         for blocks in [vec![0..10], vec![3..4, 0..1], vec![2..2]] {
             assert_eq!(Part::from_json(&Part { blocks, ..part.clone() }.to_json()), None);
         }
+    }
+
+    #[test]
+    fn omitted_findings_are_counted() {
+        let looked = Json::from([("location", "a".into()), ("decoded", 0_u64.into())]);
+        let report = Json::from([
+            ("findings", Json::Array(Vec::new())),
+            ("omitted", 2_u64.into()),
+            ("looked", Json::Array(vec![looked])),
+        ]);
+        let part = |omitted| Decoded { bytes: 5, findings: Vec::new(), omitted }.to_json("a");
+        let joined = join(&report, &[part(3), part(4)]).unwrap();
+        assert_eq!(joined.get("omitted").and_then(Json::as_integer::<u64>), Some(9));
     }
 }

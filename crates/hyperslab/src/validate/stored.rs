@@ -9,10 +9,10 @@ use super::finding::{Finding, Findings, Kind, Level, Severity};
 use crate::open::Place;
 use crate::{Array, Dims, Error, Group, Node, Result, workers};
 use hyperslab_array::ArrayLayout;
-use hyperslab_store::{Ask, Key, Store};
+use hyperslab_store::{Ask, Key, Listing, Store};
 use hyperslab_zarr::{self as zarr, Consolidation, Format, OutdatedWhat, Wanted, join};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Keys that NCZarr stores beside the documents of Zarr v2.
 const NCZARR: [&str; 4] = [".nczarr", ".nczgroup", ".nczarray", ".nczattr"];
@@ -66,7 +66,7 @@ pub(super) fn look(
 ) -> Result<Option<Stored>> {
     let (store, base) = (&place.store, place.path.as_str());
     let prefix = if base.is_empty() { None } else { Some(Key::new(base)?) };
-    let (keys, unsized_keys) = list(store, prefix, ask)?;
+    let Listed { keys, faults, leftovers } = list(store, prefix, threads, ask)?;
     let mut paths: BTreeMap<String, Documents> = BTreeMap::new();
     for (key, _) in &keys {
         let (path, name) = key.rsplit_once('/').unwrap_or(("", key));
@@ -96,13 +96,13 @@ pub(super) fn look(
         formats: BTreeSet::new(),
     };
     look.hierarchy(&paths);
-    for (key, blame) in unsized_keys {
+    for (key, blame) in faults {
         let folder = key.rsplit_once('/').map_or("", |(folder, _)| folder);
         let owner = look.owner(folder).map_or(base, |(owner, _)| owner);
         look.add(blame.severity, blame.kind, owner, Some(key.clone()), blame.why);
     }
     let mut places = look.keys(&keys, ask)?;
-    look.leftovers(prefix, ask)?;
+    look.leftovers(leftovers);
     look.consolidated(&paths, ask)?;
     for (path, opened) in look.nodes {
         match opened {
@@ -130,14 +130,18 @@ pub(super) fn look(
 /// The size of an object that the store cannot tell.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Keys with their sizes, and the faults of those without one.
-type Listed = (Vec<(String, u64)>, Vec<(String, Blame)>);
+/// Everything below a prefix.
+struct Listed {
+    keys: Vec<(String, u64)>,
+    /// Keys whose objects have no size: references that lead nowhere.
+    faults: Vec<(String, Blame)>,
+    leftovers: Vec<String>,
+}
 
-/// Lists all keys with their sizes. The size of one object may be an error: a reference that leads
-/// nowhere.
-fn list(store: &std::sync::Arc<dyn Store>, prefix: Option<Key<'_>>, ask: Ask<'_>) -> Result<Listed> {
-    match store.list_sizes(prefix, Some(ask)).map_err(Error::from) {
-        Ok(keys) => return Ok((keys, Vec::new())),
+/// Lists all keys with their sizes, and leftovers.
+fn list(store: &Arc<dyn Store>, prefix: Option<Key<'_>>, threads: usize, ask: Ask<'_>) -> Result<Listed> {
+    match store.list_all(prefix, threads, Some(ask)).map_err(Error::from) {
+        Ok(Listing { keys, leftovers }) => return Ok(Listed { keys, faults: Vec::new(), leftovers }),
         Err(error) if error.is_interruption() => return Err(error),
         Err(_) => {}
     }
@@ -156,7 +160,8 @@ fn list(store: &std::sync::Arc<dyn Store>, prefix: Option<Key<'_>>, ask: Ask<'_>
             }
         }
     }
-    Ok((keys, faults))
+    let leftovers = store.leftovers(prefix, Some(ask))?;
+    Ok(Listed { keys, faults, leftovers })
 }
 
 /// The chunks that an array may have.
@@ -177,7 +182,7 @@ impl ChunkRules {
 }
 
 struct Look<'a> {
-    store: &'a std::sync::Arc<dyn Store>,
+    store: &'a Arc<dyn Store>,
     base: &'a str,
     findings: &'a Findings,
     nodes: BTreeMap<String, Opened>,
@@ -230,7 +235,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn open(&self, store: &std::sync::Arc<dyn Store>, path: &str, format: Format) -> Result<Opened> {
+    fn open(&self, store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Opened> {
         let wanted =
             Wanted { format: Some(format), consolidation: Consolidation::Ignore, ..Wanted::default() };
         match zarr::open_with(store, path, wanted) {
@@ -414,14 +419,13 @@ impl Look<'_> {
         Some(Some(place))
     }
 
-    fn leftovers(&self, prefix: Option<Key<'_>>, ask: Ask<'_>) -> Result<()> {
-        for path in self.store.leftovers(prefix, Some(ask))? {
+    fn leftovers(&self, found: Vec<String>) {
+        for path in found {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             let owner = self.owner(folder).map_or(self.base, |(owner, _)| owner);
             let what = "a writer did not finish this object, or is writing it now";
             self.add(Severity::Warning, Kind::Leftover, owner, Some(path.clone()), what);
         }
-        Ok(())
     }
 
     /// Compares consolidated metadata with the members.

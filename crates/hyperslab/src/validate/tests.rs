@@ -374,3 +374,16 @@ fn work_can_be_stopped() {
     let stopped = validate(&subjects, &ValidateOptions { progress: Some(&Stop), ..all() });
     assert!(matches!(stopped, Err(Error::Interrupted)));
 }
+
+#[test]
+fn a_journal_without_decoding_is_refused() {
+    let (_kept, path) = hierarchy(Format::ZarrV3, false);
+    let journal = path.with_extension("journal");
+    let subjects = [Subject::Location(path.display().to_string())];
+    let options = ValidateOptions { resume: Some(&journal), ..ValidateOptions::default() };
+    let refused = validate(&subjects, &options).unwrap_err().to_string();
+    assert!(refused.contains("nothing is decoded"), "{refused}");
+    assert!(!journal.exists());
+    validate(&subjects, &ValidateOptions { resume: Some(&journal), ..all() }).unwrap();
+    assert!(journal.exists());
+}

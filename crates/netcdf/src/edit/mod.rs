@@ -17,7 +17,7 @@ use hyperslab_store::{EditedFile, StoreError, turns};
 use ranges::Ranges;
 use std::ops::Range;
 use std::sync::Arc;
-use strips::{Place, Strips};
+use strips::{Strips, VariablePlace};
 
 /// Bytes of the fill value that are written at once.
 const PIECE: usize = 256 << 10;
@@ -41,7 +41,7 @@ pub(crate) struct Editing {
 /// The changes of a variable.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    place: Place,
+    place: VariablePlace,
     /// Bytes of all elements, if there are no records.
     fixed: u64,
     /// One stored element of the fill value.
@@ -64,7 +64,8 @@ impl Editing {
     fn new(bytes: Arc<EditedFile>, file: &File, is_new: bool) -> Result<Editing, StoreError> {
         let records = file.records();
         let changed = |variable: Variable| {
-            let (place, size) = (Place::of(&variable), variable.external_type().dtype().size() as u64);
+            let (place, size) =
+                (VariablePlace::of(&variable), variable.external_type().dtype().size() as u64);
             let all = variable.shape().iter().fold(size, |bytes, n| bytes.saturating_mul(*n));
             let mut written = Ranges::default();
             if !is_new {

@@ -21,26 +21,26 @@ pub(crate) struct Strips {
     strip: Dims,
     /// Stored bytes of an element.
     size: u64,
-    place: Place,
+    place: VariablePlace,
 }
 
 /// The place of the bytes of a variable in the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct VariablePlace {
     begin: u64,
     /// Bytes of a record, and from one record to the next. `None`: there are no records.
     records: Option<(u64, u64)>,
 }
 
-impl Place {
-    pub(crate) fn of(variable: &Variable) -> Place {
+impl VariablePlace {
+    pub(crate) fn of(variable: &Variable) -> VariablePlace {
         let facts = &variable.facts;
         let is_record = variable.dimensions().next().is_some_and(|dimension| dimension.unlimited);
         let rest = variable.shape().get(1..).unwrap_or_default();
         let size = variable.external_type().dtype().size() as u64;
         let record = rest.iter().fold(size, |bytes, n| bytes.saturating_mul(*n));
         let step = if facts.step > 0 { facts.step } else { record };
-        Place { begin: facts.declared.begin, records: is_record.then_some((record, step)) }
+        VariablePlace { begin: facts.declared.begin, records: is_record.then_some((record, step)) }
     }
 
     /// Bytes of a record, if there are records.
@@ -65,7 +65,7 @@ impl Place {
 impl Strips {
     /// `joined`: the number of last axes that are a part of each element.
     pub(crate) fn new(variable: &Variable, joined: usize) -> Strips {
-        let place = Place::of(variable);
+        let place = VariablePlace::of(variable);
         let rank = variable.shape().len().saturating_sub(joined);
         let (shape, inner) = variable.shape().split_at_checked(rank).unwrap_or_default();
         let size = variable.external_type().dtype().size() as u64;

@@ -1,7 +1,7 @@
 //! Parts of NetCDF-4 files as netCDF-C 4.10 writes them: the attributes of dimensions and variables,
 //! fill values, and the shapes of chunks.
 //!
-//! Copies and live files use the same parts. In [`Part::Object`] a copy has the number of an object,
+//! Copies and live files use the same parts. In [`ValuePart::Object`] a copy has the number of an object,
 //! and a live file its address.
 
 use crate::External;
@@ -9,7 +9,7 @@ use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::Datatype;
 use hyperslab_hdf5::edit::{REFERENCE_LIST, reference_list_type};
-use hyperslab_hdf5::new_file::{NewAttribute, NewDataset, NewStorage, Part};
+use hyperslab_hdf5::new_file::{NewAttribute, NewDataset, NewStorage, ValuePart};
 
 use super::WITHOUT_VARIABLE;
 
@@ -42,7 +42,7 @@ pub fn text_of(name: &str, text: &[u8]) -> NewAttribute {
         name: name.to_owned(),
         datatype: Datatype::fixed_text(u32::try_from(value.len()).unwrap_or(u32::MAX)),
         dataspace: Dataspace::Scalar,
-        value: vec![Part::Bytes(value)],
+        value: vec![ValuePart::Bytes(value)],
     }
 }
 
@@ -70,7 +70,7 @@ pub fn dimension_id(id: i32) -> NewAttribute {
         name: "_Netcdf4Dimid".into(),
         datatype: number("<i4"),
         dataspace: Dataspace::Scalar,
-        value: vec![Part::Bytes(id.to_le_bytes().to_vec())],
+        value: vec![ValuePart::Bytes(id.to_le_bytes().to_vec())],
     }
 }
 
@@ -80,15 +80,15 @@ pub fn coordinates(ids: &[i32]) -> NewAttribute {
         name: "_Netcdf4Coordinates".into(),
         datatype: number("<i4"),
         dataspace: Dataspace::fixed(&[ids.len() as u64]),
-        value: vec![Part::Bytes(ids.iter().flat_map(|id| id.to_le_bytes()).collect())],
+        value: vec![ValuePart::Bytes(ids.iter().flat_map(|id| id.to_le_bytes()).collect())],
     }
 }
 
 /// The scale of each axis of a variable.
 pub fn dimension_list(scales: &[Option<usize>]) -> NewAttribute {
     let item = |scale: &Option<usize>| {
-        let items: Vec<Part> = scale.iter().map(|scale| Part::Object(Some(*scale))).collect();
-        Part::Vlen { count: items.len() as u64, items }
+        let items: Vec<ValuePart> = scale.iter().map(|scale| ValuePart::Object(Some(*scale))).collect();
+        ValuePart::Vlen { count: items.len() as u64, items }
     };
     NewAttribute {
         name: "DIMENSION_LIST".into(),
@@ -102,7 +102,7 @@ pub fn dimension_list(scales: &[Option<usize>]) -> NewAttribute {
 pub fn reference_list(users: &[(usize, u32)]) -> NewAttribute {
     let item = |(user, axis): &(usize, u32)| {
         let axis = [axis.to_le_bytes(), [0; 4]].concat();
-        [Part::Object(Some(*user)), Part::Bytes(axis)]
+        [ValuePart::Object(Some(*user)), ValuePart::Bytes(axis)]
     };
     NewAttribute {
         name: REFERENCE_LIST.into(),
@@ -201,8 +201,8 @@ mod tests {
         let names: Vec<&str> = made.iter().map(|attribute| attribute.name.as_str()).collect();
         assert_eq!(names, ["CLASS", "NAME", "_Netcdf4Dimid"]);
         let text = b"This is a netCDF dimension but not a netCDF variable.         2\0".to_vec();
-        assert_eq!(made[1].value, [Part::Bytes(text)]);
+        assert_eq!(made[1].value, [ValuePart::Bytes(text)]);
         assert_eq!(made[1].datatype.size, 64);
-        assert_eq!(text_of("a", b"").value, [Part::Bytes(vec![0])]);
+        assert_eq!(text_of("a", b"").value, [ValuePart::Bytes(vec![0])]);
     }
 }

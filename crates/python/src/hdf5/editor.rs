@@ -14,7 +14,7 @@ use hyperslab::hdf5::datatype::Datatype;
 use hyperslab::hdf5::edit::{Editing, FileSpace, NewFile, ObjectOptions};
 use hyperslab::hdf5::element::Element;
 use hyperslab::hdf5::filter::Filter;
-use hyperslab::hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, Part};
+use hyperslab::hdf5::new_file::{NewAttribute, NewDataset, NewKind, NewObject, NewStorage, ValuePart};
 use hyperslab::hdf5::reference::ReferencedPart;
 use hyperslab::hdf5::{self, Libver, LinkTarget, Purpose, VirtualSource, build_mappings};
 use hyperslab::store::{EditedFile, EditedOptions};
@@ -237,7 +237,7 @@ impl Editor {
         let fill = match fill {
             Some(bytes) => {
                 let bytes = self.stored(stored, bytes.as_slice()?);
-                Some(vec![Part::Bytes(bytes.map_err(|why| unstorable(&path, why)).or_raise(py)?)])
+                Some(vec![ValuePart::Bytes(bytes.map_err(|why| unstorable(&path, why)).or_raise(py)?)])
             }
             None => None,
         };
@@ -360,7 +360,7 @@ impl Editor {
         let stored = &datatype.datatype;
         let bytes =
             self.stored(stored, bytes.as_slice()?).map_err(|why| unstorable(&name, why)).or_raise(py)?;
-        let value = vec![Part::Bytes(bytes)];
+        let value = vec![ValuePart::Bytes(bytes)];
         let attribute =
             NewAttribute { name, datatype: (**stored).clone(), dataspace: dataspace(shape, None), value };
         let committed = datatype.committed_in(&self.file);

@@ -12,7 +12,7 @@ use crate::values::output::data_of;
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::datatype::{Charset, Datatype};
 use hyperslab::hdf5::edit::{COPIED, Editing};
-use hyperslab::hdf5::new_file::{NewAttribute, Part};
+use hyperslab::hdf5::new_file::{NewAttribute, ValuePart};
 use hyperslab::zarr::join;
 use hyperslab::{DataType, Error};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -48,11 +48,11 @@ pub(crate) fn set_plain_attribute(
         let attribute = match value {
             Value::Plain(Plain { datatype, shape, bytes }) => {
                 let dataspace = Dataspace::fixed(&shape);
-                NewAttribute { name, datatype, dataspace, value: vec![Part::Bytes(bytes)] }
+                NewAttribute { name, datatype, dataspace, value: vec![ValuePart::Bytes(bytes)] }
             }
             Value::Text(text) => {
                 let element = editing.put_values([(text.len() as u64, text.as_bytes())].into_iter(), true)?;
-                let (datatype, value) = (Datatype::vlen_text(Charset::Utf8), vec![Part::Bytes(element)]);
+                let (datatype, value) = (Datatype::vlen_text(Charset::Utf8), vec![ValuePart::Bytes(element)]);
                 NewAttribute { name, datatype, dataspace: Dataspace::Scalar, value }
             }
         };

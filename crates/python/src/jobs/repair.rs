@@ -9,19 +9,20 @@ use std::path::PathBuf;
 
 /// Plans a repair, or with the hash of a plan, carries it out. Returns the plan as JSON.
 #[pyfunction]
-#[pyo3(signature = (location, hash, to, fill, threads=None, progress=None))]
+#[pyo3(signature = (location, hash, to, fill, killed, threads=None, progress=None))]
 pub(crate) fn repair_location(
     py: Python<'_>,
     location: String,
     hash: Option<String>,
     to: Option<PathBuf>,
     fill: bool,
+    killed: bool,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     prepare_files();
     let done = watched(py, progress, move |progress| {
-        let options = RepairOptions { to, fill, threads, progress: Some(progress) };
+        let options = RepairOptions { to, fill, killed, threads, progress: Some(progress) };
         match hash {
             Some(hash) => repair(&location, &hash, &options),
             None => plan(&location, &options),

@@ -2,7 +2,7 @@
 
 use super::types::{DapType, identifier};
 use super::{Dataset, Member};
-use hyperslab::Json;
+use hyperslab::{Json, Kind};
 use std::fmt::Write;
 
 /// The document of attributes.
@@ -13,8 +13,22 @@ pub(super) fn das(dataset: &Dataset) -> String {
         let missing = fill_value(member);
         if let Some(value) = &missing {
             // The type must be the variable's.
-            let _ =
-                writeln!(text, "        {} _FillValue {};", member.kind.name(), plain(value, member.kind));
+            let value = match (member.kind, plain(value, member.kind)) {
+                // A stored byte of the other sign.
+                (DapType::Byte, text) => match text.parse::<i8>() {
+                    Ok(byte) => byte.cast_unsigned().to_string(),
+                    Err(_) => text,
+                },
+                (_, text) => text,
+            };
+            let _ = writeln!(text, "        {} _FillValue {value};", member.kind.name());
+        }
+        if member.kind == DapType::Byte
+            && member.array.dtype().kind() != Kind::Bool
+            && member.variable.attributes.get("_Unsigned").is_none()
+        {
+            // The NetCDF library gives bytes a sign.
+            text.push_str("        String _Unsigned \"true\";\n");
         }
         for (name, value) in member.variable.attributes.as_object().unwrap_or_default() {
             if missing.is_none() || name != "_FillValue" {

@@ -5,13 +5,13 @@ use super::{Member, Wanted};
 use hyperslab::Index;
 
 /// A part of a variable.
-pub(super) struct Part<'d> {
+pub(super) struct Projection<'d> {
     pub(super) member: &'d Member,
     /// First element, step, last element along each axis.
     pub(super) axes: Vec<(u64, u64, u64)>,
 }
 
-impl Part<'_> {
+impl Projection<'_> {
     /// Elements along each axis.
     pub(super) fn counts(&self) -> Vec<u64> {
         self.axes
@@ -61,7 +61,7 @@ pub(super) fn parts<'d>(members: &'d [Member], constraint: &str) -> Result<Wante
 }
 
 /// A part of a variable, from `[0:1:11][3]`.
-fn part<'d>(member: &'d Member, slices: &str) -> Result<Part<'d>, String> {
+fn part<'d>(member: &'d Member, slices: &str) -> Result<Projection<'d>, String> {
     let shape = &member.variable.shape;
     let wrong = |why: &str| {
         format!("constraint '{}{slices}': {why}; its shape is {:?}", member.name, shape.as_slice())
@@ -72,7 +72,7 @@ fn part<'d>(member: &'d Member, slices: &str) -> Result<Part<'d>, String> {
         let axes = axes
             .into_iter()
             .map(|(first, step, last)| if last == u64::MAX { (1, step, 0) } else { (first, step, last) });
-        return Ok(Part { member, axes: axes.collect() });
+        return Ok(Projection { member, axes: axes.collect() });
     }
     let inner = slices
         .strip_prefix('[')
@@ -95,5 +95,5 @@ fn part<'d>(member: &'d Member, slices: &str) -> Result<Part<'d>, String> {
             false => Err(wrong(&format!("'{item}' is not inside"))),
         }
     };
-    Ok(Part { member, axes: items.iter().zip(shape).map(axis).collect::<Result<_, _>>()? })
+    Ok(Projection { member, axes: items.iter().zip(shape).map(axis).collect::<Result<_, _>>()? })
 }

@@ -1,6 +1,6 @@
 //! Elements in XDR: big-endian, in units of four bytes.
 
-use super::constraint::Part;
+use super::constraint::Projection;
 use super::types::DapType;
 use crate::values;
 use hyperslab::array::{ArrayError, element_count};
@@ -9,7 +9,7 @@ use hyperslab::{Error, Json, Kind, ReadOptions, Result};
 /// Appends the elements of a part. Fails if there are then more than `most` bytes.
 pub(super) fn append(
     bytes: &mut Vec<u8>,
-    part: &Part<'_>,
+    part: &Projection<'_>,
     most: usize,
     ask: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -60,7 +60,7 @@ pub(super) fn append(
             Error::Options(format!("array '{}': {why}", array.name()))
         };
         match (dtype.kind(), one) {
-            (Kind::Bool | Kind::UInt, [byte]) => bytes.push(*byte),
+            (_, [byte]) if kind == DapType::Byte => bytes.push(*byte),
             (Kind::Int, [byte]) => {
                 bytes.extend_from_slice(&i32::from(i8::from_le_bytes([*byte])).to_be_bytes())
             }

@@ -22,8 +22,8 @@ use crate::api::Asked;
 use crate::body::Body;
 use crate::path::decoded;
 use crate::roots::{Found, Roots};
-use constraint::{Part, parts};
-use hyperslab::meaning::{Variable, Variables};
+use constraint::{Projection, parts};
+use hyperslab::meaning::{Packing, Variable, Variables};
 use hyperslab::zarr::{fill_to_json, join};
 use hyperslab::{Array, Json, MissingValue, Node, Result};
 use types::DapType;
@@ -69,7 +69,9 @@ impl Dataset {
             // A variable may be shorter in its file than its unlimited dimensions.
             let is_whole = array.shape() == variable.shape.as_slice();
             let array = if is_whole { array } else { presented(&path)?.unwrap_or(array) };
-            match DapType::of(&array) {
+            let unsigned =
+                Packing::parse(&variable.attributes, array.dtype(), None).ok().and_then(|p| p.unsigned);
+            match DapType::of(&array, unsigned) {
                 Some(kind) => members.push(Member { name, array, variable, kind, missing }),
                 None => left_out.push(name),
             }
@@ -134,7 +136,7 @@ fn problem(status: u16, message: &str) -> Answer {
 }
 
 /// The parts that a request wants.
-type Wanted<'d> = Vec<Part<'d>>;
+type Wanted<'d> = Vec<Projection<'d>>;
 
 #[cfg(test)]
 mod tests;

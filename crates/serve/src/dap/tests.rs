@@ -17,6 +17,9 @@ fn dataset(dir: &tempfile::TempDir) -> Dataset {
     let sst = array("sst", "<i2", &[3, 4], &["t", "x"], r#"{"units": "degC", "_FillValue": -999}"#);
     sst.write_slice(&[], &(0..12_i16).map(|n| n - 1).collect::<Vec<_>>()).unwrap();
     array("b", "|u1", &[5], &["n"], "{}").write_slice(&[], &[1_u8, 2, 3, 4, 5]).unwrap();
+    let signed = array("signed", "|i1", &[2], &["k"], r#"{"_Unsigned": "true", "_FillValue": -1}"#);
+    signed.write_slice(&[], &[-56_i8, -1]).unwrap();
+    array("huge", "<i8", &[2], &["k"], r#"{"_Unsigned": "true"}"#);
     array("deep/one", "<i8", &[], &[], "{}").write_slice(&[], &[1_i64 << 53]).unwrap();
     array("deep/large", "<i8", &[2], &["m"], "{}")
         .write_slice(&[Index::At(0)], &[(1_i64 << 53) + 1])
@@ -38,9 +41,13 @@ fn documents() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(&dir);
     let dds = types::dds("o.zarr", &parts(&dataset.members, "").unwrap());
-    for line in
-        ["    Int16 sst[t = 3][x = 4];\n", "    Byte b[n = 5];\n", "    Float64 deep/one;\n", "} o.zarr;\n"]
-    {
+    for line in [
+        "    Int16 sst[t = 3][x = 4];\n",
+        "    Byte b[n = 5];\n",
+        "    Byte signed[k = 2];\n",
+        "    Float64 deep/one;\n",
+        "} o.zarr;\n",
+    ] {
         assert!(dds.contains(line), "{dds}");
     }
     assert_eq!(
@@ -54,11 +61,13 @@ fn documents() {
         r#"String title "say \"hi\"";"#,
         "Float64 levels 1, 2.5;",
         r#"String mixed "[1, \"a\"]";"#,
-        r#"String hyperslab_variables_without_a_dap2_type "z";"#,
+        r#"String hyperslab_variables_without_a_dap2_type "huge", "z";"#,
+        "Byte _FillValue 255;",
     ] {
         assert!(das.contains(line), "{das}");
     }
-    assert_eq!(das.matches("_FillValue").count(), 1);
+    assert_eq!(das.matches("_FillValue").count(), 2);
+    assert_eq!(das.matches(r#"String _Unsigned "true";"#).count(), 2);
 }
 
 #[test]
@@ -68,6 +77,7 @@ fn elements() {
     let numbers = |numbers: &[i32]| numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<_>>();
     assert_eq!(xdr(&dataset, "sst[0:2:2][0:1]").unwrap(), numbers(&[4, 4, -1, 0, 7, 8]));
     assert_eq!(xdr(&dataset, "b").unwrap(), [&numbers(&[5, 5])[..], &[1, 2, 3, 4, 5, 0, 0, 0]].concat());
+    assert_eq!(xdr(&dataset, "signed").unwrap(), [&numbers(&[2, 2])[..], &[200, 255, 0, 0]].concat());
     assert_eq!(xdr(&dataset, "deep/one").unwrap(), 9007199254740992.0_f64.to_be_bytes());
     let inexact = xdr(&dataset, "deep/large").unwrap_err().to_string();
     assert!(inexact.contains("no double"), "{inexact}");

@@ -22,7 +22,8 @@ impl DapType {
     ///
     /// Each type holds all values. 64-bit integers become doubles; reading fails if one of them is not
     /// a double.
-    pub(super) fn of(array: &Array) -> Option<DapType> {
+    /// `unsigned`: stored integers have the other sign (`_Unsigned`).
+    pub(super) fn of(array: &Array, unsigned: Option<bool>) -> Option<DapType> {
         if array.structure().is_some() || array.optional().is_some() {
             return None;
         }
@@ -31,7 +32,13 @@ impl DapType {
             Some(_) => return None,
             None => {}
         }
-        DapType::of_elements(array.dtype())
+        let dtype = array.dtype();
+        match (dtype.kind(), dtype.size(), unsigned) {
+            // Clients turn the sign of the type that they get, so it must have the stored size.
+            (Kind::Int, 1, Some(_)) => Some(DapType::Byte),
+            (_, 8, Some(_)) => None,
+            _ => DapType::of_elements(dtype),
+        }
     }
 
     fn of_elements(dtype: DataType) -> Option<DapType> {

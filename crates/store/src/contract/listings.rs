@@ -29,6 +29,13 @@ pub(super) fn listings(store: &dyn Store) {
     let sizes = [("t/c/0/0", 0), ("t/c/0/1", 0), ("t/c/10/0", 0), ("t/c/2/0", 3)];
     let sizes = sizes.map(|(name, size)| (name.to_owned(), size));
     assert_eq!(store.list_sizes(Some(key("t/c")), None).unwrap(), sizes);
+    for threads in [1, 3] {
+        let all = store.list_all(Some(key("t/c")), threads, None).unwrap();
+        assert_eq!((all.keys.as_slice(), all.leftovers), (&sizes[..], vec![]));
+        assert_eq!(store.list_all(None, threads, None).unwrap().keys.len(), 9);
+        let stopped = store.list_all(Some(key("t/c")), threads, Some(&|| true));
+        assert!(matches!(stopped, Err(StoreError::Interrupted { .. })), "{stopped:?}");
+    }
     let stopped = store.list_sizes(Some(key("t/c")), Some(&|| true));
     assert!(matches!(stopped, Err(StoreError::Interrupted { .. })), "{stopped:?}");
     let some = ["t/c/0/0", "t/c/9/9", "t/c/2/0", "x"].map(key);

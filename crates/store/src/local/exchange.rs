@@ -197,6 +197,28 @@ fn open_dead(path: &Path, new: bool) -> io::Result<Option<Lockable>> {
     }
 }
 
+/// Takes hold of the stage of a dead process. `None`: it is no stage, or a living process has it.
+fn held_stage(path: &Path) -> io::Result<Option<Lockable>> {
+    let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+    if !name.starts_with(STAGE.as_bytes()) || !name.ends_with(TEMPORARY_SUFFIX.as_bytes()) {
+        return Ok(None);
+    }
+    Ok(open_dead(path, false)?.filter(|file| leads_to(path, file.as_fd())))
+}
+
+/// Returns `true` for the stage of a dead process: a folder in which it had made a new directory.
+pub fn is_dead_stage(path: &Path) -> io::Result<bool> {
+    Ok(held_stage(path)?.is_some())
+}
+
+/// Moves the stage of a dead process to another place on the same disk. `false`: it is not one.
+pub fn move_dead_stage(path: &Path, to: &Path) -> io::Result<bool> {
+    // Held meanwhile: a new process would reuse it.
+    let Some(_held) = held_stage(path)? else { return Ok(false) };
+    rustix::fs::rename(path, to)?;
+    Ok(true)
+}
+
 /// Removes stages of dead processes directly in a directory. Returns their number.
 pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
     let mut removed = 0;

@@ -137,6 +137,32 @@ fn identified(path: &CStr) -> rustix::io::Result<Option<Identity>> {
     numbered(path)
 }
 
+/// The identity of an open directory.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn identified_fd(directory: std::os::fd::BorrowedFd<'_>) -> io::Result<Identity> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    match statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME) {
+        Ok(found) => Ok(Identity {
+            device: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+            number: found.stx_ino,
+            born: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
+        }),
+        Err(Errno::NOSYS) => numbered_fd(directory),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn identified_fd(directory: std::os::fd::BorrowedFd<'_>) -> io::Result<Identity> {
+    numbered_fd(directory)
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
+fn numbered_fd(directory: std::os::fd::BorrowedFd<'_>) -> io::Result<Identity> {
+    let found = rustix::fs::fstat(directory)?;
+    Ok(Identity { device: found.st_dev as u64, number: found.st_ino as u64, born: (0, 0) })
+}
+
 #[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
 fn numbered(path: &CStr) -> rustix::io::Result<Option<Identity>> {
     let found = rustix::fs::stat(path)?;

@@ -92,7 +92,7 @@ impl LocalStore {
 }
 
 /// Returns `true` for a name that only unfinished objects have.
-fn is_temporary(name: &[u8]) -> bool {
+pub(super) fn is_temporary(name: &[u8]) -> bool {
     name.starts_with(b".") && name.ends_with(TEMPORARY_SUFFIX.as_bytes())
 }
 

@@ -24,13 +24,13 @@ pub(crate) struct Nodes {
     /// Documents and attributes.
     texts: Vec<Arc<str>>,
     /// Sorted by path.
-    entries: Vec<Entry>,
+    entries: Vec<NodeEntry>,
     /// Nodes that have changed. `None`: removed.
     changed: BTreeMap<String, Option<StoredNode>>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct NodeEntry {
     path: Box<str>,
     kind: NodeKind,
     /// Numbers of texts.
@@ -90,7 +90,7 @@ impl Nodes {
                     Problem::Invalid(format!("consolidated metadata: {path}: {}", problem.text()))
                 })?,
             };
-            entries.push(Entry { path: path.into(), kind, document, attributes: None });
+            entries.push(NodeEntry { path: path.into(), kind, document, attributes: None });
         }
         let (format, key, changed) = (Format::V3, key.into(), BTreeMap::new());
         Ok(Some(Nodes { format, key, texts, entries, changed }))
@@ -120,7 +120,7 @@ impl Nodes {
             documents.push(((path.to_owned(), *rank), text));
         }
         keep_last(&mut documents);
-        let mut entries: Vec<Entry> = Vec::with_capacity(documents.len() / 2);
+        let mut entries: Vec<NodeEntry> = Vec::with_capacity(documents.len() / 2);
         // The last rank comes first, so the attributes of a node are known before the node.
         documents.sort_by(|((a, one), _), ((b, other), _)| (a, Reverse(one)).cmp(&(b, Reverse(other))));
         let mut attributes = None;
@@ -137,7 +137,7 @@ impl Nodes {
                 continue;
             }
             let attributes = attributes.as_ref().filter(|(of, _)| *of == path).map(|(_, text)| *text);
-            let entry = Entry { path: path.into(), kind, document: text, attributes };
+            let entry = NodeEntry { path: path.into(), kind, document: text, attributes };
             match entries.last_mut().filter(|last| last.path == entry.path) {
                 Some(group) => *group = entry,
                 None => entries.push(entry),
@@ -147,13 +147,13 @@ impl Nodes {
         Ok(Nodes { format, key, texts, entries, changed })
     }
 
-    fn entry(&self, path: &str) -> Option<&Entry> {
+    fn entry(&self, path: &str) -> Option<&NodeEntry> {
         let at = self.entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok()?;
         self.entries.get(at)
     }
 
     /// The stored nodes below `prefix`, which is `""` or ends with a slash.
-    fn entries_below(&self, prefix: &str) -> &[Entry] {
+    fn entries_below(&self, prefix: &str) -> &[NodeEntry] {
         let start = self.entries.partition_point(|entry| *entry.path < *prefix);
         let from = self.entries.get(start..).unwrap_or_default();
         from.get(..from.partition_point(|entry| entry.path.starts_with(prefix))).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The bytes of new nodes.
 
-use super::{Draft, Entry, Form, MOST_CHUNKS, Node, Placed, Plan, Tree};
+use super::{ChunkEntry, Draft, Form, MOST_CHUNKS, Node, Placed, Plan, Tree};
 use crate::error::{BuildError, Built};
 use crate::output::{Output, fit};
 use crate::trees::btree1::{self, NewNode};
@@ -30,7 +30,7 @@ fn put_key(out: &mut Output, size: u64, skipped: u32, place: &[u64], chunk: &[u6
 }
 
 /// Appends the record of a version 2 node.
-fn put_record(out: &mut Output, width: Option<usize>, chunk: &Entry) {
+fn put_record(out: &mut Output, width: Option<usize>, chunk: &ChunkEntry) {
     out.u64(chunk.address);
     if let Some(width) = width {
         out.uint(chunk.size, width).u32(chunk.skipped);
@@ -132,7 +132,7 @@ impl Plan {
         chunk: &[u64],
     ) -> Built<()> {
         let (mut keys, mut addresses) = (Output::new(), Vec::new());
-        let mut put = |key: &Entry, address: u64| {
+        let mut put = |key: &ChunkEntry, address: u64| {
             addresses.push(address);
             put_key(&mut keys, key.size, key.skipped, &key.place, chunk)
         };

@@ -31,7 +31,7 @@ pub(crate) use read::read;
 
 /// A stored chunk, by place in the grid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ChunkEntry {
     pub place: Dims,
     pub address: u64,
     pub size: u64,
@@ -52,7 +52,7 @@ pub(crate) enum Form {
 struct Node {
     address: u64,
     /// The first chunk. In version 2 a node above stores it, but not for the first node of a level.
-    key: Entry,
+    key: ChunkEntry,
     /// Version 1: the place behind the last chunk.
     end: Dims,
     /// Number of chunks or children, with the first chunk.
@@ -84,7 +84,7 @@ struct Draft {
     /// `true` if the chunk before the node has changed.
     has_new_key: bool,
     /// The chunks of a fresh leaf.
-    chunks: Vec<Entry>,
+    chunks: Vec<ChunkEntry>,
     /// The number of the first child of a fresh node.
     first: usize,
 }
@@ -175,7 +175,7 @@ impl Tree {
 
 /// Returns the chunks from a place on (`None`: from the first one), up to another one (`None`: up to
 /// the last one).
-pub(crate) type Chunks<'c> = dyn FnMut(Option<&[u64]>, Option<&[u64]>) -> Vec<Entry> + 'c;
+pub(crate) type Chunks<'c> = dyn FnMut(Option<&[u64]>, Option<&[u64]>) -> Vec<ChunkEntry> + 'c;
 
 /// Plans the tree of chunks that have changed since `old` was stored. `changed` are their
 /// places.
@@ -222,7 +222,7 @@ pub(crate) fn plan<'p>(
 struct Change {
     is_changed: bool,
     /// Version 2: the first chunk, which is stored above.
-    key: Option<Entry>,
+    key: Option<ChunkEntry>,
 }
 
 /// Notes that the chunk at a place has changed.

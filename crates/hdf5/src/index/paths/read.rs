@@ -1,6 +1,6 @@
 //! The nodes of a tree in a file.
 
-use super::{Entry, Form, MOST_CHUNKS, Node, Tree};
+use super::{ChunkEntry, Form, MOST_CHUNKS, Node, Tree};
 use crate::trees::btree2;
 use crate::{Result, Source};
 use hyperslab_array::Dims;
@@ -46,7 +46,7 @@ fn version1(source: &Source, form: &Form, chunk: &[u64], root: u64) -> Result<Op
         is_ours &= len <= MOST_CHUNKS && len > 0;
         is_ours &= node.level > 0 || entries.clone().map(place).is_sorted_by(|one, next| one < next);
         let first = bytes.get(..width).unwrap_or_default();
-        let key = Entry {
+        let key = ChunkEntry {
             place: place(first),
             size: number(first.get(..4)),
             skipped: u32::try_from(number(first.get(4..8))).unwrap_or_default(),
@@ -62,7 +62,7 @@ fn version2(source: &Source, form: &Form, header: u64) -> Result<Option<Vec<Vec<
     let (Some(layout), Form::Two { rank, width }) = (form.layout(), form) else { return Ok(None) };
     let Some(nodes) = btree2::outline(source, header, &layout)? else { return Ok(None) };
     let places_at = 8 + width.map_or(0, |width| width + 4);
-    let entry = |record: &[u8]| Entry {
+    let entry = |record: &[u8]| ChunkEntry {
         place: numbers(record.get(places_at..)).take(*rank).collect(),
         address: number(record.get(..8)),
         size: width.map_or(0, |width| number(record.get(8..8 + width))),

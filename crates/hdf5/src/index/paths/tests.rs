@@ -17,7 +17,7 @@ struct Stored {
     tree: Option<Tree>,
     address: Option<u64>,
     bytes: Vec<u8>,
-    chunks: BTreeMap<Dims, Entry>,
+    chunks: BTreeMap<Dims, ChunkEntry>,
     changed: BTreeMap<Dims, ()>,
     /// Numbers new chunks.
     next: u64,
@@ -33,10 +33,14 @@ impl Stored {
         let place = Dims::from_slice(place);
         self.next += 1;
         let entry = match self.form {
-            Form::Two { width: None, .. } => Entry { size: 16, ..Entry::default() },
-            _ => Entry { size: 1 + self.next % 9, skipped: (self.next % 2) as u32, ..Entry::default() },
+            Form::Two { width: None, .. } => ChunkEntry { size: 16, ..ChunkEntry::default() },
+            _ => ChunkEntry {
+                size: 1 + self.next % 9,
+                skipped: (self.next % 2) as u32,
+                ..ChunkEntry::default()
+            },
         };
-        let entry = Entry { place: place.clone(), address: self.next % 4000, ..entry };
+        let entry = ChunkEntry { place: place.clone(), address: self.next % 4000, ..entry };
         self.chunks.insert(place.clone(), entry);
         self.changed.insert(place, ());
     }
@@ -100,7 +104,7 @@ impl Stored {
     fn check(&self) {
         let (dataset, source) = (self.dataset(), source(&self.bytes));
         let number = |place: &Dims| place[0] * COUNTS[1] + place[1];
-        let record = |(place, entry): (&Dims, &Entry)| ChunkRecord {
+        let record = |(place, entry): (&Dims, &ChunkEntry)| ChunkRecord {
             number: number(place),
             address: entry.address,
             size: entry.size,

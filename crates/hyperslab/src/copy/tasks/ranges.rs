@@ -6,7 +6,7 @@
 
 use super::plan::TaskPlan;
 use super::stages::{PassNumber, Stage, TaskPart, TaskParts};
-use crate::copy::{Part, join_path};
+use crate::copy::{CopyPart, join_path};
 use crate::{Error, Format, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -102,10 +102,10 @@ impl RangePart<'_> {
     }
 
     /// The part as the engine takes it.
-    pub(super) fn part(&self, limits: Limits) -> Part {
+    pub(super) fn part(&self, limits: Limits) -> CopyPart {
         let pass = self.pass.clone();
         let least = |planned: usize, most: Option<usize>| most.map_or(planned, |most| most.min(planned));
-        Part {
+        CopyPart {
             path: pass.target,
             format: if pass.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 },
             document: pass.document,

@@ -12,7 +12,7 @@
 use crate::{Json, Result};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Class, Datatype, ReferenceKind};
-use hyperslab_hdf5::new_file::{NewAttribute, Part};
+use hyperslab_hdf5::new_file::{NewAttribute, ValuePart};
 use hyperslab_hdf5::{Attribute, File};
 use std::collections::HashMap;
 
@@ -37,7 +37,10 @@ pub(super) fn of_json(name: &str, json: &Json) -> (NewAttribute, bool) {
         return (made(datatype, dataspace, value), false);
     }
     let text = json.to_text(None);
-    (made(Datatype::vlen_text(Charset::Utf8), Dataspace::Scalar, vec![Part::text(text.as_bytes())]), true)
+    (
+        made(Datatype::vlen_text(Charset::Utf8), Dataspace::Scalar, vec![ValuePart::text(text.as_bytes())]),
+        true,
+    )
 }
 
 /// A type that HDF5 has.
@@ -65,16 +68,16 @@ fn shape<'j>(json: &'j Json, leaves: &mut Vec<&'j Json>) -> Option<Vec<u64>> {
 }
 
 /// The common type of values, and their bytes. `None`: there is none.
-fn elements(leaves: &[&Json]) -> Option<(Datatype, Vec<Part>)> {
+fn elements(leaves: &[&Json]) -> Option<(Datatype, Vec<ValuePart>)> {
     let all = |is: fn(&Json) -> bool| leaves.iter().all(|json| is(json));
-    let bytes = |bytes: Vec<u8>| vec![Part::Bytes(bytes)];
+    let bytes = |bytes: Vec<u8>| vec![ValuePart::Bytes(bytes)];
     if leaves.is_empty() {
         return Some((number("<f8"), bytes(Vec::new())));
     }
     // Text of variable length ends at a NUL.
     if all(|json| json.as_str().is_some_and(|text| !text.contains('\0'))) {
         let texts = leaves.iter().filter_map(|json| json.as_str());
-        let texts = texts.map(|text| Part::text(text.as_bytes())).collect();
+        let texts = texts.map(|text| ValuePart::text(text.as_bytes())).collect();
         return Some((Datatype::vlen_text(Charset::Utf8), texts));
     }
     if all(|json| matches!(json, Json::Bool(_))) {
@@ -104,7 +107,7 @@ pub(super) fn of_hdf5(attribute: &Attribute, numbers: &Numbers) -> Result<Option
     let Attribute { file, name, datatype, dataspace, data, .. } = attribute;
     let mut value = Vec::new();
     if !datatype.refers() {
-        value.push(Part::Bytes(data.to_vec()));
+        value.push(ValuePart::Bytes(data.to_vec()));
     } else {
         let sizes = file.sizes();
         if (sizes.offset, sizes.length) != (8, 8) || refers_to_attributes(datatype) {
@@ -118,18 +121,20 @@ pub(super) fn of_hdf5(attribute: &Attribute, numbers: &Numbers) -> Result<Option
 }
 
 /// Returns `true` if values have the same bytes, however they are split into parts.
-pub(super) fn same_values(a: &[Part], b: &[Part]) -> bool {
+pub(super) fn same_values(a: &[ValuePart], b: &[ValuePart]) -> bool {
     joined(a) == joined(b)
 }
 
 /// The same value with neighbouring bytes in one part.
-fn joined(parts: &[Part]) -> Vec<Part> {
-    let mut out: Vec<Part> = Vec::new();
+fn joined(parts: &[ValuePart]) -> Vec<ValuePart> {
+    let mut out: Vec<ValuePart> = Vec::new();
     for part in parts {
         match (out.last_mut(), part) {
-            (_, Part::Bytes(bytes)) if bytes.is_empty() => {}
-            (Some(Part::Bytes(last)), Part::Bytes(bytes)) => last.extend(bytes),
-            (_, Part::Vlen { count, items }) => out.push(Part::Vlen { count: *count, items: joined(items) }),
+            (_, ValuePart::Bytes(bytes)) if bytes.is_empty() => {}
+            (Some(ValuePart::Bytes(last)), ValuePart::Bytes(bytes)) => last.extend(bytes),
+            (_, ValuePart::Vlen { count, items }) => {
+                out.push(ValuePart::Vlen { count: *count, items: joined(items) })
+            }
             (_, part) => out.push(part.clone()),
         }
     }
@@ -158,14 +163,14 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    fn parts(&mut self, datatype: &Datatype, data: &[u8], out: &mut Vec<Part>) -> Result<()> {
+    fn parts(&mut self, datatype: &Datatype, data: &[u8], out: &mut Vec<ValuePart>) -> Result<()> {
         let size = usize::try_from(datatype.size).unwrap_or(usize::MAX).max(1);
         self.left = self
             .left
             .checked_sub(data.len())
             .ok_or_else(|| self.file.source().invalid(format!("its values have more than {MOST} bytes")))?;
         if !datatype.refers() {
-            out.push(Part::Bytes(data.to_vec()));
+            out.push(ValuePart::Bytes(data.to_vec()));
             return Ok(());
         }
         for element in data.chunks_exact(size) {
@@ -174,13 +179,13 @@ impl Split<'_> {
         Ok(())
     }
 
-    fn element(&mut self, datatype: &Datatype, element: &[u8], out: &mut Vec<Part>) -> Result<()> {
+    fn element(&mut self, datatype: &Datatype, element: &[u8], out: &mut Vec<ValuePart>) -> Result<()> {
         // `Attribute::element` has checked that ids have the sizes of this file.
         let (count, place) = element.split_at_checked(4).unwrap_or_default();
         match &datatype.class {
             Class::VlenString { .. } => out.push(match self.heap_value(Some(count), place, 1)? {
-                None => Part::Vlen { count: 0, items: Vec::new() },
-                Some(text) => Part::text(&text),
+                None => ValuePart::Vlen { count: 0, items: Vec::new() },
+                Some(text) => ValuePart::text(&text),
             }),
             Class::Vlen(base) => {
                 let bytes = self.heap_value(Some(count), place, base.size)?.unwrap_or_default();
@@ -188,16 +193,18 @@ impl Split<'_> {
                 if !bytes.is_empty() {
                     self.parts(base, &bytes, &mut items)?;
                 }
-                out.push(Part::Vlen { count: bytes.len() as u64 / u64::from(base.size.max(1)), items });
+                out.push(ValuePart::Vlen { count: bytes.len() as u64 / u64::from(base.size.max(1)), items });
             }
-            Class::Reference(ReferenceKind::Object) => out.push(Part::Object(object(element, self.numbers))),
+            Class::Reference(ReferenceKind::Object) => {
+                out.push(ValuePart::Object(object(element, self.numbers)))
+            }
             Class::Reference(_) => {
                 // The value is the address of the object, then the region.
                 let found = self.heap_value(None, element, 0)?.unwrap_or_default();
                 let region = found
                     .split_at_checked(8)
                     .and_then(|(address, region)| Some((object(address, self.numbers)?, region.to_vec())));
-                out.push(Part::Region(region));
+                out.push(ValuePart::Region(region));
             }
             Class::Compound(members) => {
                 let mut at = 0;
@@ -208,17 +215,17 @@ impl Split<'_> {
                     let start = member.offset as usize;
                     let end = start.saturating_add(member.datatype.size as usize);
                     if at < start {
-                        out.push(Part::Bytes(bytes(at..start).to_vec()));
+                        out.push(ValuePart::Bytes(bytes(at..start).to_vec()));
                     }
                     self.parts(&member.datatype, bytes(start..end), out)?;
                     at = end;
                 }
                 if at < element.len() {
-                    out.push(Part::Bytes(bytes(at..element.len()).to_vec()));
+                    out.push(ValuePart::Bytes(bytes(at..element.len()).to_vec()));
                 }
             }
             Class::Array { base, .. } => self.parts(base, element, out)?,
-            _ => out.push(Part::Bytes(element.to_vec())),
+            _ => out.push(ValuePart::Bytes(element.to_vec())),
         }
         Ok(())
     }
@@ -260,7 +267,7 @@ fn object(address: &[u8], numbers: &Numbers) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn made(text: &str) -> (String, Vec<u64>, Vec<Part>, bool) {
+    fn made(text: &str) -> (String, Vec<u64>, Vec<ValuePart>, bool) {
         let (attribute, is_text) = of_json("a", &Json::parse(text.as_bytes()).unwrap());
         let kind = match attribute.datatype.class {
             Class::Integer { signed: true, .. } => "int",
@@ -277,8 +284,8 @@ mod tests {
         (kind.into(), space, attribute.value, is_text)
     }
 
-    fn bytes<const N: usize>(numbers: &[[u8; N]]) -> Vec<Part> {
-        vec![Part::Bytes(numbers.concat())]
+    fn bytes<const N: usize>(numbers: &[[u8; N]]) -> Vec<ValuePart> {
+        vec![ValuePart::Bytes(numbers.concat())]
     }
 
     #[test]
@@ -295,11 +302,11 @@ mod tests {
             ("float".into(), vec![], bytes(&[f64::NEG_INFINITY.to_le_bytes()]), false)
         );
         assert_eq!(made("true"), ("bool".into(), vec![], bytes(&[[1]]), false));
-        assert_eq!(made("\"é\""), ("text".into(), vec![], vec![Part::text("é".as_bytes())], false));
+        assert_eq!(made("\"é\""), ("text".into(), vec![], vec![ValuePart::text("é".as_bytes())], false));
         assert_eq!(made("[[1, 2], [3, 4], [5, 6]]").1, [3, 2]);
         assert_eq!(made("[]"), ("float".into(), vec![0], bytes::<0>(&[]), false));
         assert_eq!(made("null"), ("float".into(), vec![u64::MAX], vec![], false));
-        assert_eq!(made("[\"a\", \"\"]").2, [Part::text(b"a"), Part::text(b"")]);
+        assert_eq!(made("[\"a\", \"\"]").2, [ValuePart::text(b"a"), ValuePart::text(b"")]);
     }
 
     #[test]
@@ -315,7 +322,7 @@ mod tests {
         ] {
             let (kind, _, value, is_text) = made(text);
             assert!(is_text && kind == "text", "{text}");
-            assert_eq!(value, [Part::text(text.as_bytes())]);
+            assert_eq!(value, [ValuePart::text(text.as_bytes())]);
         }
     }
 }

@@ -9,7 +9,7 @@ use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::Datatype;
 use hyperslab_hdf5::filter::Filter;
-use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewLink, NewObject, NewStorage, NewTarget, Part};
+use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewLink, NewObject, NewStorage, NewTarget, ValuePart};
 use std::collections::HashMap;
 
 /// Bytes of a chunk, less than which HDF5 allows.
@@ -199,8 +199,8 @@ impl<'o> Described<'o> {
             datatype: elements.datatype.clone(),
             dataspace,
             fill: elements.fill.as_ref().map(|fill| match elements.vlen {
-                None => vec![Part::Bytes(fill.clone())],
-                Some(_) => vec![Part::text(fill)],
+                None => vec![ValuePart::Bytes(fill.clone())],
+                Some(_) => vec![ValuePart::text(fill)],
             }),
             unfilled: elements.unfilled,
             filters: found,

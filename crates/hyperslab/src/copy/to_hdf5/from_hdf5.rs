@@ -297,11 +297,11 @@ impl Walk<'_, '_> {
 }
 
 /// Returns `true` if a value has references to nothing.
-fn loses_references(parts: &[hyperslab_hdf5::new_file::Part]) -> bool {
-    use hyperslab_hdf5::new_file::Part;
+fn loses_references(parts: &[hyperslab_hdf5::new_file::ValuePart]) -> bool {
+    use hyperslab_hdf5::new_file::ValuePart;
     parts.iter().any(|part| match part {
-        Part::Object(None) | Part::Region(None) => true,
-        Part::Vlen { items, .. } => loses_references(items),
+        ValuePart::Object(None) | ValuePart::Region(None) => true,
+        ValuePart::Vlen { items, .. } => loses_references(items),
         _ => false,
     })
 }

@@ -15,7 +15,7 @@ use crate::{Array, Error, Group, Json, Node, NodeKind, Result};
 use hyperslab_codec::{DataType, Kind, VlenKind};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Class, Datatype, Member};
-use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewTarget, Part};
+use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewTarget, ValuePart};
 use hyperslab_netcdf::netcdf4::written;
 use hyperslab_zarr::{FieldKind, Structure};
 use std::collections::HashMap;
@@ -225,9 +225,9 @@ fn missing_value(variable: &Variable, elements: &Elements) -> Option<NewAttribut
     let value = match &variable.missing {
         MissingValue::None => return None,
         MissingValue::Other(json) => return Some(attributes::of_json(FILL_VALUE, json).0),
-        MissingValue::Value(bytes) if elements.vlen == Some(VlenKind::Text) => Part::text(bytes),
+        MissingValue::Value(bytes) if elements.vlen == Some(VlenKind::Text) => ValuePart::text(bytes),
         MissingValue::Value(_) if elements.vlen.is_some() => return None,
-        MissingValue::Value(bytes) => Part::Bytes(bytes.clone()),
+        MissingValue::Value(bytes) => ValuePart::Bytes(bytes.clone()),
     };
     let (datatype, dataspace) = (elements.datatype.clone(), Dataspace::fixed(&[1]));
     Some(NewAttribute { name: FILL_VALUE.into(), datatype, dataspace, value: vec![value] })

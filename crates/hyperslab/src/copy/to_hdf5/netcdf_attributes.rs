@@ -4,7 +4,7 @@ use super::attributes::{self, number};
 use crate::Json;
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Class, Datatype};
-use hyperslab_hdf5::new_file::{NewAttribute, Part};
+use hyperslab_hdf5::new_file::{NewAttribute, ValuePart};
 use hyperslab_netcdf::netcdf4::written;
 use hyperslab_netcdf::{Attribute, External};
 
@@ -12,9 +12,9 @@ use hyperslab_netcdf::{Attribute, External};
 pub(super) fn of_json(name: &str, json: &Json) -> (NewAttribute, bool) {
     let (mut made, is_text) = attributes::of_json(name, json);
     match (&made.datatype.class, &made.value[..]) {
-        (Class::VlenString { .. }, [Part::Vlen { items, .. }]) => {
+        (Class::VlenString { .. }, [ValuePart::Vlen { items, .. }]) => {
             let bytes = match &items[..] {
-                [Part::Bytes(bytes)] => bytes.clone(),
+                [ValuePart::Bytes(bytes)] => bytes.clone(),
                 _ => Vec::new(),
             };
             if bytes.is_ascii() {
@@ -49,7 +49,7 @@ fn one_of_classic(attribute: &Attribute) -> NewAttribute {
     };
     let little = external.dtype().with_order(hyperslab_codec::ByteOrder::Little);
     let datatype = Datatype::of_numpy(little).unwrap_or_else(|_| number("|i1"));
-    NewAttribute { name: name.clone(), datatype, dataspace, value: vec![Part::Bytes(value)] }
+    NewAttribute { name: name.clone(), datatype, dataspace, value: vec![ValuePart::Bytes(value)] }
 }
 
 #[cfg(test)]
@@ -69,7 +69,10 @@ mod tests {
         assert_eq!(json("3").dataspace, Dataspace::fixed(&[1]));
         assert_eq!(json("[[1, 2], [3, 4]]").dataspace, Dataspace::fixed(&[4]));
         assert_eq!(json("[]").dataspace, Dataspace::Null);
-        assert_eq!((json("true").datatype, json("true").value), (number("|i1"), vec![Part::Bytes(vec![1])]));
+        assert_eq!(
+            (json("true").datatype, json("true").value),
+            (number("|i1"), vec![ValuePart::Bytes(vec![1])])
+        );
     }
 
     #[test]
@@ -82,7 +85,7 @@ mod tests {
         assert_eq!(short.datatype, number("<i2"));
         assert_eq!(
             (short.value, short.dataspace),
-            (vec![Part::Bytes(vec![1, 0, 2, 0])], Dataspace::fixed(&[2]))
+            (vec![ValuePart::Bytes(vec![1, 0, 2, 0])], Dataspace::fixed(&[2]))
         );
         assert_eq!(attribute(External::Int, &[]).dataspace, Dataspace::Null);
     }

@@ -10,7 +10,7 @@
 use super::described::Described;
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Datatype};
-use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewObject, Part};
+use hyperslab_hdf5::new_file::{NewAttribute, NewKind, NewObject, ValuePart};
 use hyperslab_netcdf::netcdf4::{is_reserved, written};
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ pub(super) fn labels(names: &[String]) -> NewAttribute {
         name: AXIS_LABELS.into(),
         datatype: Datatype::vlen_text(Charset::Utf8),
         dataspace: Dataspace::fixed(&[names.len() as u64]),
-        value: names.iter().map(|name| Part::text(name.as_bytes())).collect(),
+        value: names.iter().map(|name| ValuePart::text(name.as_bytes())).collect(),
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(names(&described, "g/b"), ["DIMENSION_LIST"]);
         let y = described.number("g/y").unwrap();
         let text = format!("{WITHOUT_VARIABLE}         2\0");
-        assert_eq!(described.objects[y].attributes[1].value, [Part::Bytes(text.into_bytes())]);
+        assert_eq!(described.objects[y].attributes[1].value, [ValuePart::Bytes(text.into_bytes())]);
         assert!(described.notes.is_empty());
     }
 

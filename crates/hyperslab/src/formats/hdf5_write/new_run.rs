@@ -3,7 +3,7 @@
 //! The general way makes the dataset, opens it for the engine, and writes a selection. For a
 //! dataset of a few bytes, these steps take several times as long as the dataset itself.
 
-use super::run_sink::Run;
+use super::run_sink::RunState;
 use crate::Result;
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::Datatype;
@@ -39,7 +39,7 @@ pub(crate) fn create_run(
     });
     let object = NewObject { path, kind, attributes: Vec::new(), tracks_attributes: false };
     let address = editing.create_with_elements(&object, elements)?;
-    Run::attach_new(&editing, address);
+    RunState::attach_new(&editing, address);
     editing.link(group.address(), name, LinkTarget::Hard(address))?;
     Ok(Some(address))
 }

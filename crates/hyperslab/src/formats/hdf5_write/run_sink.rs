@@ -110,7 +110,7 @@ fn address_of(dataset: &Dataset) -> Option<u64> {
 
 /// The state that all handles of a dataset share.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RunState {
     /// The run has got its place since the last flush: nobody else refers to it.
     is_new: AtomicBool,
     /// The run has got its place in this session: another writer may give it one, too.
@@ -119,15 +119,15 @@ pub(super) struct Run {
     turn: u64,
 }
 
-impl Run {
-    fn new(is_new: bool) -> Arc<Run> {
+impl RunState {
+    fn new(is_new: bool) -> Arc<RunState> {
         let (is_new, is_placed) = (AtomicBool::new(is_new), AtomicBool::new(is_new));
-        Arc::new(Run { is_new, is_placed, turn: turns::number() })
+        Arc::new(RunState { is_new, is_placed, turn: turns::number() })
     }
 
     /// Notes that a new dataset has got its run.
     pub(super) fn attach_new(editing: &Editing, dataset: u64) {
-        let run = Run::new(true);
+        let run = RunState::new(true);
         editing.attached(dataset, || run.clone());
         // A flush that has begun before does not settle this run.
         if editing.is_flushing() {
@@ -136,7 +136,7 @@ impl Run {
     }
 }
 
-impl Attached for Run {
+impl Attached for RunState {
     fn settle(&self, _: &Editing) -> Result<(), Hdf5Error> {
         let _turn = turns::take(self.turn, None).ok();
         self.is_new.store(false, Ordering::Release);
@@ -169,9 +169,9 @@ struct Sink {
 }
 
 impl Sink {
-    fn run(&self) -> Option<Arc<Run>> {
+    fn run(&self) -> Option<Arc<RunState>> {
         let attached: Arc<dyn Any + Send + Sync> =
-            self.current.editing().attached(self.current.address(), || Run::new(false));
+            self.current.editing().attached(self.current.address(), || RunState::new(false));
         attached.downcast().ok()
     }
 
@@ -319,7 +319,7 @@ impl ChunkSink for Sink {
 /// A write to a run that is written as a whole.
 struct Small<'s> {
     sink: &'s Sink,
-    run: Arc<Run>,
+    run: Arc<RunState>,
     is_compact: bool,
     /// The place of the elements before the write.
     address: Option<u64>,

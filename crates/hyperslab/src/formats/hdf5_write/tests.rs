@@ -6,7 +6,7 @@ use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::datatype::{Charset, Class, Datatype, Padding};
 use hyperslab_hdf5::edit::{Editing, NewFile};
 use hyperslab_hdf5::filter::Filter;
-use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewObject, NewStorage, Part};
+use hyperslab_hdf5::new_file::{NewDataset, NewKind, NewObject, NewStorage, ValuePart};
 use hyperslab_hdf5::{File, FileOptions, Libver, LinkTarget, Node};
 use hyperslab_store::{EditedFile, Key, MemoryStore, Store};
 use proptest::prelude::*;
@@ -425,7 +425,7 @@ fn elements_that_differ_in_memory() {
 fn large_runs_keep_their_place_and_fill() {
     let edited = Edited::new(Libver::Earliest);
     let mut new = dataset(&[3, 100_000], &[Some(3), Some(100_000)], NewStorage::Contiguous(None), Vec::new());
-    new.fill = Some(vec![Part::Bytes(vec![7, 0])]);
+    new.fill = Some(vec![ValuePart::Bytes(vec![7, 0])]);
     let array = edited.create("d", new);
     let mut expected = [7, 0].repeat(300_000);
     assert_eq!(read(&array), expected);
