@@ -329,7 +329,7 @@ impl Prefix {
     }
 }
 
-/// Takes bytes from those that may be read. Fails if there are not enough, and leaves none.
+/// Subtracts bytes from `left`. Fails if `left` is smaller, and sets it to 0.
 fn spend(left: &mut u64, bytes: u64) -> Parsed<()> {
     match left.checked_sub(bytes) {
         Some(rest) => {

@@ -12,7 +12,7 @@ pub type EachListed<'e> = &'e mut dyn FnMut(usize, Result<Vec<Entry>>);
 pub struct Listing {
     /// The keys, sorted, with the sizes of their objects in bytes.
     pub keys: Vec<(String, u64)>,
-    /// What dead writers may have left, as [`Writers::leftovers`](crate::Writers::leftovers) names it.
+    /// Leftovers of dead writers, with the names of [`Writers::leftovers`](crate::Writers::leftovers).
     pub leftovers: Vec<String>,
 }
 

@@ -61,8 +61,9 @@ impl State {
 
     /// The state for a writer that takes space of a file of `len` bytes behind its base.
     ///
-    /// A file that nobody has open ends at the end in its superblock. If the file is longer, a program was
-    /// killed, or the superblock is wrong, and structures may refer to the bytes behind: these are taken.
+    /// A whole file has no bytes behind the end that its superblock names. If the file is longer, a
+    /// program was killed, or the superblock is wrong. Structures may refer to the bytes behind the end:
+    /// these bytes are taken.
     pub fn with_all_bytes(mut self, len: u64) -> State {
         match &mut self.slot {
             None => self.end = self.end.max(len),

@@ -19,8 +19,10 @@ pub(super) struct Run {
     pub path: String,
 }
 
-/// What one walk reads, at most. Structures of a whole file share no bytes, so that their number is bounded
-/// by its size. In a forged file, thousands of objects may name one index: each would be read again.
+/// The amounts that a walk has read, which are bounded.
+///
+/// Structures of a whole file share no bytes: its size bounds their number. In a forged file, thousands
+/// of objects may name one index, which would be read again for each of them.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     /// Links and attributes. None is shorter than 8 bytes.

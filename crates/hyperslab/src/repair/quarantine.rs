@@ -302,7 +302,7 @@ mod tests {
         let long = root.join("a").join("n".repeat(210));
         fs::create_dir_all(&long).unwrap();
         assert!(folder(&long).file_name().unwrap().len() < 70);
-        // Neither finds the other's repair.
+        // The root does not find the repair of the group.
         let own = Quarantine::create(&group).unwrap();
         own.write("0", &[]).unwrap();
         assert!(Quarantine::last(&root).unwrap().is_none());

@@ -69,7 +69,7 @@ struct Left {
     open: usize,
 }
 
-/// What threads share.
+/// The state that threads share.
 struct Walk<'w> {
     root: &'w [u8],
     left: Mutex<Left>,
