@@ -93,7 +93,7 @@ impl Access {
 }
 
 /// The token that a request shows.
-pub(crate) fn sent_token(headers: &HeaderMap, query: &str) -> Option<String> {
+fn sent_token(headers: &HeaderMap, query: &str) -> Option<String> {
     let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let sent = sent.and_then(|text| text.strip_prefix("Bearer ")).map(|token| token.trim().to_owned());
     sent.or_else(|| path::query(query, "token"))

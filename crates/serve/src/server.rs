@@ -57,6 +57,8 @@ struct Shared {
     requests: Arc<Semaphore>,
     /// Memory of answers.
     memory: Arc<Semaphore>,
+    /// Memory of answers that wait for memory.
+    waiting: Semaphore,
     stopping: AtomicBool,
 }
 
@@ -134,6 +136,7 @@ impl Server {
             access,
             requests: Arc::new(Semaphore::new(requests)),
             memory: Arc::new(Semaphore::new(memory.min(Semaphore::MAX_PERMITS))),
+            waiting: Semaphore::new(memory.min(Semaphore::MAX_PERMITS)),
             stopping: AtomicBool::new(false),
             options,
         });
@@ -322,10 +325,19 @@ async fn work(shared: &Arc<Shared>, path: String, query: String, headers: Header
     if units <= 1 {
         return answer;
     }
-    let memory = shared.memory.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
-    match timeout(patience, memory).await {
-        Ok(Ok(permit)) => answer.map_body(|body| body.held_by(permit)),
-        _ => busy(),
+    let units = u32::try_from(units).unwrap_or(u32::MAX);
+    let permit = match shared.memory.clone().try_acquire_many_owned(units) {
+        Ok(permit) => Some(permit),
+        Err(_) => {
+            // Answers that wait are in memory, too.
+            let Ok(_place) = shared.waiting.try_acquire_many(units) else { return busy() };
+            let memory = shared.memory.clone().acquire_many_owned(units);
+            timeout(patience, memory).await.ok().and_then(std::result::Result::ok)
+        }
+    };
+    match permit {
+        Some(permit) => answer.map_body(|body| body.held_by(permit)),
+        None => busy(),
     }
 }
 
@@ -361,7 +373,7 @@ fn route(
         "api" => api::answer(&shared.roots, rest, &asked),
         "dap" => dap::answer(&shared.roots, rest, &asked),
         "h5grove" => return h5grove::answer(&shared.roots, rest, &asked),
-        "tiles" => tiles::answer(&shared.roots, rest, &asked, &shared.options.prefix),
+        "tiles" => tiles::answer(&shared.roots, rest, &asked, &shared.options.prefix, shared.access.token()),
         _ => return missing("no route"),
     };
     answered.unwrap_or_else(|error| problem(shared, path, &error))

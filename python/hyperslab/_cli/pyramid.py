@@ -27,8 +27,13 @@ def _make(wanted: dict[str, Any]) -> None:
     array = open_array(wanted["source"], mode="r", storage_options=storage)
     named, listed = dict(wanted["named_factors"]), wanted["factors"]
     factors: Any = named or (listed[0] if len(listed) == 1 else listed)
+    # Everything that may refuse comes before a group is made.
+    shapes = level_shapes(array, factors, wanted["levels"], strict="ome" in wanted["metadata"])
+    target: Any = wanted["target"]
+    if target is None:
+        target = _own_group(wanted["source"], array, storage)
+        array = target[wanted["source"].rstrip("/").rpartition("/")[2]]
     if wanted["dry_run"]:
-        shapes = level_shapes(array, factors, wanted["levels"], strict="ome" in wanted["metadata"])
         place = wanted["target"] or "the array's group"
         for number, shape in enumerate(shapes):
             if number or wanted["target"]:
@@ -37,11 +42,7 @@ def _make(wanted: dict[str, Any]) -> None:
         if len(shapes) == 1:
             print("nothing to write: the array is as small as its chunks; pass --levels")
         return
-    target: Any = wanted["target"]
-    if target is None:
-        target = _own_group(wanted["source"], array, storage)
-        array = target[wanted["source"].rstrip("/").rpartition("/")[2]]
-    else:
+    if wanted["target"] is not None:
         target = open_group(target, mode="a", storage_options=storage)
     with show_progress(sys.stderr.isatty() and not wanted["quiet"], stays=False) as progress:
         made = pyramid(
@@ -55,7 +56,6 @@ def _make(wanted: dict[str, Any]) -> None:
             progress=progress,
         )
     if not wanted["quiet"]:
-        shapes = level_shapes(array, factors, wanted["levels"], strict=False)
         count = len(shapes) - (wanted["target"] is None)
         place = f"{made.store.url}/{made.path}".rstrip("/")
         print(f"wrote {count} levels to {place}")

@@ -144,7 +144,7 @@ def view(
     given = {
         "select": select,
         "map": map,
-        "range": None if range is None else f"{range[0]:g},{range[1]:g}",
+        "range": None if range is None else ",".join(repr(float(n)).removesuffix(".0") for n in range),
     }
     query |= {name: value for name, value in given.items() if value is not None}
     place = "/".join(part for part in (served.server.names[0], node.path.strip("/")) if part)

@@ -65,6 +65,14 @@ impl<'a> NumberReader<'a> {
         Ok(NumberReader { reader, part })
     }
 
+    /// Bytes of memory for each number while numbers are read.
+    pub(super) fn memory(&self) -> u64 {
+        let array = self.array();
+        let is_listed = array.optional().is_some() || matches!(array.dtype().kind(), Kind::Small(_));
+        // These become JSON one by one.
+        if self.reader.decoding().is_none() && is_listed { 128 } else { 4 }
+    }
+
     /// The array.
     pub fn array(&self) -> &'a Array {
         self.reader.array()

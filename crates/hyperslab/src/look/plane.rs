@@ -91,15 +91,15 @@ impl Plane {
             wanted.push(limit.map_or(Coarseness::Exact, Coarseness::AtMost));
         }
         // Fails before anything is looked for.
-        NumberReader::of(array, options.part)?;
+        let size = NumberReader::of(array, options.part)?.memory();
         let level = if options.levels { coarser(array, window, &wanted)? } else { None };
         let (read, within) = match &level {
             Some(level) => (&level.array, in_level(window, level)),
             None => (array, window.clone()),
         };
-        let within = thin(read, &within, &wanted, u64::MAX)?;
+        let within = thin(read, &within, &wanted, options.most_bytes / size)?;
         let shape = within.shape();
-        let bytes = element_count(&shape).and_then(|count| count.checked_mul(4)).unwrap_or(u64::MAX);
+        let bytes = element_count(&shape).and_then(|count| count.checked_mul(size)).unwrap_or(u64::MAX);
         if bytes > options.most_bytes {
             return Err(ArrayError::Memory { array: array.name(), what: "a plane", bytes }.into());
         }

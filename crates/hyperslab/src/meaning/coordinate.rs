@@ -1,9 +1,10 @@
 //! The nodes around an array: the coordinates of its axes, and the groups above it.
 
 use crate::{Array, Node, Result, open_node};
+use hyperslab_netcdf::netcdf4::Scale;
 
 /// The array with the coordinates of an axis: it has the axis's name and one axis, and is in the array's
-/// group or in one above. An axis of `len` elements may have more coordinates. `None`: there are none.
+/// group or in one above. `len`: elements of the axis. `None`: there are none.
 ///
 /// In an HDF5 file a variable may be shorter than its unlimited dimension, whose coordinates are all
 /// there: element `n` of the variable has coordinate `n`.
@@ -19,11 +20,14 @@ pub fn coordinate(array: &Array, name: &str, len: u64) -> Result<Option<Array>> 
             }
             continue;
         }
+        // `len` 0: any length. Only variables of HDF5 may be shorter than their dimension.
+        let may_be_longer = |found: &Array| len == 0 || found.as_hdf5().is_some();
         if let Some(Node::Array(found)) = around(array, &place)
-            && matches!(found.shape(), [own] if *own >= len)
+            && matches!(found.shape(), [own] if *own == len || *own > len && may_be_longer(&found))
             && is_called(&found, name)?
         {
-            return Ok(Some(found));
+            // A dataset that only stands for the dimension hides the ones above.
+            return Ok(has_values(&found)?.then_some(found));
         }
     }
     Ok(None)
@@ -45,6 +49,12 @@ pub(super) fn around(array: &Array, path: &str) -> Option<Node> {
         // The other formats are not looked for: each look may be a request.
         None => open_node(array.store(), path, array.as_zarr().map(|_| array.format())).ok(),
     }
+}
+
+/// Returns `false` for a dataset that only stands for a dimension.
+fn has_values(array: &Array) -> Result<bool> {
+    let Some(dataset) = array.as_hdf5() else { return Ok(true) };
+    Ok(Scale::of(&dataset.attributes()?)?.is_none_or(|scale| !scale.without_variable))
 }
 
 /// Returns `false` if the axis has another name.
@@ -84,7 +94,8 @@ mod tests {
             coordinate(array, name, 4).unwrap().map(|found| found.path().to_owned())
         };
         assert_eq!(of(&sst, "x").as_deref(), Some("x"));
-        assert_eq!(of(&sst, "t").as_deref(), Some("t"));
+        // Coordinates of another array that lost its axis, or of a finer level.
+        assert_eq!(of(&sst, "t"), None);
         assert_eq!((of(&sst, "y"), of(&sst, "sst"), of(&sst, "")), (None, None, None));
         let own = open_node(&store, "x", None).unwrap().into_array().unwrap();
         assert_eq!(of(&own, "x").as_deref(), Some("x"));

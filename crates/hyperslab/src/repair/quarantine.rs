@@ -60,6 +60,14 @@ pub(super) fn folder(path: &Path) -> PathBuf {
     }
 }
 
+/// Returns `true` if a folder can be moved to the quarantine of `path`: both are on one disk.
+pub(super) fn is_near(path: &Path, moved: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let disk = |path: &Path| fs::metadata(path).ok().map(|about| about.dev());
+    let beside = root_of(path).parent().unwrap_or(path);
+    disk(moved).is_some_and(|own| disk(beside) == Some(own))
+}
+
 fn is_flat(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.as_bytes().starts_with(b"%"))
         && folder.parent().is_some_and(|all| all.extension().is_some_and(|name| name == "quarantine"))

@@ -64,8 +64,8 @@ pub(super) fn filled(store: &dyn Store, path: &str, key: &str, chunk: &Dims) -> 
 /// A chunk of a shard, in the innermost grid, and its elements.
 type Inner = (Vec<u64>, Vec<Range<u64>>);
 
-/// The innermost chunks of a shard, as far as they are inside the array.
-fn chunks_of(array: &Array, shard: &[u64]) -> Vec<Inner> {
+/// The numbers of the innermost chunks of a shard along each axis. `None`: it is outside the array.
+fn numbers_of(array: &Array, shard: &[u64]) -> Option<Vec<Range<u64>>> {
     let (layout, shape) = (array.layout(), array.shape());
     let (grid, objects) = (layout.grid(), layout.object_grid());
     let range = |axis: usize, at: u64| {
@@ -75,13 +75,18 @@ fn chunks_of(array: &Array, shard: &[u64]) -> Vec<Inner> {
     };
     let all: Vec<Range<u64>> = shard.iter().enumerate().map(|(axis, at)| range(axis, *at)).collect();
     if all.iter().any(Range::is_empty) {
-        return Vec::new();
+        return None;
     }
-    let numbers: Vec<Range<u64>> = all
-        .iter()
-        .enumerate()
-        .map(|(axis, range)| grid.index_of(axis, range.start)..grid.index_of(axis, range.end - 1) + 1)
-        .collect();
+    let number = |(axis, range): (usize, &Range<u64>)| {
+        grid.index_of(axis, range.start)..grid.index_of(axis, range.end - 1) + 1
+    };
+    Some(all.iter().enumerate().map(number).collect())
+}
+
+/// The innermost chunks of a shard, as far as they are inside the array.
+fn chunks_of(array: &Array, shard: &[u64]) -> Vec<Inner> {
+    let Some(numbers) = numbers_of(array, shard) else { return Vec::new() };
+    let (grid, shape) = (array.layout().grid(), array.shape());
     let mut found = vec![(Vec::new(), Vec::new())];
     for (axis, numbers) in numbers.into_iter().enumerate() {
         let len = shape.get(axis).copied().unwrap_or(0);
@@ -96,8 +101,9 @@ fn chunks_of(array: &Array, shard: &[u64]) -> Vec<Inner> {
 }
 
 /// The number of innermost chunks of a shard.
-pub(super) fn count(array: &Array, shard: &[u64]) -> usize {
-    chunks_of(array, shard).len()
+pub(super) fn count(array: &Array, shard: &[u64]) -> u64 {
+    numbers_of(array, shard)
+        .map_or(0, |axes| axes.iter().fold(1, |all, axis| all.saturating_mul(axis.end - axis.start)))
 }
 
 fn select(array: &Array, ranges: &[Range<u64>]) -> Result<Selection> {

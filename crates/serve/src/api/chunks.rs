@@ -11,7 +11,9 @@ use hyperslab::{ChunkMap, Error, Json, Result};
 pub(super) fn chunks(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
     let ChunkMap { unit, shape, grid, stored, .. } = place.array()?.chunk_map(Some(asked.ask))?;
     let total = grid.iter().fold(1u64, |n, count| n.saturating_mul(*count));
-    let number = |at: &[u64]| at.iter().zip(&grid).fold(0u64, |n, (at, count)| n * count + at);
+    let number = |at: &[u64]| {
+        at.iter().zip(&grid).fold(0u64, |n, (at, count)| n.saturating_mul(*count).saturating_add(*at))
+    };
     match (asked.value("format").as_deref(), stored) {
         (Some("raw"), None) => {
             Err(Error::Options("the store does not list its chunks: nobody knows which are stored".into()))
@@ -28,6 +30,9 @@ pub(super) fn chunks(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
                 }
             }
             Ok(Answer::new(200, "application/octet-stream", crate::body::Body::of(bytes)))
+        }
+        (None | Some("json"), Some(stored)) if stored.len() as u64 > asked.most / 128 => {
+            Err(Error::Options(format!("{} chunks are too many for JSON: ask with format=raw", stored.len())))
         }
         (None | Some("json"), stored) => {
             let one = |(at, bytes): &(_, u64)| {

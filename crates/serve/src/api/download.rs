@@ -9,6 +9,7 @@ use bytes::Bytes;
 use hyperslab::array::{ArrayError, element_count};
 use hyperslab::copy::{CopyOptions, Region, copy};
 use hyperslab::look::{ColorMap, Picture, PictureOptions, Reader, Window, write_csv, write_npy};
+use hyperslab::meaning::coordinate;
 use hyperslab::{Array, Error, Node, Result, open_node};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -45,7 +46,10 @@ pub(super) fn download(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
             return Err(Error::Options(why));
         }
     };
-    let answer = Answer::asset(Asset { len, tag: None, media, source }, asked.headers, asked.head)?;
+    // Each request makes the file anew, so parts of two of them need not fit.
+    let whole = hyper::header::HeaderMap::new();
+    let answer = Answer::asset(Asset { len, tag: None, media, source }, &whole, asked.head)?;
+    let answer = answer.with("accept-ranges", "none");
     Ok(answer.with("content-disposition", &format!("attachment; filename=\"{}.{form}\"", stem(place))))
 }
 
@@ -72,9 +76,25 @@ fn made(place: &Place<'_>, array: &Array, window: &Window, asked: &Asked<'_>, fo
             range: range.0.zip(range.1),
             robust: true,
         };
+        // While a picture is made, an element takes about 64 bytes.
+        let bytes = (options.width * options.height) as u64 * 64;
+        if bytes > asked.most {
+            return Err(ArrayError::Memory { array: array.name(), what: "a picture", bytes }.into());
+        }
         let picture = Picture::of(&reader, window, &options, asked.ask)?;
         return picture.to_png(name, options.width, options.height);
     }
+    let mut window = window.clone();
+    for (axis, len) in window.axes.iter_mut().zip(array.shape()) {
+        // Coordinates that are not served are not written.
+        if let Some(name) = &axis.name
+            && coordinate(array, name, *len)?.is_some()
+            && place.coordinate(array, name, *len)?.is_none()
+        {
+            axis.name = None;
+        }
+    }
+    let window = &window;
     // Text of an element takes up to 24 bytes, and 8 more for coordinates that few axes have.
     values::bounded(array, &window.selection(array)?, asked.most / if form == "csv" { 8 } else { 1 })?;
     let mut out = Bounded { bytes: Vec::new(), most: asked.most };
@@ -126,11 +146,18 @@ fn copied(
     if bytes > MOST_COPIED {
         return Err(ArrayError::Memory { array: array.name(), what: "a file", bytes }.into());
     }
+    let Some(room) = Room::take(bytes) else { return Err(Error::Interrupted) };
     let bound = |at: u64| Some(i64::try_from(at).unwrap_or(i64::MAX));
     let bounds = window.axes.iter().map(|axis| (bound(axis.first), bound(axis.first + axis.len)));
     let names: Option<Vec<String>> = window.axes.iter().map(|axis| axis.name.clone()).collect();
+    // A region has one part for each name.
+    let names =
+        names.filter(|all| all.iter().enumerate().all(|(at, name)| !all.iter().take(at).any(|n| n == name)));
     let (source, variables, region) = match names.zip(group(array)) {
         Some((names, (group, name))) => {
+            // The variable may have another name than its dataset.
+            let own = place.inside.rsplit('/').next().filter(|own| !own.is_empty());
+            let name = own.map_or(name, str::to_owned);
             (group, Some(vec![name]), Region::Named(names.into_iter().zip(bounds).collect()))
         }
         None => (Node::Array(array.clone()), None, Region::Axes(bounds.collect())),
@@ -145,7 +172,7 @@ fn copied(
     let (len, file) = file.map_err(failed)?;
     // Nobody needs the name: the open file stays until it was sent.
     drop(folder);
-    Ok((media, Source::Stored(Arc::new(Sent(file))), len))
+    Ok((media, Source::Stored(Arc::new(Sent(file, room))), len))
 }
 
 /// The group that has a variable, and the variable's name in it.
@@ -169,11 +196,16 @@ struct Folder(PathBuf);
 impl Folder {
     fn new() -> Result<Folder> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let path = std::env::temp_dir().join(format!("hyperslab-serve-{}-{number}", std::process::id()));
-        // Fails if somebody else has put something there.
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
-        Ok(Folder(path))
+        loop {
+            let number = NUMBER.fetch_add(1, Relaxed);
+            let path = std::env::temp_dir().join(format!("hyperslab-serve-{}-{number}", std::process::id()));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                // A server that was killed has left it, or somebody else has put something there.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 }
 
@@ -184,7 +216,28 @@ impl Drop for Folder {
 }
 
 /// A file that is being sent.
-struct Sent(File);
+struct Sent(File, #[expect(dead_code, reason = "held until the file was sent")] Room);
+
+/// Most bytes of elements in all files that are being made and sent. Slow clients keep them on the disk.
+const MOST_KEPT: u64 = 4 << 30;
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of a file on the disk.
+struct Room(u64);
+
+impl Room {
+    /// `None`: too many files are being made and sent. Ask again later.
+    fn take(bytes: u64) -> Option<Room> {
+        let more = |kept: u64| kept.checked_add(bytes).filter(|all| *all <= MOST_KEPT);
+        KEPT.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Room(bytes))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(self.0, Relaxed);
+    }
+}
 
 impl Readable for Sent {
     fn read(&self, offset: u64, len: u64) -> Result<Bytes> {

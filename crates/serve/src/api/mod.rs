@@ -115,18 +115,18 @@ pub(crate) fn answer(roots: &Roots, parts: &[String], asked: &Asked<'_>) -> Resu
 }
 
 /// A node, and the path that leads to it.
-struct Place<'a> {
-    roots: &'a Roots,
+pub(crate) struct Place<'a> {
+    pub(crate) roots: &'a Roots,
     /// The path in requests.
-    parts: &'a [String],
-    hierarchy: Arc<Hierarchy>,
+    pub(crate) parts: &'a [String],
+    pub(crate) hierarchy: Arc<Hierarchy>,
     /// The path in the hierarchy.
-    inside: String,
-    node: Node,
+    pub(crate) inside: String,
+    pub(crate) node: Node,
 }
 
 impl Place<'_> {
-    fn array(&self) -> Result<Array> {
+    pub(crate) fn array(&self) -> Result<Array> {
         self.node.clone().into_array()
     }
 
@@ -165,7 +165,7 @@ impl Place<'_> {
     }
 
     /// The axes of the array, with coordinates that are served.
-    fn axes(&self, array: &Array) -> Result<Vec<Axis>> {
+    pub(crate) fn axes(&self, array: &Array) -> Result<Vec<Axis>> {
         let mut axes = meaning::axes(array, Pyramid::of(array)?.as_ref())?;
         for axis in &mut axes {
             axis.coordinate.take_if(|array| self.path_of(array).is_none());
@@ -174,7 +174,7 @@ impl Place<'_> {
     }
 
     /// Returns `true` if everything around the array in its store or file is served.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.base().1.is_empty()
     }
 }

@@ -73,13 +73,14 @@ impl Line {
     }
 
     /// The coordinates of blocks of elements: their means.
-    pub(super) fn coarser(&self, factor: usize) -> Result<Line, String> {
+    pub(super) fn coarser(&self, factor: usize, count: usize) -> Result<Line, String> {
         let stored: Vec<f64> = match self.is_descending {
             true => self.centres.iter().rev().copied().collect(),
             false => self.centres.clone(),
         };
         let mean = |block: &[f64]| block.iter().sum::<f64>() / block.len() as f64;
-        Line::new(stored.chunks(factor.max(1)).map(mean).collect(), self.wraps)
+        // A level may have left out the rest at the end.
+        Line::new(stored.chunks(factor.max(1)).map(mean).take(count).collect(), self.wraps)
     }
 
     /// The elements at a place, in degrees. `None`: there are none. `linear`: two elements.
@@ -189,6 +190,9 @@ mod tests {
         assert_eq!(own.at(-6.0, true), None);
         assert!(Line::new(vec![0.0], true).is_err() && Line::new(vec![0.0, 2.0, 1.0], false).is_err());
         assert!(Line::new(vec![0.0, f64::NAN, 1.0], true).is_err());
-        assert_eq!(line(&[9.0, 7.0, 5.0, 3.0], false).coarser(2).unwrap().at(8.0, false).unwrap().first, 0);
+        assert_eq!(
+            line(&[9.0, 7.0, 5.0, 3.0], false).coarser(2, 2).unwrap().at(8.0, false).unwrap().first,
+            0
+        );
     }
 }

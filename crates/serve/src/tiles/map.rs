@@ -3,7 +3,7 @@
 use super::line::{Line, Place};
 use super::mercator::{Tile, zoom_for};
 use hyperslab::look::{ColorMap, NumberReader, Part, Picture, PictureOptions, Reader, Window};
-use hyperslab::meaning::{self, AxisKind, Level, Pyramid};
+use hyperslab::meaning::{Axis, AxisKind, Level, Pyramid};
 use hyperslab::{Array, Error, Result};
 
 /// The most coordinates of an axis: 10 m along the equator.
@@ -28,11 +28,18 @@ pub(super) struct Map {
 }
 
 impl Map {
+    /// `axes`: with coordinates that are served. `has_levels`: levels of its pyramid are served, too.
+    ///
     /// Fails with [`Error::Options`] if the array has no latitudes and longitudes, each along an axis.
-    pub(super) fn new(array: &Array, mut window: Window, ask: &dyn Fn() -> bool) -> Result<Map> {
+    pub(super) fn new(
+        array: &Array,
+        mut window: Window,
+        axes: &[Axis],
+        has_levels: bool,
+        ask: &dyn Fn() -> bool,
+    ) -> Result<Map> {
         let wrong = |why: String| Error::Options(format!("array '{}': {why}", array.name()));
-        let pyramid = Pyramid::of(array)?;
-        let axes = meaning::axes(array, pyramid.as_ref())?;
+        let pyramid = if has_levels { Pyramid::of(array)? } else { None };
         let find = |kind: AxisKind, what: &str| {
             let found = axes.iter().position(|axis| axis.kind == Some(kind) && axis.coordinate.is_some());
             found.ok_or_else(|| {
@@ -125,7 +132,8 @@ impl Map {
         if let Some(level) = level {
             let coarser = |line: &Line, axis: usize| {
                 let by = usize::try_from(factor(level, axis)).unwrap_or(1);
-                line.coarser(by)
+                let count = level.array.shape().get(axis).copied().unwrap_or(0);
+                line.coarser(by, usize::try_from(count).unwrap_or(usize::MAX))
                     .map_err(|why| Error::Options(format!("level '{}': {why}", level.array.name())))
             };
             rows = places(&coarser(&self.north, self.rows)?, &south_north);

@@ -13,7 +13,7 @@ mod map;
 mod mercator;
 
 use crate::answer::Answer;
-use crate::api::Asked;
+use crate::api::{Asked, Place};
 use crate::body::Body;
 use crate::path;
 use crate::roots::{Found, Roots};
@@ -56,8 +56,14 @@ impl Look {
     }
 }
 
-/// Answers a request below `/tiles`. `prefix`: the path before all routes.
-pub(crate) fn answer(roots: &Roots, parts: &[String], asked: &Asked<'_>, prefix: &str) -> Result<Answer> {
+/// Answers a request below `/tiles`. `prefix`: the path before all routes. `token`: the server's.
+pub(crate) fn answer(
+    roots: &Roots,
+    parts: &[String],
+    asked: &Asked<'_>,
+    prefix: &str,
+    token: Option<&str>,
+) -> Result<Answer> {
     let missing = |found: &str| {
         let advice =
             "ask for /tiles/NAME/PATH/tile.json or /tiles/NAME/PATH/{z}/{x}/{y}.png, with x and y below 2^z";
@@ -72,14 +78,16 @@ pub(crate) fn answer(roots: &Roots, parts: &[String], asked: &Asked<'_>, prefix:
         _ => return missing("no route"),
     };
     let Found::Inside(hierarchy, inside) = roots.find(place)? else { return missing("no array") };
-    let Some(Node::Array(array)) = hierarchy.node(&inside)? else { return missing("no array") };
+    let Some(node @ Node::Array(_)) = hierarchy.node(&inside)? else { return missing("no array") };
+    let own = Place { roots, parts: place, hierarchy, inside, node };
+    let array = own.array()?;
     let look = Look::parse(asked.query)?;
     let window =
         Window::parse(&array, &look.select)?.map_err(|why| Error::Options(format!("select: {why}")))?;
-    let map = Map::new(&array, window, asked.ask)?;
+    let map = Map::new(&array, window, &own.axes(&array)?, own.is_whole(), asked.ask)?;
     let Some(tile) = tile else {
         let range = range(&array, &map, &look, asked.ask)?;
-        return Ok(Answer::json(&tile_json(place, &map, &look, range, asked, prefix)));
+        return Ok(Answer::json(&tile_json(place, &map, &look, range, asked, (prefix, token))));
     };
     let values = map.values(tile, look.linear, asked.ask)?;
     let (low, high) = match values.iter().any(|value| !value.is_nan()) {
@@ -112,14 +120,16 @@ fn tile_json(
     look: &Look,
     (low, high): (f64, f64),
     asked: &Asked<'_>,
-    prefix: &str,
+    (prefix, token): (&str, Option<&str>),
 ) -> Json {
     let whole = place.join("/");
     let mut query = format!("range={low},{high}");
     for name in ["select", "map", "method", "token"] {
         // Maps send no header with requests for tiles.
-        let sent = || (name == "token").then(|| crate::access::sent_token(asked.headers, asked.query))?;
-        let value = path::query(asked.query, name).filter(|value| !value.is_empty()).or_else(sent);
+        let value = match name {
+            "token" => token.map(str::to_owned),
+            _ => path::query(asked.query, name).filter(|value| !value.is_empty()),
+        };
         if let Some(value) = value {
             query.push_str(&format!("&{name}={}", path::encoded(&value)));
         }
