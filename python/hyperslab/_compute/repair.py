@@ -122,9 +122,9 @@ def repair(
     fill : bool, default False
         Write damaged chunks of Zarr arrays again, with the fill value. Otherwise they become absent.
     killed : bool, default False
-        A program was killed while it wrote the HDF5 file. Files of old versions (``libver="earliest"``) do
-        not always tell. Then `RepairPlan.doubtful` names all datasets whose compressed chunks may have
-        taken each other's places.
+        A program was killed while it wrote the HDF5 file. The file does not always tell. With this
+        argument `RepairPlan.doubtful` names all datasets whose compressed chunks may have taken each
+        other's places.
     threads : int, optional
         Number of threads. ``None``: `hyperslab.config`.
     progress : callable, or True, optional
