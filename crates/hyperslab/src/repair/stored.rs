@@ -340,8 +340,10 @@ impl Planner<'_> {
             return Ok(());
         }
         // In memory: a passing error of the disk is no damage.
-        let (_, whole) = in_memory(&*self.place.store, path, Some(key))?;
-        let lost = rewrite::undecodable(&whole, &shard)?;
+        let (memory, whole) = in_memory(&*self.place.store, path, Some(key))?;
+        let (memory, store) = (memory.url(), self.place.store.url());
+        let mut lost = rewrite::undecodable(&whole, &shard)?;
+        lost.iter_mut().for_each(|(_, why)| *why = why.replace(&memory, &store));
         if lost.is_empty() {
             self.plan.left.push(finding.to_string());
             return Ok(());
