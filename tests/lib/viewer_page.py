@@ -1,4 +1,4 @@
-"""What tests of the viewer do with its page."""
+"""Opens and reads the page of the viewer, for its tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def show(window: Browser, address: str, **options: Any) -> None:
         window.wait(LOADED)
 
 
-def point(
-    window: Browser, row: float, column: float, rows: int, columns: int, flipped: bool = False
-) -> None:
+def point(window: Browser, row: float, column: float, rows: int, columns: int, flipped: bool = False) -> None:
     """Move the pointer to an element of a plane whose elements are squares."""
     window.run(f"""
         const box = await page.locator('.area').boundingBox();

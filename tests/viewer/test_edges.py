@@ -95,6 +95,11 @@ def test_large_coordinates(window: Browser, edges: str) -> None:
     window.wait("/^2028-05-18/.test(document.querySelector('.slider output').textContent)")
     # One element of nanoseconds.
     show(window, f"{edges}/view/edges.nc/traces?select=:,5:6")
+    window.run("""
+        const box = await page.locator('.area').boundingBox();
+        await page.mouse.move(box.x + box.width / 2, box.y + 20);
+    """)
+    assert f"lambda {FIRST + 5000}" in window.text(".readout")
     show(window, f"{edges}/view/edges.nc/trace?select=5:7")
     assert "5 to 6" in str(window.run("return page.locator('.chart').getAttribute('aria-label')"))
 
@@ -163,7 +168,8 @@ def test_a_film_keeps_what_is_around_it(window: Browser, url: str) -> None:
         });
         page.on('request', note);
         await page.locator('.play').click();
-        await page.waitForFunction(() => / [6-9] \\//.test(document.querySelector('.slider output').textContent));
+        const step = () => / [6-9] \\//.test(document.querySelector('.slider output').textContent);
+        await page.waitForFunction(step);
         await page.locator('.play').click();
         page.off('request', note);
         await page.unrouteAll({ behavior: 'wait' });

@@ -22,6 +22,8 @@ export function number(value: number, digits = 6): string {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   if (value === 0) return "0";
   const size = Math.abs(value);
+  // Nanoseconds since 1970 have 19 digits.
+  if (digits >= 15 && Number.isInteger(value) && size < 1e21) return String(value).replace("-", "−");
   const text =
     size >= 10 ** Math.max(7, digits) || size < 1e-4
       ? value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e")
@@ -60,7 +62,8 @@ export function niceTicks(low: number, high: number, parts: number): number[] {
   const first = Math.ceil(low / step);
   // The steps are counted: beyond 2^53, adding 1 changes nothing, and a loop would have no end.
   for (let n = 0; n <= (high - low) / step + 1 && (first + n) * step <= high + step * 1e-9; n += 1) {
-    const tick = Number(((first + n) * step).toPrecision(15));
+    const exact = (first + n) * step;
+    const tick = Number.isInteger(exact) ? exact : Number(exact.toPrecision(15));
     if (tick !== ticks.at(-1)) ticks.push(tick);
   }
   return ticks;
