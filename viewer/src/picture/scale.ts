@@ -149,7 +149,8 @@ export function ticks(scale: Scale, parts: number, nice: (low: number, high: num
   let values: number[];
   if (kind === "log") {
     values = [];
-    for (let power = Math.ceil(Math.log10(low) - 1e-9); 10 ** power <= high * 1.000001; power += 1) values.push(10 ** power);
+    const last = Math.floor(Math.log10(high) + 1e-6);
+    for (let power = Math.ceil(Math.log10(low) - 1e-9); power <= last; power += 1) values.push(10 ** power);
     if (values.length < 2) values = nice(low, high, parts);
     const every = Math.ceil(values.length / parts);
     values = values.filter((_, n) => n % every === 0);
