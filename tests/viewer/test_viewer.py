@@ -15,10 +15,10 @@ import pytest
 import xarray as xr
 import zarr
 from browser import Browser
+from viewer_page import LOADED, number, point, show
 
 pytestmark = pytest.mark.servers
 
-LOADED = "document.querySelector('.area')?.ariaBusy === 'false'"
 SST = "/view/ocean.nc/sst"
 
 
@@ -27,60 +27,33 @@ def _sst(data: Path) -> Any:
         return opened["sst"].load()
 
 
-def _show(window: Browser, address: str, **options: Any) -> None:
-    """Open an address, and wait until its picture, line, table or value is there."""
-    window.open(address, **options)
-    window.run("await page.waitForSelector('.area, .chart canvas, .table table, .scalar .large')")
-    if window.run("return page.locator('.picture').count()"):
-        window.wait(LOADED)
-
-
-def _point(
-    window: Browser, row: float, column: float, rows: int, columns: int, flipped: bool = False
-) -> None:
-    """Move the pointer to an element of a plane whose elements are squares."""
-    window.run(f"""
-        const box = await page.locator('.area').boundingBox();
-        const scale = Math.min(box.width / {columns}, box.height / {rows});
-        const x = box.x + box.width / 2 + ({column} + 0.5 - {columns} / 2) * scale;
-        const down = ({row} + 0.5 - {rows} / 2) * scale;
-        await page.mouse.move(x, box.y + box.height / 2 + ({"-" if flipped else ""}down));
-    """)
-
-
-def _number(text: str) -> float:
-    found = re.search(r"-?\d+(\.\d+)?(e-?\d+)?", text)
-    assert found, text
-    return float(found[0])
-
-
 @pytest.mark.parametrize(("time", "row", "column"), [(0, 40, 100), (7, 5, 20), (23, 60, 140)])
 def test_numbers_under_the_pointer(
     window: Browser, url: str, data: Path, time: int, row: int, column: int
 ) -> None:
     sst = _sst(data)
-    _show(window, f"{url}{SST}?select={time},:,:")
-    _point(window, row, column, 72, 144, flipped=True)
+    show(window, f"{url}{SST}?select={time},:,:")
+    point(window, row, column, 72, 144, flipped=True)
     window.wait("document.querySelector('.readout').textContent.includes('stored')")
     text = window.text(".readout")
     expected = float(sst[time, row, column])
     assert f"[{time}, {row}, {column}]" in text
-    assert abs(_number(window.text(".readout .value")) - expected) < 1e-3
+    assert abs(number(window.text(".readout .value")) - expected) < 1e-3
     assert str(sst.time.values[time])[:10] in text
-    assert abs(_number(text.split("lat ")[1]) - float(sst.lat[row])) < 1e-3
-    assert abs(_number(text.split("lon ")[1]) - float(sst.lon[column])) < 1e-3
+    assert abs(number(text.split("lat ")[1]) - float(sst.lat[row])) < 1e-3
+    assert abs(number(text.split("lon ")[1]) - float(sst.lon[column])) < 1e-3
 
 
 def test_axes_in_another_order(window: Browser, url: str, data: Path) -> None:
     sst = _sst(data).values
-    _show(window, f"{url}{SST}?plane=2,1&select=4,:,:")
+    show(window, f"{url}{SST}?plane=2,1&select=4,:,:")
     for row, column in ((100, 20), (30, 65)):
-        _point(window, row, column, 144, 72)
+        point(window, row, column, 144, 72)
         # Before the element itself is asked for, its value comes from the plane.
-        near = _number(window.text(".readout .value"))
+        near = number(window.text(".readout .value"))
         window.wait("document.querySelector('.readout').textContent.includes('stored')")
         assert f"[4, {column}, {row}]" in window.text(".readout")
-        assert np.allclose([near, _number(window.text(".readout .value"))], sst[4, column, row], atol=1e-3)
+        assert np.allclose([near, number(window.text(".readout .value"))], sst[4, column, row], atol=1e-3)
     window.run("await page.getByLabel('Rows').selectOption({ label: 'time' })")
     window.wait("location.search.includes('plane=0,1')")
     window.wait(LOADED)
@@ -89,20 +62,20 @@ def test_axes_in_another_order(window: Browser, url: str, data: Path) -> None:
 
 def test_missing_elements_are_shown_as_such(window: Browser, url: str, data: Path) -> None:
     land = np.argwhere(np.isnan(_sst(data)[0].values))
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     assert "missing" in window.text(".missing-legend")
     row, column = map(int, land[len(land) // 2])
-    _point(window, row, column, 72, 144, flipped=True)
+    point(window, row, column, 72, 144, flipped=True)
     window.wait("document.querySelector('.readout').textContent.includes('stored: ')")
     assert window.text(".readout .value") == "missing"
 
 
 def test_colours_and_range(window: Browser, url: str, data: Path) -> None:
     sst = _sst(data)[0].values
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     ends = window.run("return page.locator('.bar-end').evaluateAll((all) => all.map((one) => +one.value))")
     assert np.allclose(ends, np.nanpercentile(sst, [2, 98]), atol=0.1)
-    _show(window, f"{url}{SST}?range=all&map=cividis")
+    show(window, f"{url}{SST}?range=all&map=cividis")
     ends = window.run("return page.locator('.bar-end').evaluateAll((all) => all.map((one) => +one.value))")
     assert np.allclose(ends, [np.nanmin(sst), np.nanmax(sst)], atol=1e-3)
     window.run("await page.locator('.bar-end').first().fill('-5'); await page.keyboard.press('Enter')")
@@ -113,7 +86,7 @@ def test_colours_and_range(window: Browser, url: str, data: Path) -> None:
 
 def test_sliders_and_film(window: Browser, url: str, data: Path) -> None:
     dates = [str(time)[:10] for time in _sst(data).time.values]
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     assert dates[0] in window.text(".slider output")
     window.run("await page.locator('.area').focus(); await page.keyboard.press(']')")
     window.wait(f"document.querySelector('.slider output').textContent.includes('{dates[1]}')")
@@ -127,7 +100,7 @@ def test_sliders_and_film(window: Browser, url: str, data: Path) -> None:
 
 
 def test_the_address_is_the_view(window: Browser, url: str) -> None:
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     window.run("""
         const box = await page.locator('.area').boundingBox();
         await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
@@ -140,7 +113,7 @@ def test_the_address_is_the_view(window: Browser, url: str) -> None:
     top, bottom, left, right = map(int, select.groups())
     assert 0 < top < 36 < bottom < 72
     assert 0 < left < 72 < right < 144
-    _show(window, address)
+    show(window, address)
     window.run("await page.waitForTimeout(400)")
     assert window.run("return page.url()") == address
     window.run("await page.locator('.tab', { hasText: 'Table' }).click()")
@@ -152,9 +125,9 @@ def test_the_address_is_the_view(window: Browser, url: str) -> None:
 
 def test_profiles(window: Browser, url: str, data: Path) -> None:
     sst = _sst(data).values
-    _show(window, f"{url}{SST}?select=3,:,:")
+    show(window, f"{url}{SST}?select=3,:,:")
     for row, column in ((20, 60), (50, 120)):
-        _point(window, row, column, 72, 144, flipped=True)
+        point(window, row, column, 72, 144, flipped=True)
         window.run("await page.mouse.down(); await page.mouse.up()")
     window.wait("document.querySelectorAll('.chips .dot').length === 2")
     window.wait("document.querySelectorAll('.profiles .chart canvas').length === 3")
@@ -179,11 +152,11 @@ def test_profiles(window: Browser, url: str, data: Path) -> None:
 
 
 def test_a_box(window: Browser, url: str, data: Path) -> None:
-    _show(window, f"{url}{SST}?select=3,:,:")
+    show(window, f"{url}{SST}?select=3,:,:")
     window.run("await page.keyboard.down('Shift')")
-    _point(window, 15, 20, 72, 144, flipped=True)
+    point(window, 15, 20, 72, 144, flipped=True)
     window.run("await page.mouse.down()")
-    _point(window, 30, 70, 72, 144, flipped=True)
+    point(window, 30, 70, 72, 144, flipped=True)
     window.run("await page.mouse.up(); await page.keyboard.up('Shift')")
     window.run("await page.waitForSelector('.histogram dl')")
     window.wait("location.search.includes('box=')")
@@ -195,8 +168,8 @@ def test_a_box(window: Browser, url: str, data: Path) -> None:
     facts = window.text(".histogram dl").split("\n")
     found = dict(zip(facts[::2], facts[1::2], strict=True))
     assert int(found["numbers"].replace(" ", "")) == np.isfinite(part).sum()
-    assert abs(_number(found["mean"]) - np.nanmean(part)) < 1e-3
-    assert abs(_number(found["largest"]) - np.nanmax(part)) < 1e-3
+    assert abs(number(found["mean"]) - np.nanmean(part)) < 1e-3
+    assert abs(number(found["largest"]) - np.nanmax(part)) < 1e-3
 
 
 def test_colours_of_a_microscope(window: Browser, url: str, data: Path) -> None:
@@ -226,7 +199,7 @@ def _show_photograph(window: Browser, address: str) -> None:
 
 
 def test_chunks(window: Browser, url: str, data: Path) -> None:
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     window.run("await page.locator('.area').focus(); await page.keyboard.press('c')")
     window.run("await page.waitForSelector('.chunk-map .legend')")
     assert "24 of 24 chunks are stored" in window.text(".chunk-map .legend")
@@ -260,15 +233,15 @@ def test_a_terabyte(window: Browser, url: str) -> None:
     window.open(f"{url}/view/huge.zarr?tab=chunks")
     window.run("await page.waitForSelector('.chunk-map .legend')")
     assert "4 of 1 000 000 chunks are stored" in window.text(".chunk-map .legend")
-    _show(window, f"{url}/view/huge.zarr?select=0:500,0:500")
-    _point(window, 0, 250, 500, 500)
+    show(window, f"{url}/view/huge.zarr?select=0:500,0:500")
+    point(window, 0, 250, 500, 500)
     window.wait("/\\[0, 2(49|50|51)\\]/.test(document.querySelector('.readout').textContent)")
-    assert 0 < _number(window.text(".readout .value")) < 0.01
-    _show(window, f"{url}/view/huge.zarr")
+    assert 0 < number(window.text(".readout .value")) < 0.01
+    show(window, f"{url}/view/huge.zarr")
 
 
 def test_lines(window: Browser, url: str) -> None:
-    _show(window, f"{url}/view/station.h5/level")
+    show(window, f"{url}/view/station.h5/level")
     label = window.run("return page.locator('.lines .chart').getAttribute('aria-label')")
     # One element of 200 000 is 9: no picture may lose it.
     assert "to 9" in label
@@ -288,23 +261,23 @@ def test_lines(window: Browser, url: str) -> None:
 
 
 def test_tables_and_values(window: Browser, url: str, data: Path) -> None:
-    _show(window, f"{url}/view/station.h5/names")
+    show(window, f"{url}/view/station.h5/names")
     assert "gauge 49" in window.text(".table tbody")
     window.run("await page.getByRole('button', { name: 'Rows ›' }).click()")
     window.wait("document.querySelector('.table tbody').textContent.includes('gauge 99')")
-    _show(window, f"{url}/view/station.h5/gauges")
+    show(window, f"{url}/view/station.h5/gauges")
     assert window.text(".table thead").split() == ["axis", "0", "name", "height", "count"]
     assert window.text(".table tbody tr:nth-child(8)").split() == ["7", "g7", "1", "49"]
-    _show(window, f"{url}/view/station.h5/height")
+    show(window, f"{url}/view/station.h5/height")
     assert window.text(".scalar .large") == "12.25 m"
-    _show(window, f"{url}{SST}?tab=table&select=2,10:60,20:32")
+    show(window, f"{url}{SST}?tab=table&select=2,10:60,20:32")
     cells = window.run("""
         const cells = page.locator('.table tbody tr:first-child td');
         return cells.evaluateAll((all) => all.map((one) => one.textContent));
     """)
     expected = _sst(data).values[2, 10, 20:32]
     assert [cell == "missing" for cell in cells] == np.isnan(expected).tolist()
-    known = [_number(cell.replace("\u2212", "-")) for cell in cells if cell != "missing"]
+    known = [number(cell.replace("\u2212", "-")) for cell in cells if cell != "missing"]
     assert np.allclose(known, expected[np.isfinite(expected)], atol=1e-3)
 
 
@@ -312,10 +285,10 @@ def test_large_integers_are_exact(window: Browser, tmp_path: Path) -> None:
     values = np.array([[2**62 + 1, -(2**53) - 1], [7, 2**63 - 1]])
     zarr.create_array(str(tmp_path / "ints.zarr"), shape=(2, 2), dtype="i8")[:] = values
     with hs.serve(tmp_path / "ints.zarr") as server:
-        _show(window, f"{server.url}/view/ints.zarr?tab=table")
+        show(window, f"{server.url}/view/ints.zarr?tab=table")
         assert window.text(".table tbody").split() == ["0", *map(str, values[0]), "1", *map(str, values[1])]
-        _show(window, f"{server.url}/view/ints.zarr")
-        _point(window, 0, 1, 2, 2)
+        show(window, f"{server.url}/view/ints.zarr")
+        point(window, 0, 1, 2, 2)
         window.wait(f"document.querySelector('.readout').textContent.includes('{2**53 + 1}')")
 
 
@@ -323,7 +296,7 @@ def test_large_integers_are_exact(window: Browser, tmp_path: Path) -> None:
 def test_complex_numbers(window: Browser, url: str, data: Path, part: str, of: Any) -> None:
     with h5py.File(data / "station.h5") as file:
         wave = of(file["wave"][:])
-    _show(window, f"{url}/view/station.h5/wave?part={part}&range=all")
+    show(window, f"{url}/view/station.h5/wave?part={part}&range=all")
     ends = window.run("return page.locator('.bar-end').evaluateAll((all) => all.map((one) => +one.value))")
     expected = [-np.pi, np.pi] if part == "phase" else [wave.min(), wave.max()]
     assert np.allclose(ends, expected, atol=1e-3)
@@ -344,11 +317,11 @@ def test_search_and_errors(window: Browser, url: str) -> None:
 
 
 def test_lines_of_python(window: Browser, url: str, data: Path) -> None:
-    _show(window, f"{url}{SST}?select=5,10:30,40:90")
-    for number, title in enumerate(("hyperslab", "xarray")):
+    show(window, f"{url}{SST}?select=5,10:30,40:90")
+    for at, title in enumerate(("hyperslab", "xarray")):
         window.run(f"await page.getByRole('button', {{ name: 'Copy the lines for {title}' }}).click()")
         text = window.run("return page.evaluate(() => navigator.clipboard.readText())")
-        assert text == window.run(f"return page.locator('.python code').nth({number}).textContent()")
+        assert text == window.run(f"return page.locator('.python code').nth({at}).textContent()")
         names: dict[str, Any] = {}
         exec(text, names)
         expected = _sst(data).values[5, 10:30, 40:90]
@@ -360,7 +333,7 @@ def test_lines_of_python(window: Browser, url: str, data: Path) -> None:
 
 
 def test_downloads(window: Browser, url: str, data: Path) -> None:
-    _show(window, f"{url}{SST}?select=5,10:30,40:90")
+    show(window, f"{url}{SST}?select=5,10:30,40:90")
     window.run("await page.locator('summary', { hasText: 'Download' }).click()")
     links = window.run("return page.locator('.downloads a').evaluateAll((all) => all.map((one) => one.href))")
     assert [link.split("format=")[1] for link in links] == ["nc", "zarr.zip", "npy", "csv", "png"]
@@ -379,12 +352,12 @@ def test_downloads(window: Browser, url: str, data: Path) -> None:
 
 @pytest.mark.parametrize("select", ["time=7", "-17", "7, ..., :", "7,:,:"])
 def test_addresses_that_people_write(window: Browser, url: str, data: Path, select: str) -> None:
-    _show(window, f"{url}{SST}?select={select}")
+    show(window, f"{url}{SST}?select={select}")
     assert str(_sst(data).time.values[7])[:10] in window.text(".slider output")
 
 
 def test_costs(window: Browser, url: str) -> None:
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     window.run("await page.locator('summary', { hasText: 'Cost' }).click()")
     window.run("await page.waitForSelector('.cost dl')")
     facts = window.text(".cost dl").split("\n")
@@ -403,12 +376,12 @@ def test_new_rows_appear(window: Browser, tmp_path: Path) -> None:
     )
     array[:] = np.arange(3)[:, None, None]
     with hs.serve(place) as server:
-        _show(window, f"{server.url}/view/run.zarr?select=2,:,:")
+        show(window, f"{server.url}/view/run.zarr?select=2,:,:")
         array.resize((5, 8, 8))
         array[3:] = np.arange(3, 5)[:, None, None]
         window.wait("document.querySelector('.slider output')?.textContent.includes('4 / 4')")
         window.wait(LOADED)
-        _point(window, 2, 2, 8, 8)
+        point(window, 2, 2, 8, 8)
         window.wait("document.querySelector('.readout .value')?.textContent === '4'")
 
 
@@ -417,7 +390,7 @@ def test_tokens_stay_out_of_the_address(window: Browser, data: Path) -> None:
         window.open(f"{server.url}{SST}")
         window.run("await page.waitForSelector('.problem')")
         assert "token" in window.text(".problem")
-        _show(window, f"{server.url}{SST}?token=s3cret&map=magma")
+        show(window, f"{server.url}{SST}?token=s3cret&map=magma")
         assert window.run("return page.url()") == f"{server.url}{SST}?map=magma"
         window.run("await page.reload()")
         window.wait(LOADED)
@@ -425,7 +398,7 @@ def test_tokens_stay_out_of_the_address(window: Browser, data: Path) -> None:
 
 def test_behind_a_prefix(window: Browser, data: Path) -> None:
     with hs.serve(data / "ocean.nc", prefix="/data") as server:
-        _show(window, f"{server.url}{SST}")
+        show(window, f"{server.url}{SST}")
         assert window.run("return page.url()").endswith("/data/view/ocean.nc/sst")
 
 
@@ -471,7 +444,7 @@ def test_screen_readers(window: Browser, url: str, look: str) -> None:
 
 
 def test_keys_are_explained(window: Browser, url: str) -> None:
-    _show(window, f"{url}{SST}")
+    show(window, f"{url}{SST}")
     window.run("await page.locator('.area').focus(); await page.keyboard.press('?')")
     window.run("await page.waitForSelector('dialog[open]')")
     assert "profiles" in window.text("dialog")

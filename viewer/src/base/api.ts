@@ -125,7 +125,8 @@ export function selection(parts: (number | Slice)[]): string {
 /**
  * The slices of a selection as text: the opposite of `selection`. `sizes` ends open slices.
  *
- * People write addresses too: `time=3`, `..., -1`, and negative indices are understood.
+ * People write addresses too: `time=3`, `..., -1`, and negative indices are understood. A part that is
+ * not understood stands for the whole axis.
  */
 export function parseSelection(
   text: string,
@@ -155,7 +156,7 @@ export function parseSelection(
       if (!Number.isInteger(n)) return otherwise;
       return n < 0 ? n + size : n;
     };
-    if (stop === undefined && part !== "") return clamp(whole(start, 0), 0, Math.max(0, size - 1));
+    if (stop === undefined && part !== "" && Number.isInteger(Number(part))) return clamp(whole(start, 0), 0, Math.max(0, size - 1));
     const from = clamp(whole(start, 0), 0, size);
     return { start: from, stop: clamp(whole(stop, size), from, size), step: Math.max(1, whole(step, 1)) };
   });

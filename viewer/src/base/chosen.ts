@@ -50,6 +50,12 @@ export function selectText(chosen: Chosen, described: Described): string {
   return parts.every((part) => part === ":" || part === "0") ? "" : parts.join(",");
 }
 
+/** The units of the numbers that are shown. A phase has others than its array. */
+export function shownUnits(view: View, described: Described): string | null {
+  if (described.kind === "time") return null;
+  return described.kind === "complex" && view.part === "phase" ? "radians" : described.units;
+}
+
 /** The selection of what is visible, with every axis spelled out. */
 export function visibleText(chosen: Chosen, described: Described): string {
   const [row, column] = chosen.axes;

@@ -36,14 +36,23 @@ const DEFAULTS: View = {
 
 type Listener = (view: View, before: View) => void;
 
+/** A part of a path. People write `%` as it is. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part.replace(/%(?![0-9a-f]{2})/gi, "%25"));
+  } catch {
+    return part;
+  }
+}
+
 function read(): View {
   const view = { ...DEFAULTS };
   const inside = location.pathname.slice(prefix.length);
   if (inside.startsWith("view/")) {
-    view.path = inside.slice(5).split("/").map(decodeURIComponent).join("/").replace(/\/+$/, "");
+    view.path = inside.slice(5).split("/").map(decoded).join("/").replace(/\/+$/, "");
   }
   for (const [name, value] of new URLSearchParams(location.search)) {
-    if (name in DEFAULTS && name !== "path") view[name as keyof View] = value;
+    if (Object.hasOwn(DEFAULTS, name) && name !== "path") view[name as keyof View] = value;
   }
   return view;
 }

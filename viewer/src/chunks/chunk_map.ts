@@ -79,13 +79,14 @@ export class ChunkMap {
     fill(this.element, h("p", { class: "quiet" }, "Reading where the chunks are…"));
     try {
       const its = described.shards ?? described.chunks;
-      this.found = await stored(this.path, described.shape, its, this.controller.signal);
+      const unit = described.shards ? "shard" : "chunk";
+      this.found = await stored(this.path, described.shape, its, unit, this.controller.signal);
     } catch (error) {
       if (!isAbort(error)) fill(this.element, problem(error));
       return;
     }
     if (!this.found.bytes) {
-      const many = `The array has ${count(this.found.total)} chunks, more than a picture can show (${count(MOST_CHUNKS)}).`;
+      const many = `The array has ${count(this.found.total)} ${this.units()}, more than a picture can show (${count(MOST_CHUNKS)}).`;
       fill(this.element, h("p", {}, many));
       return;
     }
@@ -97,7 +98,7 @@ export class ChunkMap {
       h(
         "div",
         { class: "buttons" },
-        button("Check all chunks", () => void this.check(), { title: "Decode every chunk, and mark damaged ones" }),
+        button(`Check all ${this.units()}`, () => void this.check(), { title: "Decode every chunk, and mark damaged ones" }),
         this.checking,
       ),
     );
@@ -105,10 +106,14 @@ export class ChunkMap {
     this.draw();
   }
 
+  private units(): string {
+    return this.found?.unit === "shard" ? "shards" : "chunks";
+  }
+
   private words(): void {
     const { found } = this;
     if (!found) return;
-    const units = found.unit === "shard" ? "shards" : "chunks";
+    const units = this.units();
     const absent = found.total - found.count;
     const gradient = h("canvas", { width: 256, height: 1, class: "gradient", "aria-hidden": "true" });
     const image = new ImageData(256, 1);
@@ -123,7 +128,7 @@ export class ChunkMap {
       absent > 0 && h("span", {}, h("span", { class: "swatch absent" }), `absent: ${count(absent)}`),
       this.bad.size > 0 && h("span", {}, h("span", { class: "swatch bad" }), `damaged: ${count(this.bad.size)}`),
     );
-    fill(this.text, h("span", { class: "quiet" }, "Click a chunk to see its elements."));
+    fill(this.text, h("span", { class: "quiet" }, `Click a ${found.unit} to see its elements.`));
   }
 
   draw(): void {
@@ -266,8 +271,8 @@ export class ChunkMap {
       const all = found.checked === null ? "" : ` of ${count(found.checked)}`;
       const words =
         found.bad.length === 0
-          ? `All ${count(found.checked ?? this.found?.count ?? 0)} chunks are intact`
-          : [`${count(this.bad.size)}${all} chunks are damaged`, ...others].join("; ");
+          ? `All ${count(found.checked ?? this.found?.count ?? 0)} ${this.units()} are intact`
+          : [`${count(this.bad.size)}${all} ${this.units()} are damaged`, ...others].join("; ");
       this.words();
       fill(this.checking, h("span", { role: "status" }, words));
       if (first !== undefined && this.found) this.say(placeOf(first, this.found.grid));

@@ -27,11 +27,18 @@ interface Answer {
   total: number;
 }
 
-export async function stored(path: string, shape: number[], chunks: number[], signal: AbortSignal): Promise<Stored> {
+/** `unit`: what `chunks` are the sizes of, `chunk` or `shard`. */
+export async function stored(
+  path: string,
+  shape: number[],
+  chunks: number[],
+  unit: string,
+  signal: AbortSignal,
+): Promise<Stored> {
   // The facts are small if no chunk is listed with them: the server is asked for those once.
   const guess = shape.map((size, axis) => Math.ceil(size / Math.max(1, chunks[axis] ?? 1)));
   const total = guess.reduce((n, one) => n * one, 1);
-  const none: Stored = { unit: "chunk", shape: chunks, grid: guess, total, bytes: null, count: 0, smallest: 0, largest: 0, sum: 0 };
+  const none: Stored = { unit, shape: chunks, grid: guess, total, bytes: null, count: 0, smallest: 0, largest: 0, sum: 0 };
   if (total > MOST_CHUNKS) return none;
   const response = await ask("chunks", path, { format: "raw" }, signal);
   const raw = new DataView(await response.arrayBuffer());
@@ -54,6 +61,6 @@ export async function stored(path: string, shape: number[], chunks: number[], si
     if (one < smallest) smallest = one;
     if (one > largest) largest = one;
   }
-  const { unit, shape: sizes, grid } = facts;
-  return { unit, shape: sizes, grid, total: n, bytes, count, smallest: count ? smallest : 0, largest, sum };
+  const { shape: sizes, grid } = facts;
+  return { unit: facts.unit, shape: sizes, grid, total: n, bytes, count, smallest: count ? smallest : 0, largest, sum };
 }

@@ -1,6 +1,6 @@
 // The page of one array.
 
-import { askJson, isAbort, parseSelection } from "../base/api";
+import { askJson, isAbort, parseSelection, selection } from "../base/api";
 import { chosen, selectText, visibleText } from "../base/chosen";
 import { announce, button, fill, h } from "../base/dom";
 import { shape as shapeWords } from "../base/format";
@@ -26,6 +26,9 @@ import { follow } from "./follow";
 import { Toolbar, partChoice } from "./toolbar";
 import { rootOf } from "./where";
 
+/** The most chunks whose sizes are read while a picture comes: 128 kB of them. */
+const MOST_MEANWHILE = 1 << 14;
+
 type Tab = "picture" | "chunks" | "table";
 
 interface Panel {
@@ -45,6 +48,7 @@ export class ArrayPage {
   private lines: Lines | null = null;
   private toolbar: Toolbar | null = null;
   private plane: Plane | null = null;
+  private cost: Panel | null = null;
 
   constructor(
     readonly path: string,
@@ -54,8 +58,10 @@ export class ArrayPage {
     void this.open();
   }
 
-  private async open(): Promise<void> {
+  /** Reads what the array is, and shows it. `false`: a message says why not. */
+  private async open(): Promise<boolean> {
     const { signal } = this.controller;
+    this.clear();
     try {
       const described = await askJson<Described>("describe", this.path, {}, signal);
       this.labels = described.axes.map((axis, n) => new AxisLabels(this.path, n, axis));
@@ -68,8 +74,13 @@ export class ArrayPage {
       this.sliders?.update();
       this.picture?.draw();
       for (const panel of this.panels) void panel.update();
+      return true;
     } catch (error) {
-      if (!isAbort(error) && !signal.aborted) fill(this.element, problem(error, () => void this.open()));
+      if (isAbort(error) || signal.aborted) return false;
+      fill(this.element, problem(error, () => void this.open()));
+      // A file that is being replaced comes back. No version is the empty text, so the next answer opens it.
+      if (this.described) this.stops.push(follow(this.path, "", () => this.changed()));
+      return false;
     }
   }
 
@@ -86,16 +97,19 @@ export class ArrayPage {
     fill(this.element, main, side);
     const select = (): string => this.selected(described);
     const showTab = (): void => {
+      const hadFocus = main.querySelector(".tabs")?.contains(document.activeElement) ?? false;
       for (const part of this.parts.splice(0)) part.destroy();
       this.picture = null;
       this.sliders = null;
       this.lines = null;
       this.toolbar = null;
+      this.cost = null;
       this.panels = [];
       const tab = tabs.includes(view().tab as Tab) ? (view().tab as Tab) : tabs[0];
       const bar = this.tabBar(tabs, tab, described);
       const body = h("div", { class: "body" });
       fill(main, bar, body);
+      if (hadFocus) bar.querySelector<HTMLElement>("[aria-pressed=true]")?.focus();
       if (tab === "chunks") this.showChunks(body, described);
       else if (tab === "table") this.showTable(body, described);
       else if (described.shape.length === 0) this.showScalar(body, described);
@@ -114,7 +128,7 @@ export class ArrayPage {
         }
         this.update();
       }),
-      follow(this.path, described.version, () => void this.changed()),
+      follow(this.path, described.version, () => this.changed()),
     );
   }
 
@@ -134,7 +148,11 @@ export class ArrayPage {
     const { shape } = described;
     if (shape.length === 0) return "";
     const isTable = !["number", "bool", "complex", "time"].includes(described.kind);
-    if (shape.length === 1 || isTable) return view().select;
+    if (shape.length === 1 || isTable) {
+      // Written anew: people copy the lines of Python, so no text of an address may get into them.
+      const { select } = view();
+      return select === "" ? "" : selection(parseSelection(select, shape, described.axes.map((axis) => axis.name)));
+    }
     const now = chosen(view(), described);
     return visibleText(now, described)
       .split(",")
@@ -148,34 +166,41 @@ export class ArrayPage {
       return;
     }
     const failed = h("div", {});
+    let meanwhile: ChunkMap | null = null;
     const picture = new Picture(this.path, described, this.labels, {
       picked: (at) => addMark(described, at),
       boxed: (rows, columns) => setView({ box: `${rows.start}:${rows.stop},${columns.start}:${columns.stop}` }),
       loaded: (plane) => {
         failed.replaceChildren();
+        meanwhile?.destroy();
+        meanwhile = null;
         this.plane = plane;
-        for (const panel of this.panels) if (panel instanceof Cost) void panel.update();
+        void this.cost?.update();
       },
       failed: (error) => fill(failed, problem(error, () => picture.update())),
     });
     this.picture = picture;
     this.toolbar = new Toolbar(described, this.labels, picture);
     this.sliders = new Sliders(described, this.labels, () => picture.settled());
-    this.showChunksMeanwhile(picture, described);
+    meanwhile = this.chunksMeanwhile(picture, described);
     this.parts.push(picture, { destroy: () => this.sliders?.stop() });
     fill(body, this.toolbar.element, failed, picture.element, picture.bar.element, picture.readout.element, this.sliders.element);
     this.drawMarks(described);
   }
 
   /** The sizes of chunks show the field's shape before anything is decoded. */
-  private showChunksMeanwhile(picture: Picture, described: Described): void {
-    if (!described.chunks || view().select !== "") return;
+  private chunksMeanwhile(picture: Picture, described: Described): ChunkMap | null {
+    const unit = described.shards ?? described.chunks;
+    if (!unit || view().select !== "") return null;
+    const units = described.shape.reduce((n, size, axis) => n * Math.ceil(size / Math.max(1, unit[axis] ?? 1)), 1);
+    if (units > MOST_MEANWHILE) return null;
     const map = new ChunkMap(this.path, described, true, () => undefined);
     const note = h("div", { class: "meanwhile", "aria-hidden": "true" }, map.canvas);
     map.canvas.tabIndex = -1;
     picture.placeholder = note;
     picture.element.append(note);
     this.parts.push(map);
+    return map;
   }
 
   private showLines(body: HTMLElement, described: Described): void {
@@ -239,9 +264,12 @@ export class ArrayPage {
         level: this.plane?.level ?? null,
         took: this.plane?.took ?? null,
       }));
+      // The server plans a read for each answer: it is asked for what somebody sees.
+      const costs = section("Cost", cost.element, false, () => void cost.update());
+      this.cost = { update: () => (costs.open ? cost.update() : undefined) };
       this.parts.push(cost);
-      this.panels.push(cost);
-      found.push(section("Cost", cost.element, false));
+      this.panels.push(this.cost);
+      found.push(costs);
     }
     const facts = new Facts(this.path);
     found.push(section("Attributes and storage", facts.element, false, () => void facts.load()));
@@ -265,9 +293,9 @@ export class ArrayPage {
   }
 
   /** The file changed: reads it again. Who looked at the last step looks at the new last step. */
-  private async changed(): Promise<void> {
+  private async changed(): Promise<boolean> {
     const before = this.described;
-    if (!before) return;
+    if (!before) return true;
     try {
       const now = await askJson<Described>("describe", this.path, {}, this.controller.signal);
       const grown = now.shape.flatMap((size, axis) => (size === before.shape[axis] ? [] : [`${this.labels[axis]?.name ?? axis}: ${size}`]));
@@ -287,10 +315,12 @@ export class ArrayPage {
       this.clear();
       setView(change);
       announce(grown.length > 0 ? `The array grew. ${grown.join(", ")}` : "The array changed");
-      await this.open();
-      this.note(grown.length > 0 ? `The array changed: ${shapeWords(now.shape)}` : "The array changed");
+      const isOpen = await this.open();
+      if (isOpen) this.note(grown.length > 0 ? `The array changed: ${shapeWords(now.shape)}` : "The array changed");
+      return true;
     } catch {
       // The file is being replaced. The next question finds the new one.
+      return false;
     }
   }
 
@@ -320,6 +350,7 @@ export class ArrayPage {
     for (const stop of this.stops.splice(0)) stop();
     for (const part of this.parts.splice(0)) part.destroy();
     this.panels = [];
+    this.cost = null;
     this.plane = null;
   }
 

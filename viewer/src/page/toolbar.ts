@@ -23,12 +23,14 @@ export function partChoice(): HTMLElement {
 export class Toolbar {
   readonly element = h("div", { class: "toolbar" });
   private rebuild: () => void;
+  private built = "";
 
   constructor(described: Described, labels: AxisLabels[], picture: Picture) {
     this.rebuild = () => {
       const now = chosen(view(), described);
       const axes = described.shape.map((_, axis) => ({ value: String(axis), label: labels[axis]?.name ?? `axis ${axis}` }));
       const turn = (which: 0 | 1, axis: number): void => {
+        const now = chosen(view(), described);
         const next: [number, number] = [...now.axes];
         next[which] = axis;
         // The axis that was there takes the other place.
@@ -63,10 +65,19 @@ export class Toolbar {
       );
     };
     this.rebuild();
+    this.built = this.key();
+  }
+
+  private key(): string {
+    const { plane, part, map, scale, range } = view();
+    return [plane, part, map, scale, range].join("|");
   }
 
   update(): void {
-    // A list that is open would close.
+    // A film moves every few milliseconds: a list that is open would close, and clicks would be lost.
+    if (this.key() === this.built) return;
+    this.built = this.key();
+    // Keyboards stay where they are.
     if (this.element.contains(document.activeElement)) {
       const index = [...this.element.querySelectorAll<HTMLElement>("select, button")].indexOf(document.activeElement as HTMLElement);
       this.rebuild();

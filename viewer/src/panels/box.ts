@@ -1,9 +1,9 @@
 // Histogram and statistics of what is visible, or of a box in the picture.
 
 import { askJson, isAbort } from "../base/api";
-import { chosen, visibleText } from "../base/chosen";
+import { chosen, shownUnits, visibleText } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
-import { count, number, withUnits } from "../base/format";
+import { count, digitsFor, number, withUnits } from "../base/format";
 import type { Described, Histogram, Slice } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -63,9 +63,10 @@ export class Box {
   }
 
   private show(found: Histogram, select: string): void {
-    const units = this.described.kind === "time" ? null : degrees(this.described.units);
+    const units = degrees(shownUnits(view(), this.described));
+    const digits = digitsFor(found.min ?? 0, found.max ?? 0, 6);
     const words = (value: number | null | undefined): string =>
-      typeof value === "number" ? withUnits(number(value, 6), units) : "none";
+      typeof value === "number" ? withUnits(number(value, digits), units) : "none";
     const facts: [string, string][] = [
       ["numbers", count(found.count)],
       ["missing", count(found.missing)],
@@ -104,7 +105,9 @@ function bars(found: Histogram): Element {
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("class", "bars");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `Histogram from ${number(found.low ?? NaN)} to ${number(found.high ?? NaN)}`);
+  const [low, high] = [found.low ?? NaN, found.high ?? NaN];
+  const digits = digitsFor(low, high, 4);
+  svg.setAttribute("aria-label", `Histogram from ${number(low, digits)} to ${number(high, digits)}`);
   found.counts.forEach((one, at) => {
     const bar = document.createElementNS(SVG, "rect");
     const tall = (one / most) * 39;
@@ -118,6 +121,6 @@ function bars(found: Histogram): Element {
     "div",
     {},
     svg,
-    h("div", { class: "ends" }, h("span", {}, number(found.low ?? NaN, 4)), h("span", {}, number(found.high ?? NaN, 4))),
+    h("div", { class: "ends" }, h("span", {}, number(low, digits)), h("span", {}, number(high, digits))),
   );
 }

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h } from "../base/dom";
-import { number } from "../base/format";
+import { digitsFor, niceTicks, number } from "../base/format";
 import { onTheme } from "../frame/theme";
 
 export interface Line {
@@ -77,8 +77,21 @@ export class Chart {
         cursor: { drag: { x: options.selected !== undefined, y: false, setScale: false } },
         scales: { x: { time: false } },
         axes: [
-          { ...axis, label: options.xTitle, values: (_, splits) => splits.map(options.label), space: options.space ?? 56, size: 34 },
-          { ...axis, label: options.yTitle, size: 62, values: (_, splits) => splits.map((n) => number(n, 5)) },
+          {
+            ...axis,
+            label: options.xTitle,
+            // uPlot adds its step without end where numbers are too large to change: nanoseconds since 1970.
+            splits: (plot, _, from, to, __, space) => niceTicks(from, to, plot.width / Math.max(1, space)),
+            values: (_, splits) => splits.map(options.label),
+            space: options.space ?? 56,
+            size: 34,
+          },
+          {
+            ...axis,
+            label: options.yTitle,
+            size: 62,
+            values: (_, splits) => splits.map((n) => number(n, digitsFor(splits[0] ?? 0, splits.at(-1) ?? 0, 5))),
+          },
         ],
         series: [
           { label: options.xTitle, value: (_, x) => (x === null ? "" : options.label(x)) },
@@ -128,7 +141,7 @@ function describe(options: ChartOptions): string {
       if (value < low) low = value;
       if (value > high) high = value;
     }
-    return low <= high ? `${name}: ${number(low)} to ${number(high)}` : `${name}: all missing`;
+    return low <= high ? `${name}: ${number(low, digitsFor(low, high, 6))} to ${number(high, digitsFor(low, high, 6))}` : `${name}: all missing`;
   });
   return `${options.title}. ${lines.join("; ")}`;
 }

@@ -14,24 +14,31 @@ const FORMATS = [
 
 export class Downloads {
   readonly element = h("div", { class: "downloads" });
+  private what = h("p", { class: "quiet" });
+  private links: { link: HTMLAnchorElement; format: string }[] = [];
 
   constructor(
     private path: string,
     private described: Described,
     private select: () => string,
   ) {
-    this.update();
-  }
-
-  update(): void {
-    const select = this.select();
     const isNumber = ["number", "bool", "complex", "time"].includes(this.described.kind);
     const list = h("ul", {});
     for (const { format, label } of FORMATS) {
       if ((format === "png" && (!isNumber || this.described.shape.length < 2)) || (format === "npy" && this.described.kind === "text")) continue;
       const name = `${this.described.name.split("/").at(-1) ?? "array"}.${format}`;
-      list.append(h("li", {}, h("a", { href: download(this.path, { select, format }), download: name }, label)));
+      const link = h("a", { download: name }, label);
+      list.append(h("li", {}, link));
+      this.links.push({ link, format });
     }
-    fill(this.element, h("p", { class: "quiet" }, select === "" ? "All elements" : `Elements [${select}], each of them`), list);
+    fill(this.element, this.what, list);
+    this.update();
+  }
+
+  /** Changes the links that are there: a film would take them away under a click. */
+  update(): void {
+    const select = this.select();
+    this.what.textContent = select === "" ? "All elements" : `Elements [${select}], each of them`;
+    for (const { link, format } of this.links) link.href = download(this.path, { select, format });
   }
 }

@@ -1,8 +1,9 @@
 // An array of one axis as a line.
 
 import { clamp, isAbort, parseSelection } from "../base/api";
+import { shownUnits } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
-import { count, number } from "../base/format";
+import { count, digitsFor, number } from "../base/format";
 import type { Described, Slice } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -97,6 +98,7 @@ export class Lines {
       const color = "#0072b2";
       const { label } = this;
       const isNumber = label.direction > 0;
+      const digits = digitsFor(label.at(range.start), label.at(range.start + 1), 7);
       this.chart?.destroy();
       this.chart = new Chart({
         title: described.long_name ?? described.name,
@@ -109,10 +111,10 @@ export class Lines {
           : [{ name: described.name.split("/").at(-1) ?? "value", color, values: parts.low }],
         isBand: isSummary,
         height: 360,
-        label: (x) => (isNumber ? number(x, 7) : Number.isInteger(x) ? label.label(x) : label.label(Math.round(x))),
+        label: (x) => (isNumber ? number(x, digits) : Number.isInteger(x) ? label.label(x) : label.label(Math.round(x))),
         space: 100,
         xTitle: label.title(),
-        yTitle: degrees(described.units) ?? "",
+        yTitle: degrees(shownUnits(view(), described)) ?? "",
         selected: (from, to) => this.show(isNumber ? label.find(from) : from, (isNumber ? label.find(to) : to) + 1),
       });
       fill(this.stage, this.chart.element);

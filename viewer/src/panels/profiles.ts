@@ -1,8 +1,9 @@
 // Profiles along each axis through the elements that were clicked.
 
 import { isAbort } from "../base/api";
+import { shownUnits } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
-import { number } from "../base/format";
+import { digitsFor, number } from "../base/format";
 import type { Described } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -41,7 +42,8 @@ export class Profiles {
   private charts = h("div", {});
   private drawn: Chart[] = [];
   private controller = new AbortController();
-  private cache = new Map<string, Promise<Series>>();
+  /** Finished ones: a request that was given up never finishes. */
+  private cache = new Map<string, Series>();
   private shown = "";
 
   constructor(
@@ -114,7 +116,7 @@ export class Profiles {
     }
   }
 
-  private read(mark: Mark, axis: number, signal: AbortSignal): Promise<Series> {
+  private async read(mark: Mark, axis: number, signal: AbortSignal): Promise<Series> {
     const { described } = this;
     const { part } = view();
     const fixed = mark.at.map((n, other) => (other === axis ? ":" : n));
@@ -122,8 +124,7 @@ export class Profiles {
     let found = this.cache.get(key);
     if (!found) {
       const range = { start: 0, stop: described.shape[axis] ?? 0, step: 1 };
-      found = series(this.path, described, mark.at, axis, range, MOST, part, signal);
-      found.catch(() => this.cache.delete(key));
+      found = await series(this.path, described, mark.at, axis, range, MOST, part, signal);
       this.cache.set(key, found);
     }
     return found;
@@ -136,6 +137,7 @@ export class Profiles {
     const elements = Array.from({ length: n }, (_, at) => range.start + at * range.step);
     const isNumber = label !== undefined && label.direction !== 0;
     const places = elements.map((at) => (isNumber ? label.at(at) : at));
+    const digits = digitsFor(places[0] ?? 0, places[1] ?? 0, 6);
     const isBack = isNumber && label.direction < 0;
     const ordered = <T,>(values: ArrayLike<T>): T[] => (isBack ? Array.from(values).reverse() : Array.from(values));
     return new Chart({
@@ -147,10 +149,10 @@ export class Profiles {
         values: ordered(read[at]?.values ?? []),
       })),
       height: 190,
-      label: (x) => (isNumber ? number(x, 6) : Number.isInteger(x) ? (label?.label(x) ?? "") : ""),
+      label: (x) => (isNumber ? number(x, digits) : Number.isInteger(x) ? (label?.label(x) ?? "") : ""),
       space: isNumber ? 56 : 90,
       xTitle: label?.title() ?? "",
-      yTitle: degrees(this.described.units) ?? "",
+      yTitle: degrees(shownUnits(view(), this.described)) ?? "",
     });
   }
 

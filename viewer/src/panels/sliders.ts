@@ -21,6 +21,8 @@ export class Sliders {
   readonly element = h("div", { class: "sliders" });
   private rows: Row[] = [];
   private playing: number | null = null;
+  /** Counts films. One that sleeps while the next one starts must not wake up. */
+  private film = 0;
   private speed = 5;
   private axes = "";
 
@@ -121,9 +123,11 @@ export class Sliders {
   private async play(axis: number): Promise<void> {
     this.stop();
     this.playing = axis;
+    this.film += 1;
+    const { film } = this;
     this.update();
     const size = this.described.shape[axis] ?? 1;
-    while (this.playing === axis && this.element.isConnected) {
+    while (this.film === film && this.playing === axis && this.element.isConnected) {
       const start = performance.now();
       const index = ((chosen(view(), this.described).at[axis] ?? 0) + 1) % size;
       this.move(axis, index);

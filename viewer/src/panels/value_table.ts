@@ -111,6 +111,9 @@ export class ValueTable {
       for (const value of values) line.append(h("td", { class: value === null ? "quiet" : "" }, cell(value)));
       body.append(line);
     });
+    // The buttons are made anew, and keyboards stay where they are.
+    const buttons = (): HTMLButtonElement[] => [...this.element.querySelectorAll<HTMLButtonElement>(".buttons button")];
+    const focused = buttons().findIndex((one) => one === document.activeElement);
     const last = row + table.rows.length;
     const turn = (words: string, down: number, right: number, isOff: boolean): HTMLElement =>
       button(words, () => this.turn(down, right), { disabled: isOff });
@@ -131,6 +134,10 @@ export class ValueTable {
         h("table", {}, h("thead", {}, head), body),
       ),
     );
+    if (focused < 0) return;
+    const again = buttons()[focused];
+    // At the end of the array the button is off.
+    (again?.disabled ? this.element.querySelector<HTMLElement>(".scroll") : again)?.focus();
   }
 
   destroy(): void {

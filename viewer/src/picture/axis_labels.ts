@@ -1,7 +1,7 @@
 // The coordinates along an axis: labels, ticks, and places of values.
 
 import { askJson, isAbort } from "../base/api";
-import { niceStep, niceTicks, number, withUnits } from "../base/format";
+import { digitsFor, niceStep, niceTicks, number, withUnits } from "../base/format";
 import type { Axis, Coordinates } from "../base/types";
 
 /** The most coordinates that are asked for at once. Longer axes have every k-th one. */
@@ -73,31 +73,47 @@ export class AxisLabels {
     return (low + (other === one ? 0 : (value - one) / (other - one))) * this.step;
   }
 
+  /** The place in `values` that is nearest to an element. The last elements may have none of their own. */
+  private nearest(index: number): number {
+    return Math.min(Math.round(index / this.step), (this.values?.length ?? 1) - 1);
+  }
+
   /** The coordinate of an element in words. */
   label(index: number): string {
-    const value = this.values?.[Math.round(index / this.step)];
+    const place = this.nearest(index);
+    const value = this.values?.[place];
     if (value === undefined || value === null) return String(index);
-    if (typeof value === "string") return this.step === 1 || index % this.step === 0 ? short(value) : `about ${short(value)}`;
-    const exact = this.direction === 0 ? value : this.at(index);
-    return withUnits(number(exact, 6), degrees(this.units));
+    const about = index === place * this.step ? "" : "about ";
+    if (typeof value === "string") return about + short(value);
+    const isOrdered = this.direction !== 0;
+    const here = isOrdered ? this.at(index) : value;
+    const next = isOrdered ? this.at(index + 1) : (this.values?.[place + 1] ?? this.values?.[place - 1]);
+    const digits = Number.isInteger(here) ? 15 : digitsFor(here, typeof next === "number" ? next : here, 6);
+    return about + withUnits(number(here, digits), degrees(this.units));
   }
 
   /** Round coordinates between two edges, with their places as elements. Element n is from n to n + 1. */
   ticks(from: number, to: number, parts: number): { at: number; label: string }[] {
     if (this.direction !== 0 && this.axis.size > 1) {
       const ends = [this.at(from - 0.5), this.at(to - 0.5)].sort((a, b) => a - b);
-      return niceTicks(ends[0] ?? 0, ends[1] ?? 1, parts).map((value) => ({
-        at: this.find(value) + 0.5,
-        label: number(value, 5),
-      }));
+      const [low = 0, high = 1] = ends;
+      const digits = digitsFor(low, high, 5);
+      return niceTicks(low, high, parts).map((value) => ({ at: this.find(value) + 0.5, label: number(value, digits) }));
     }
     const step = Math.max(1, niceStep(to - from, parts));
+    const known: { at: number; label: string }[] = [];
     const found: { at: number; label: string }[] = [];
     for (let n = Math.ceil(from / step) * step; n < to; n += step) {
-      const value = this.values?.[Math.round(n / this.step)];
-      found.push({ at: n + 0.5, label: typeof value === "string" ? short(value) : String(n) });
+      found.push({ at: n + 0.5, label: String(n) });
+      const place = this.nearest(n);
+      const value = this.values?.[place];
+      // Text stands at the element that it belongs to, which may be beside n.
+      const at = place * this.step;
+      if (typeof value === "string" && at >= from && at < to && known.at(-1)?.at !== at + 0.5) {
+        known.push({ at: at + 0.5, label: short(value) });
+      }
     }
-    return found;
+    return known.length > 0 ? known : found;
   }
 
   /** The axis in words, with units. */

@@ -1,7 +1,7 @@
 // The colour bar: colours, ticks, ends that can be typed, and what missing looks like.
 
 import { h } from "../base/dom";
-import { niceTicks, number } from "../base/format";
+import { digitsFor, niceTicks, number } from "../base/format";
 import { degrees } from "./axis_labels";
 import type { Scale } from "./scale";
 import { ticks } from "./scale";
@@ -13,18 +13,22 @@ export class ColorBar {
   private low: HTMLInputElement;
   private high: HTMLInputElement;
   private units = h("span", { class: "units" });
+  private scale: Scale | null = null;
   private missing = h("span", { class: "missing-legend" });
 
   constructor(act: (low: number, high: number) => void) {
-    const changed = (): void => {
-      const low = Number(this.low.value);
-      const high = Number(this.high.value);
-      if (this.low.value !== "" && this.high.value !== "" && high > low) act(low, high);
+    // The other end keeps its number: the text of its field is rounded.
+    const end = (label: string, other: (typed: number, scale: Scale) => [number, number]): HTMLInputElement => {
+      const changed = (): void => {
+        if (input.value === "" || !this.scale) return;
+        const [low, high] = other(Number(input.value), this.scale);
+        if (high > low) act(low, high);
+      };
+      const input = h("input", { type: "number", step: "any", class: "bar-end", "aria-label": label, title: label, onchange: changed });
+      return input;
     };
-    const end = (label: string): HTMLInputElement =>
-      h("input", { type: "number", step: "any", class: "bar-end", "aria-label": label, title: label, onchange: changed });
-    this.low = end("lowest colour");
-    this.high = end("highest colour");
+    this.low = end("lowest colour", (low, { high }) => [low, high]);
+    this.high = end("highest colour", (high, { low }) => [low, high]);
     this.element = h(
       "div",
       { class: "color-bar" },
@@ -37,6 +41,7 @@ export class ColorBar {
   }
 
   update(scale: Scale, colors: Uint8Array, units: string | null, missing: number, isPhotograph: boolean): void {
+    this.scale = scale;
     const image = new ImageData(256, 1);
     image.data.set(colors);
     this.canvas.getContext("2d")?.putImageData(image, 0, 0);
@@ -49,8 +54,9 @@ export class ColorBar {
           return tick;
         }),
     );
+    const digits = digitsFor(scale.low, scale.high, 5) + 1;
     for (const [input, value] of [[this.low, scale.low], [this.high, scale.high]] as const) {
-      if (document.activeElement !== input) input.value = number(value, 5).replace("−", "-");
+      if (document.activeElement !== input) input.value = number(value, digits).replace("−", "-");
     }
     this.units.textContent = degrees(units) ?? "";
     this.missing.replaceChildren(...(missing > 0 ? [h("span", { class: "hatch" }), "missing"] : []));

@@ -20,7 +20,8 @@ export interface LoadingEvents {
 export class Loading {
   private planes: Planes;
   private controller: AbortController | null = null;
-  private prefetching = new AbortController();
+  /** The plane that is read ahead. It comes as `null` if that fails. */
+  private ahead: { key: string; plane: Promise<Plane | null>; controller: AbortController } | null = null;
   private waiting: (() => void)[] = [];
 
   constructor(
@@ -46,7 +47,8 @@ export class Loading {
     }, PATIENCE + wait);
     window.setTimeout(() => {
       if (signal.aborted) return;
-      this.prefetching.abort();
+      // What is read ahead may be what is wanted now.
+      if (this.ahead?.key !== keyOf(wanted)) this.ahead?.controller.abort();
       void this.load(wanted, controller, next);
     }, wait);
   }
@@ -55,7 +57,8 @@ export class Loading {
     const { signal } = controller;
     try {
       // What is kept is shown at once: without it a film would flicker.
-      const plane = this.planes.find(wanted) ?? (await this.planes.load(wanted, signal));
+      const ahead = this.ahead?.key === keyOf(wanted) ? this.ahead.plane : null;
+      const plane = this.planes.find(wanted) ?? (await ahead) ?? (await this.planes.load(wanted, signal));
       if (signal.aborted) return;
       const coarse = this.planes.coarse(wanted);
       this.done(controller);
@@ -75,8 +78,16 @@ export class Loading {
   }
 
   private prefetch(wanted: Wanted): void {
-    this.prefetching = new AbortController();
-    this.planes.load(wanted, this.prefetching.signal).catch(() => undefined);
+    const key = keyOf(wanted);
+    if (this.ahead?.key === key) return;
+    this.ahead?.controller.abort();
+    const controller = new AbortController();
+    const plane = this.planes.load(wanted, controller.signal).catch(() => null);
+    const ahead = { key, plane, controller };
+    this.ahead = ahead;
+    void plane.then(() => {
+      if (this.ahead === ahead) this.ahead = null;
+    });
   }
 
   /** True if the last plane that was wanted is here. */
@@ -92,7 +103,11 @@ export class Loading {
 
   destroy(): void {
     this.controller?.abort();
-    this.prefetching.abort();
+    this.ahead?.controller.abort();
     for (const resolve of this.waiting.splice(0)) resolve();
   }
+}
+
+function keyOf(wanted: Wanted): string {
+  return JSON.stringify(wanted);
 }

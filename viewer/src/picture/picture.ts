@@ -1,7 +1,7 @@
 // A picture of two axes of an array.
 
 import type { Chosen } from "../base/chosen";
-import { chosen, selectText } from "../base/chosen";
+import { chosen, selectText, shownUnits } from "../base/chosen";
 import { button, debounced, h } from "../base/dom";
 import type { Described, Slice } from "../base/types";
 import { setView, view } from "../base/view_state";
@@ -251,7 +251,7 @@ export class Picture {
     // Corners far outside lose their precision on graphics cards.
     const near = layers.filter((layer) => Math.abs(layer.right - layer.left) < 1e6 && Math.abs(layer.bottom - layer.top) < 1e6);
     this.renderer.draw(near, { scale, colors: this.colors.table, isDark: isDark() });
-    this.bar.update(scale, this.colors.table, this.units(), this.plane?.missing ?? 0, this.isPhotograph);
+    this.bar.update(scale, this.colors.table, shownUnits(view(), this.described), this.plane?.missing ?? 0, this.isPhotograph);
     if (this.placeholder) this.placePlaceholder(this.placeholder);
     this.paintOverlay();
     this.area.setAttribute("aria-busy", String(!this.loading.isIdle));
@@ -265,10 +265,6 @@ export class Picture {
     element.style.top = `${GUTTER.top + y0}px`;
     element.style.width = `${x1 - x0}px`;
     element.style.height = `${y1 - y0}px`;
-  }
-
-  private units(): string | null {
-    return this.described.kind === "complex" && view().part === "phase" ? "radians" : this.described.units;
   }
 
   private paintOverlay(): void {

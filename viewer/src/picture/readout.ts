@@ -1,9 +1,11 @@
 // The value and the coordinates under the pointer.
 
 import { askExact, isAbort } from "../base/api";
+import { shownUnits } from "../base/chosen";
 import { announce, debounced, fill, h } from "../base/dom";
 import { number, withUnits } from "../base/format";
 import type { Described, Point } from "../base/types";
+import { view } from "../base/view_state";
 import type { AxisLabels } from "./axis_labels";
 import type { Plane } from "./planes";
 import { valueAt } from "./planes";
@@ -48,7 +50,8 @@ export class Readout {
 
   private words(values: number[]): string {
     if (values.some(Number.isNaN)) return "missing";
-    return withUnits(values.map((value) => number(value, 6)).join(", "), this.described.kind === "time" ? null : this.described.units);
+    // Planes have numbers of 32 bits: they hold seven digits.
+    return withUnits(values.map((value) => number(value, 7)).join(", "), shownUnits(view(), this.described));
   }
 
   private write(at: number[], axes: readonly number[], value: string, stored: string | null): void {

@@ -1,7 +1,7 @@
 // From numbers to colours: ranges, scales, and tables of colours.
 
 import { COLORS } from "../../generated/colors";
-import { number } from "../base/format";
+import { digitsFor, number } from "../base/format";
 import type { Plane } from "./planes";
 
 export const SCALES = [
@@ -59,9 +59,14 @@ export function valueOf(scale: Scale, at: number): number {
 export function typed(range: string): [number, number] | null {
   const ends = range.split(",").map(Number);
   const [low, high] = ends;
-  return ends.length === 2 && low !== undefined && high !== undefined && Number.isFinite(low) && Number.isFinite(high)
-    ? [low, high]
-    : null;
+  const isRange = ends.length === 2 && low !== undefined && high !== undefined && Number.isFinite(high - low);
+  return isRange && high > low ? [low, high] : null;
+}
+
+/** The percents of a range such as `2-98`: also of one that nobody understands. */
+function percents(range: string): [number, number] {
+  const [first = NaN, last = NaN] = (/^([\d.]+)-([\d.]+)$/.exec(range) ?? []).slice(1).map(Number);
+  return first < last && last <= 100 ? [first, last] : [2, 98];
 }
 
 /** Sorted numbers of a plane, at most 100,000. */
@@ -102,7 +107,7 @@ export function fit(plane: Plane, range: string, kind: string): Scale | null {
     const positive = kind === "log";
     if (range === "all") ends = extremes(plane, positive);
     else {
-      const [first = 2, last = 98] = range.split("-").map(Number);
+      const [first, last] = percents(range);
       const sorted = sample(plane, positive);
       const at = (percent: number): number => sorted[Math.round(((sorted.length - 1) * percent) / 100)] ?? NaN;
       ends = sorted.length === 0 ? null : [at(first), at(last)];
@@ -144,7 +149,8 @@ export function ticks(scale: Scale, parts: number, nice: (low: number, high: num
   let values: number[];
   if (kind === "log") {
     values = [];
-    for (let power = Math.ceil(Math.log10(low) - 1e-9); 10 ** power <= high * 1.000001; power += 1) values.push(10 ** power);
+    const last = Math.floor(Math.log10(high) + 1e-6);
+    for (let power = Math.ceil(Math.log10(low) - 1e-9); power <= last; power += 1) values.push(10 ** power);
     if (values.length < 2) values = nice(low, high, parts);
     const every = Math.ceil(values.length / parts);
     values = values.filter((_, n) => n % every === 0);
@@ -154,5 +160,6 @@ export function ticks(scale: Scale, parts: number, nice: (low: number, high: num
   } else {
     values = nice(low, high, parts);
   }
-  return values.map((value) => ({ at: place(scale, value), label: number(value, 4) }));
+  const digits = digitsFor(low, high, 4);
+  return values.map((value) => ({ at: place(scale, value), label: number(value, digits) }));
 }
