@@ -76,9 +76,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("size", [None, 512, 4096, 1 << 16, 1 << 20])
+@pytest.mark.parametrize(
+    "size, userblock", [(None, 0), (None, 512), (512, 0), (4096, 512), (1 << 16, 0), (1 << 20, 0)]
+)
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("userblock", [0, 512])
 def test_pages(tmp_path: Path, size: int | None, libver: str, userblock: int) -> None:
     path = tmp_path / "a.h5"
     how = {} if size is None else {"fs_page_size": size}

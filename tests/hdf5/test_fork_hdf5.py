@@ -17,6 +17,7 @@ import netCDF4
 import numpy as np
 import pytest
 from numpy.testing import assert_equal
+from support import kills
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 
 N = 20_000
-FORKS = 60
+FORKS = 24
 TEXTS = [f"text {n}" * (n % 7) for n in range(3000)]
 
 
@@ -170,7 +171,7 @@ def test_children_go_on_with_what_threads_are_reading(path: Path, name: str, wor
         return work
 
     with busy([opening, each(0), each(2), each(5)]):
-        for n in range(FORKS):
+        for n in range(kills(FORKS)):
             file = shared[0]
 
             def child(file: Any = file, n: int = n) -> None:
@@ -184,7 +185,7 @@ def test_children_go_on_with_what_threads_are_reading(path: Path, name: str, wor
 @pytest.mark.parametrize("name, dataset", [("file.h5", "array"), ("file.h5", "tree"), ("old.h5", "tree")])
 def test_children_while_an_index_is_read(path: Path, name: str, dataset: str) -> None:
     """Forks at many moments of the very first read."""
-    for n in range(FORKS):
+    for n in range(kills(FORKS)):
         array = hs.open(path.with_name(name))[dataset]
         expected = 3
         place = 3 if array.ndim == 1 else (0, 3)
@@ -205,7 +206,7 @@ def test_children_while_a_path_is_looked_for(tmp_path: Path) -> None:
         for n in range(400):
             file[f"a/{n}/b/c"] = n
         file.create_dataset("reference", data=file["a/399/b/c"].ref, dtype=h5py.ref_dtype)
-    for n in range(FORKS):
+    for n in range(kills(FORKS)):
         file = hs.open(path)
         reference = file["reference"][()]
         reader = threading.Thread(target=lambda reference=reference: reference.name)
@@ -235,5 +236,5 @@ def test_netcdf(tmp_path: Path) -> None:
             assert file["b"][900] == 900 and dict(file["a"].attrs) == {"units": "a"}
 
     with busy([work, work]):
-        for _ in range(FORKS):
+        for _ in range(kills(FORKS)):
             in_child(work)

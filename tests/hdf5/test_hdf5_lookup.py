@@ -112,10 +112,11 @@ def test_absent_chunks(tmp_path: Path, kind: str) -> None:
         # After many lookups the index is read.
         whole = file["d"][...]
         assert whole.shape == shape
-        # h5py takes some 4 KiB of memory for each chunk of a selection.
-        for start in range(0, 1 << 20, 1 << 16):
-            part = np.s_[..., start : start + (1 << 16)]
+        # h5py takes milliseconds and 4 KiB of memory for each chunk of a selection.
+        for start in (0, 299_000, 900_000, (1 << 20) - 5000):
+            part = np.s_[..., start : start + 5000]
             assert np.array_equal(whole[part], judge["d"][part])
+        assert np.count_nonzero(whole != 9) == 3
         assert file["d"][(1, 5) if two else (5,)] == 5
 
 
