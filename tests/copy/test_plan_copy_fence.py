@@ -210,7 +210,10 @@ plan.run(threads=1, resume=True)
         _, error = late.communicate(timeout=60)
         assert late.returncode == 1 and "SupersededError" in error, error
         assert (copied[...] == -1).all()
-        assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+        # The write that was under way when the process was stopped may end up beside the copy.
+        late_files = [path for path in (tmp_path / ".b.hyperslab-copy").glob("**/*") if path.is_file()]
+        assert len(late_files) <= 1
+        assert {"a", "b"} <= set(os.listdir(tmp_path)) <= {"a", "b", ".b.hyperslab-copy"}
     finally:
         late.kill()
         late.communicate()

@@ -46,10 +46,6 @@ def test_a_file_that_looks_closed(tmp_path: Path) -> None:
         file["plain"] = np.arange(10)
     assert not hs.repair(path).doubtful
     assert [loss.path for loss in hs.repair(path, killed=True).doubtful] == ["/x"]
-    with hs.File(tmp_path / "b.h5", "w") as file:
-        file.create_dataset("x", data=np.arange(40), chunks=(10,), compression="gzip")
-    # Files of hyperslab are whole in each state.
-    assert not hs.repair(tmp_path / "b.h5", killed=True).doubtful
 
 
 KILLED = """
