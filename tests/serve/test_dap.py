@@ -111,6 +111,23 @@ def test_the_netcdf_library_reads_equal_values(server: hs.Server, name: str) -> 
             assert file["one"][...] == 200
 
 
+def test_text_of_any_length(tmp_path: Path) -> None:
+    """Texts are filled up to units of four bytes. The document before them has any length."""
+    words = ["", "a", "bc", "def", "Čapek", "x" * 63]
+    for name in ("t", "te", "tex", "text"):
+        array = hs.create_array(tmp_path / name, shape=(6,), dtype=str, dimension_names=("m",))
+        array[:] = words
+        with hs.serve(tmp_path / name) as server:
+            with _netcdf_reads(server, name) as file:
+                rows = np.ma.filled(file[name][:], b"")
+                assert [b"".join(row).decode() for row in rows] == words
+            body = _ask(server, f"{name}.dods").partition(b"Data:\n")[2]
+            padded = [word.encode() + b"\0" * (-len(word.encode()) % 4) for word in words]
+            counted = [len(word.encode()).to_bytes(4, "big") for word in words]
+            texts = b"".join(count + word for count, word in zip(counted, padded, strict=True))
+            assert body == b"\0\0\0\x06" + texts
+
+
 def test_bytes_of_the_other_sign(tmp_path: Path) -> None:
     signed = hs.create_array(tmp_path / "signed", shape=(2,), dtype="i1", dimension_names=("k",))
     signed[:] = [-56, 7]

@@ -43,7 +43,8 @@ pub(super) fn append(
             let len = u32::try_from(text.len()).map_err(|_| short())?;
             bytes.extend_from_slice(&len.to_be_bytes());
             bytes.extend_from_slice(text);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            // Units are counted from the elements: the document before them has any length.
+            bytes.resize(bytes.len() + text.len().next_multiple_of(4) - text.len(), 0);
             if bytes.len() > most {
                 let bytes = bytes.len() as u64;
                 return Err(ArrayError::Memory { array: array.name(), what: "an answer", bytes }.into());
