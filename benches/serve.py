@@ -318,9 +318,7 @@ def measure(folder: Path, chunks: int, given: argparse.Namespace) -> None:
             with h5grove(folder) as grove:
                 few = requests // 5
                 rate = throughput(url, paths, few, 8)
-                slices = [
-                    f"/data?file=gzip.h5&path=/a&format=bin&selection={step},:,:" for step in range(32)
-                ]
+                slices = [f"/data?file=gzip.h5&path=/a&format=bin&selection={step},:,:" for step in range(32)]
                 per_second = rate / size_of(url, paths[0])
                 theirs = throughput(grove, slices, few // 5, 8) / CHUNK if grove else None
                 report(
