@@ -46,12 +46,13 @@ CLIENTS = 64
 CHUNK = 1 << 20
 IDLE, SLOW = 500, 50
 
-_H5GROVE = """
-import sys, tornado.ioloop, tornado.web
-from h5grove.tornado_utils import get_handlers
-tornado.web.Application(get_handlers(sys.argv[2], allow_origin="*")).listen(int(sys.argv[1]), "127.0.0.1")
-tornado.ioloop.IOLoop.current().start()
-"""
+_H5GROVE = (
+    "import sys, tornado.ioloop, tornado.web\n"
+    "from h5grove.tornado_utils import get_handlers\n"
+    'handlers = get_handlers(sys.argv[2], allow_origin="*")\n'
+    'tornado.web.Application(handlers).listen(int(sys.argv[1]), "127.0.0.1")\n'
+    "tornado.ioloop.IOLoop.current().start()\n"
+)
 
 
 def make(folder: Path, chunks: int) -> None:

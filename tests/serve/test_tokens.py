@@ -1,4 +1,4 @@
-"""Where the token of a server comes from, and options of servers behind URLs."""
+"""The sources of a server's token, and options of servers behind URLs."""
 
 from __future__ import annotations
 

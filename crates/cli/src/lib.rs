@@ -1,5 +1,6 @@
 //! The hyperslab command line: `info`, `tree`, `ls`, `dump`, `show`, `head`, `explain`, `stats`, `advise`,
-//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `pyramid`, `validate`, `repair`, `serve`, `completions`.
+//! `copy`, `diff`, `index`, `hash`, `compact`, `consolidate`, `pyramid`, `validate`, `repair`, `serve`,
+//! `completions`.
 //!
 //! [`program`] is the program `hyperslab`. The Python package runs the same commands in its own
 //! process: [`run`] takes the arguments and returns the exit code. It reads no global state except

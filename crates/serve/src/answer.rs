@@ -102,7 +102,9 @@ impl Answer {
         };
         let slice = |bytes: Bytes| {
             let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
-            Body::of(bytes.slice(at(offset)..at(offset.saturating_add(wanted))))
+            let part = bytes.slice(at(offset)..at(offset.saturating_add(wanted)));
+            // A slice would hold all bytes, and only its own are counted.
+            Body::of(if part.len() < bytes.len() { Bytes::copy_from_slice(&part) } else { part })
         };
         let body = match source {
             _ if wanted == 0 || head => Body::of(Bytes::new()),

@@ -260,7 +260,7 @@ fn made(bytes: Bytes, media: &'static str) -> Asset {
     Asset { len: bytes.len() as u64, tag: Some(tag(&&bytes[..])), media, source: Source::Memory(bytes) }
 }
 
-fn tag(of: &impl Hash) -> String {
+pub(crate) fn tag(of: &impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     // Another version of the server may describe the same data in other words.
     (env!("CARGO_PKG_VERSION"), of).hash(&mut hasher);

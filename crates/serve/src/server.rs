@@ -68,7 +68,7 @@ pub struct Server {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     runtime: Option<Runtime>,
-    /// Of the process that has the threads.
+    /// The process that has the threads, as a number of forks.
     generation: u64,
 }
 

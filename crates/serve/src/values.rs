@@ -3,6 +3,7 @@
 use crate::answer::{Asset, Source};
 use bytes::Bytes;
 use hyperslab::array::{ArrayError, element_count};
+use hyperslab::look::npy_header;
 use hyperslab::zarr::fill_to_json;
 use hyperslab::{Array, ByteOrder, DataType, Error, Json, Kind, ReadOptions, Result, Selection, VlenKind};
 
@@ -105,13 +106,12 @@ pub(crate) fn listable(array: &Array, shape: &[u64], most: u64) -> Result<()> {
     Ok(())
 }
 
-/// Elements in C order, in the machine's byte order.
-pub(crate) fn native(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result<Vec<u8>> {
-    let (dtype, mut bytes) = elements(array, selection, options)?;
+/// Little-endian elements in the machine's byte order.
+pub(crate) fn native(dtype: DataType, mut little: Vec<u8>) -> Vec<u8> {
     if ByteOrder::NATIVE != ByteOrder::Little && dtype.has_order() {
-        bytes.chunks_exact_mut(dtype.number_size()).for_each(<[u8]>::reverse);
+        little.chunks_exact_mut(dtype.number_size()).for_each(<[u8]>::reverse);
     }
-    Ok(bytes)
+    little
 }
 
 /// Elements in C order, little-endian, and their type.
@@ -141,34 +141,12 @@ fn npy(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result
         return Err(Error::Options(why));
     }
     let (dtype, bytes) = elements(array, selection, options)?;
-    Ok([npy_header(&dtype.numpy(), &selection.shape())?, bytes].concat())
-}
-
-/// The head of a `.npy` file, as NumPy writes it.
-pub(crate) fn npy_header(descr: &str, shape: &[u64]) -> Result<Vec<u8>> {
-    let lens: Vec<String> = shape.iter().map(u64::to_string).collect();
-    let comma = if shape.len() == 1 { "," } else { "" };
-    let mut header =
-        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", lens.join(", "));
-    // Room for a longer first axis.
-    let room = lens.first().map_or(0, |len| 21_usize.saturating_sub(len.len()));
-    header.push_str(&" ".repeat(room));
-    // The data begin at a multiple of 64 bytes. The header ends with a line feed.
-    while (10 + header.len() + 1) % 64 != 0 {
-        header.push(' ');
-    }
-    header.push('\n');
-    let len = u16::try_from(header.len())
-        .map_err(|_| Error::Options("a shape of too many axes for a .npy file".into()))?;
-    Ok([b"\x93NUMPY\x01\x00".as_slice(), &len.to_le_bytes(), header.as_bytes()].concat())
+    Ok([npy_header(&format!("'{}'", dtype.numpy()), &selection.shape()), bytes].concat())
 }
 
 /// The elements as JSON, in C order.
 pub(crate) fn listed(array: &Array, selection: &Selection, options: ReadOptions<'_>) -> Result<Vec<Json>> {
-    let unsaid = || {
-        let why = format!("elements of type {} have no form in JSON; ask for format=raw", array.type_words());
-        Error::Options(why)
-    };
+    let unsaid = || unsaid(array);
     match array.vlen() {
         Some(VlenKind::Text) => {
             let found = array.read_ragged(selection, options)?;
@@ -184,12 +162,22 @@ pub(crate) fn listed(array: &Array, selection: &Selection, options: ReadOptions<
         None if array.structure().is_some() || array.optional().is_some() => Err(unsaid()),
         None => {
             let (dtype, bytes) = elements(array, selection, options)?;
-            if dtype.size() == 0 {
-                return Err(unsaid());
-            }
-            bytes.chunks_exact(dtype.size()).map(|one| value(dtype, one).ok_or_else(unsaid)).collect()
+            each(array, dtype, &bytes)
         }
     }
+}
+
+/// Little-endian elements as JSON.
+pub(crate) fn each(array: &Array, dtype: DataType, little: &[u8]) -> Result<Vec<Json>> {
+    if dtype.size() == 0 {
+        return Err(unsaid(array));
+    }
+    little.chunks_exact(dtype.size()).map(|one| value(dtype, one).ok_or_else(|| unsaid(array))).collect()
+}
+
+fn unsaid(array: &Array) -> Error {
+    let why = format!("elements of type {} have no form in JSON; ask for format=raw", array.type_words());
+    Error::Options(why)
 }
 
 /// An element as JSON: numbers that JSON does not have are text.
@@ -200,7 +188,18 @@ fn value(dtype: DataType, bytes: &[u8]) -> Option<Json> {
             let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             Some(String::from_utf8_lossy(bytes.get(..end)?).as_ref().into())
         }
+        // A fill value keeps the bits of a NaN. As elements, all are NaN.
+        Kind::Float | Kind::Complex | Kind::Small(_) => fill_to_json(dtype, bytes).map(without_bits),
         _ => fill_to_json(dtype, bytes),
+    }
+}
+
+/// NaNs of any bits as `"NaN"`.
+fn without_bits(json: Json) -> Json {
+    match json {
+        Json::String(text) if text.starts_with("0x") => "NaN".into(),
+        Json::Array(parts) => Json::Array(parts.into_iter().map(without_bits).collect()),
+        other => other,
     }
 }
 
@@ -287,6 +286,8 @@ mod tests {
     fn floats_that_json_has_not_are_text() {
         let bytes = [1.5_f32, f32::NAN, f32::NEG_INFINITY].map(f32::to_le_bytes).concat();
         assert_eq!(text(&array("<f4", &[3], &bytes), Form::Json), r#"[1.5, "NaN", "-Infinity"]"#);
+        let negative = array("<f4", &[1], &0xffc0_0000_u32.to_le_bytes());
+        assert_eq!(text(&negative, Form::Json), r#"["NaN"]"#);
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! They hold no data, so they need no token: the page asks `/api` with it.
 
 use crate::answer::{Answer, Asset, Source};
+use crate::hierarchy::tag;
 use crate::path;
 use bytes::Bytes;
 use hyper::header::{ACCEPT, HeaderMap};
 use hyperslab::Result;
-use ring::digest::{SHA256, digest};
 
 const INDEX: &str = include_str!("../assets/index.html");
 
@@ -59,8 +59,7 @@ impl Page {
                 ("text/html; charset=utf-8", Bytes::from(INDEX.replacen("<!-- base -->", &base, 1)))
             }
         };
-        let tag: String =
-            digest(&SHA256, &bytes).as_ref().iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let tag = tag(&&bytes[..]);
         let len = bytes.len() as u64;
         let asset = Asset { len, tag: Some(tag), media, source: Source::Memory(bytes) };
         // The address of the page may have a token, which must not reach other sites.

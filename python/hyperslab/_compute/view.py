@@ -23,8 +23,13 @@ __all__ = ["Viewer", "view"]
 
 # Open views by what they serve: the server's address, its options, and the process.
 _Key = tuple[str, tuple[tuple[str, str], ...], int]
-_lock = threading.Lock()
 _servers: dict[_Key, _Served] = {}
+# Turns of the threads of a process. A forked child has a lock of its own.
+_turns: dict[int, threading.Lock] = {}
+
+
+def _turn() -> threading.Lock:
+    return _turns.setdefault(os.getpid(), threading.Lock())
 
 
 @dataclass
@@ -49,7 +54,7 @@ class Viewer:
 
     def close(self) -> None:
         """Close the view. The server of the last view of a file stops."""
-        with _lock:
+        with _turn():
             key, self._key = self._key, None
             if key is None or key not in _servers:
                 return
@@ -133,7 +138,7 @@ def view(
         )
     location, options = _location(node)
     key = (location, tuple(options), os.getpid())
-    with _lock:
+    with _turn():
         served = _servers.get(key)
         if served is None or not served.server.is_running:
             token = secrets.token_urlsafe(16)

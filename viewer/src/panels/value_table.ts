@@ -28,9 +28,7 @@ export class ValueTable {
   /** The first row and column of the page. They are the start of the view's window. */
   private corner(): [number, number] {
     const now = chosen(view(), this.described);
-    return this.described.shape.length === 1
-      ? [Number(/^(\d+):/.exec(view().select)?.[1] ?? 0), 0]
-      : [now.rows.start, now.columns.start];
+    return [now.rows.start, this.described.shape.length === 1 ? 0 : now.columns.start];
   }
 
   private turn(rows: number, columns: number): void {

@@ -69,7 +69,7 @@ impl Salvaged {
 }
 
 /// Returns the objects that get names of their own, because no links lead to them from the root. An
-/// object below another one needs no name of its own. Of objects that lead to each other, one gets a name.
+/// object below another one needs no name of its own. One of several objects that lead to each other gets a name.
 pub(super) fn unreached(objects: &[Found], links: &[(u64, u64)], root: u64) -> Vec<u64> {
     let mut below: HashMap<u64, Vec<u64>> = HashMap::new();
     for (from, to) in links {

@@ -3,7 +3,7 @@
 //! 1. A lenient reader (`losses.rs`) opens the file, and walks everything that the root group leads to. It
 //!    notes each structure that it cannot read, and goes on.
 //! 2. Chunks with filters are decoded (`chunks.rs`). A chunk that does not decode, or that shares bytes
-//!    with something else, is lost: its values might be those of another chunk.
+//!    with another structure, is lost: it might have the values of another chunk.
 //! 3. If nothing is lost, only flags or lengths are wrong. They are put right in place (`mend.rs`).
 //! 4. Otherwise object headers are looked for by their bytes (`scan.rs`): objects that nothing leads to
 //!    any more get names in `/lost+found`.

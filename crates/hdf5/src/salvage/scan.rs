@@ -21,8 +21,8 @@ const MOST_BYTES: u32 = 1 << 20;
 /// Most orphans that are kept. A file of forged headers could have more than its size in paths.
 const MOST: usize = 1 << 16;
 
-/// How often the bytes of a file are tried as those of a header: headers that lead to the same blocks are
-/// forged.
+/// The largest sum of the lengths of tried headers, in lengths of the file. Only forged headers lead to the
+/// same blocks again and again.
 const TRIES: u64 = 8;
 
 /// Returns the addresses of objects that are not in `walk`. Objects that no other one leads to come

@@ -29,15 +29,15 @@ pub(super) struct Spent {
     links: u64,
     /// Chunks. Each has a byte.
     chunks: u64,
-    /// Their bytes. Chunks that share bytes may be those of a killed program, so several times the size of
-    /// the file is decoded.
+    /// Their bytes. A killed program may leave chunks that share bytes, so several times the size of the
+    /// file may be decoded.
     chunk_bytes: u64,
 }
 
 /// Bytes of a link, at least.
 const LINK: u64 = 8;
 
-/// How often the bytes of a file may be those of a chunk.
+/// The largest sum of the lengths of chunks, in lengths of the file.
 const SHARED: u64 = 16;
 
 impl Spent {

@@ -1,4 +1,4 @@
-//! What a viewer has to know about an array.
+//! The facts about an array that a viewer needs.
 
 use crate::formats::hdf5_json;
 use crate::meaning::{Axis, AxisKind, Decoding, Pyramid, ValueType, axes, plane};
@@ -7,7 +7,7 @@ use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;
 use hyperslab_zarr::fill_to_json;
 
-/// What elements are to people.
+/// The meaning of elements for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementsKind {
     /// Integers, floats, time differences.
@@ -26,13 +26,13 @@ pub enum ElementsKind {
     Object,
 }
 
-/// What a viewer has to know about an array.
+/// The facts about an array that a viewer needs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Description {
     /// The array.
     pub array: Array,
-    /// What its elements are.
+    /// The kind of its elements.
     pub kind: ElementsKind,
     /// Its axes.
     pub axes: Vec<Axis>,

@@ -13,7 +13,7 @@ pub struct Coordinates {
     pub array: Option<Array>,
     /// The units.
     pub units: Option<String>,
-    /// What the axis is.
+    /// The kind of the axis.
     pub kind: Option<AxisKind>,
     /// Numbers, dates as text, or indices.
     pub values: Vec<Json>,

@@ -43,7 +43,7 @@ pub use description::{Description, ElementsKind};
 pub use histogram::{Histogram, HistogramOptions};
 pub use labels::{Coordinates, to_json};
 pub use names::chunk_names;
-pub use npy::write_npy;
+pub use npy::{npy_header, write_npy};
 pub use numbers::{NumberReader, Part};
 pub use numpy::print;
 pub use picture::{Picture, PictureOptions};

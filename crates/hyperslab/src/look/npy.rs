@@ -53,7 +53,7 @@ pub fn write_npy(
             };
             let descr = format!("'<{kind}8[{}]'", times.resolution.name());
             let bytes: Vec<u8> = times.values.iter().flat_map(|time| time.to_le_bytes()).collect();
-            let head = header(&descr, &shape);
+            let head = npy_header(&descr, &shape);
             Ok(out.write_all(&head).and_then(|()| out.write_all(&bytes)))
         }
         ValueType::Float(float) => {
@@ -101,7 +101,7 @@ fn streamed(
     out: &mut dyn Write,
     read: &mut dyn FnMut(&Window) -> Result<Vec<u8>>,
 ) -> Result<io::Result<()>> {
-    let mut failure = out.write_all(&header(descr, shape));
+    let mut failure = out.write_all(&npy_header(descr, shape));
     if failure.is_err() || window.count() == 0 {
         return Ok(failure);
     }
@@ -112,11 +112,17 @@ fn streamed(
     Ok(failure)
 }
 
-fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
+/// The head of a `.npy` file of version 1, as NumPy writes it. `descr`: the type, in quotes.
+pub fn npy_header(descr: &str, shape: &[u64]) -> Vec<u8> {
     let lens: Vec<String> = shape.iter().map(u64::to_string).collect();
     let comma = if lens.len() == 1 { "," } else { "" };
-    let text =
-        format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({}{comma}), }}", lens.join(", "));
+    // Room for a longer first axis.
+    let room = lens.first().map_or(0, |len| 21_usize.saturating_sub(len.len()));
+    let text = format!(
+        "{{'descr': {descr}, 'fortran_order': False, 'shape': ({}{comma}), }}{:room$}",
+        lens.join(", "),
+        ""
+    );
     // Data begin at a multiple of 64.
     let padding = 63 - (MAGIC.len() + 2 + text.len()) % 64;
     let len = u16::try_from(text.len() + padding + 1).unwrap_or(u16::MAX);
@@ -129,13 +135,13 @@ mod tests {
 
     #[test]
     fn headers_of_numpy() {
-        let found = header("'<f4'", &[3]);
+        let found = npy_header("'<f4'", &[3]);
         assert_eq!(found.len() % 64, 0);
         assert_eq!(&found[..10], b"\x93NUMPY\x01\0v\0");
         assert!(found[10..].starts_with(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }  "));
         assert_eq!(found.last(), Some(&b'\n'));
         for axes in 0..20 {
-            assert_eq!(header("'<f4'", &vec![1234; axes]).len() % 64, 0, "{axes}");
+            assert_eq!(npy_header("'<f4'", &vec![1234; axes]).len() % 64, 0, "{axes}");
         }
     }
 }

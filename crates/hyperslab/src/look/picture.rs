@@ -107,10 +107,23 @@ impl Picture {
                 places[*axis] = Some(((step - 1) / 2..len).step_by(*step as usize).collect());
             }
             let is_small = places.iter().flatten().map(Vec::len).product::<usize>() <= 64;
-            if is_small || touched_chunks(array, &window, &places) <= most_chunks {
+            let chunks = touched_chunks(array, &window, &places);
+            if is_small || chunks <= most_chunks {
                 let selection = window.selection_of(array, &places)?;
-                // Far away, looking at each chunk is as slow as reading it.
-                if is_small || is_far || array.explain_read(&selection, 0)?.bytes_decoded <= MOST_DECODED {
+                let is_cheap = || -> Result<bool> {
+                    let decoded = match is_far {
+                        // Looking at each chunk is as slow as reading it.
+                        true => array
+                            .chunk_shape()
+                            .iter()
+                            .fold(chunks.saturating_mul(array.dtype().size() as u64), |all, len| {
+                                all.saturating_mul(*len)
+                            }),
+                        false => array.explain_read(&selection, 0)?.bytes_decoded,
+                    };
+                    Ok(decoded <= MOST_DECODED)
+                };
+                if is_small || is_far && !array.has_chunks() || is_cheap()? {
                     break selection;
                 }
             }

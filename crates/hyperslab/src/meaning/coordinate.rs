@@ -4,7 +4,7 @@ use crate::{Array, Node, Result, open_node};
 use hyperslab_netcdf::netcdf4::Scale;
 
 /// The array with the coordinates of an axis: it has the axis's name and one axis, and is in the array's
-/// group or in one above. `len`: elements of the axis. `None`: there are none.
+/// group or in one above. `len`: elements of the axis. `None`: the axis has no coordinates.
 ///
 /// In an HDF5 file a variable may be shorter than its unlimited dimension, whose coordinates are all
 /// there: element `n` of the variable has coordinate `n`.

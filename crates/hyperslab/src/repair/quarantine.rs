@@ -5,12 +5,13 @@
 //! repair was killed.
 
 use crate::content_hash::Digest;
+use crate::copy::tasks::{DirectoryLock, lock_directory};
 use crate::{Error, Json, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The name of a journal.
 const JOURNAL: &str = "journal.json";
@@ -38,6 +39,14 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(super) struct Quarantine {
     folder: PathBuf,
+    /// Keeps other repairs, and undo, out.
+    _alone: DirectoryLock,
+}
+
+fn alone(all: &Path, make: bool) -> Result<DirectoryLock> {
+    let busy =
+        || Error::Options(format!("another repair or undo works in '{}': wait until it ends", all.display()));
+    lock_directory(all, make, Duration::ZERO, busy)
 }
 
 fn failed(what: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
@@ -106,21 +115,23 @@ impl Quarantine {
     /// Makes a quarantine for a store or file.
     pub fn create(path: &Path) -> Result<Quarantine> {
         let all = folder(path);
+        let _alone = alone(&all, true)?;
         let next = numbers(&all)?.last().map_or(1, |last| last.saturating_add(1));
         let folder = all.join(next.to_string());
         fs::create_dir_all(&all).map_err(failed("create", &all))?;
         // Fails if another repair has just made it.
         fs::create_dir(&folder).map_err(failed("create", &folder))?;
-        Ok(Quarantine { folder })
+        Ok(Quarantine { folder, _alone })
     }
 
     /// The last quarantine of a store or file. `None`: nothing was repaired.
     pub fn last(path: &Path) -> Result<Option<Quarantine>> {
         let all = folder(path);
+        let _alone = alone(&all, false)?;
         for number in numbers(&all)?.into_iter().rev() {
             let folder = all.join(number.to_string());
             if folder.join(JOURNAL).is_file() {
-                return Ok(Some(Quarantine { folder }));
+                return Ok(Some(Quarantine { folder, _alone }));
             }
             // Its repair was killed before it changed anything.
             fs::remove_dir_all(&folder).map_err(failed("remove", &folder))?;
@@ -283,11 +294,14 @@ mod tests {
             Change::Object { key: "a/c/0".into(), saved: "0".into() },
         ];
         first.write("0a", &changes).unwrap();
-        let second = Quarantine::create(&path).unwrap();
-        assert!(second.folder.ends_with("2"));
+        let busy = Quarantine::create(&path).unwrap_err().to_string();
+        assert!(busy.contains("another repair or undo"), "{busy}");
+        drop(first);
+        let second = Quarantine::create(&path).unwrap().folder.clone();
+        assert!(second.ends_with("2"));
         // The second repair was killed before it had a journal.
         let last = Quarantine::last(&path).unwrap().unwrap();
-        assert!(last.folder.ends_with("1") && !second.folder.exists());
+        assert!(last.folder.ends_with("1") && !second.exists());
         assert_eq!(last.read().unwrap(), changes);
         last.remove().unwrap();
         assert!(!folder(&path).exists());

@@ -1,6 +1,7 @@
 //! New states of objects, made in memory: chunks of fill value, and shards without damaged chunks.
 
 use crate::open::{Mode, Opening, Place, open_in};
+use crate::validate::{Blame, Kind};
 use crate::{Array, Dims, Error, Index, MemoryStore, Node, ReadOptions, Result, Selection, WriteOptions};
 use hyperslab_array::{Source, element_count};
 use hyperslab_store::{Key, Store};
@@ -122,7 +123,8 @@ pub(super) fn undecodable(array: &Array, shard: &[u64]) -> Result<Vec<(Vec<u64>,
     for (chunk, ranges) in chunks_of(array, shard) {
         match read(array, &ranges) {
             Ok(_) => {}
-            Err(error) if error.is_interruption() => return Err(error),
+            // Too little memory is no damage.
+            Err(error) if Blame::of(&error)?.kind == Kind::Unreadable => return Err(error),
             Err(error) => found.push((chunk, crate::with_causes(&error))),
         }
     }

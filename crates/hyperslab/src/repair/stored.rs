@@ -12,12 +12,13 @@ use crate::content_hash::Digest;
 use crate::open::{Location, Mode, Opening, Place, node_at, open_in};
 use crate::stores::StoreOptions;
 use crate::validate::{Finding, Kind, Severity, Subject, ValidateOptions, validate};
-use crate::{Array, Dims, Error, Group, Node, Result};
+use crate::{Array, Dims, Error, MemoryStore, Node, Result};
 use hyperslab_array::{drop_inner_chunks, inspect_shard, inspected_levels};
 use hyperslab_store::{Expected, Key, Store, is_dead_stage, move_dead_stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Younger leftovers may be files of a living writer. 10 minutes, as in sweeps of stores.
@@ -97,6 +98,9 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
     let damaged: BTreeSet<String> =
         steps.keys().filter(|(order, _)| [4, 5].contains(order)).map(|(_, key)| key.clone()).collect();
     steps.retain(|(order, key), _| *order != 8 || !damaged.contains(key));
+    plan.actions.retain(|action| {
+        action.kind != ActionKind::DeadSpace || action.key.as_ref().is_none_or(|key| !damaged.contains(key))
+    });
     let steps: Vec<Step> = steps.into_values().collect();
     for step in &steps {
         plan.state.push_str(&format!("{} {} ", step.key, step.digest));
@@ -105,7 +109,9 @@ pub(super) fn plan(location: &str, path: &Path, options: &RepairOptions<'_>) -> 
 }
 
 pub(super) fn reach(path: &Path) -> Result<Place> {
-    Place::reach(Location::Path(path), Some(Mode::Change), StoreOptions::default())
+    // Undo deletes the saved bytes. The objects must be on the disk before.
+    let options = StoreOptions { fsync: true, ..StoreOptions::default() };
+    Place::reach(Location::Path(path), Some(Mode::Change), options)
 }
 
 fn digest(store: &dyn Store, key: &str) -> Result<Option<Digest>> {
@@ -434,7 +440,7 @@ impl Steps {
                 let text = new.map(|new| Digest::of(new).to_string()).unwrap_or_default();
                 quarantine.save(&told(&number.to_string()), text.as_bytes(), None)
             };
-            step.run(path, &place, &tell)?;
+            step.run(path, &*place.store, &tell)?;
         }
         Ok(())
     }
@@ -462,8 +468,7 @@ fn listed(folder: &Path) -> Result<Digest> {
 }
 
 impl Step {
-    fn run(&self, root: &Path, place: &Place, tell: Tell<'_>) -> Result<()> {
-        let store = &*place.store;
+    fn run(&self, root: &Path, store: &dyn Store, tell: Tell<'_>) -> Result<()> {
         match &self.does {
             Does::Sweep => {
                 let file = root.join(&self.key);
@@ -499,18 +504,8 @@ impl Step {
                 self.exchange(store, new.as_deref(), tell)
             }
             Does::Consolidate => {
-                let place = Place { path: self.path.clone(), ..place.clone() };
-                let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
-                match open_in(place, &opening)?.node.map(crate::Object::into_node) {
-                    Some(Ok(Node::Group(mut group))) => consolidate(&mut group)?,
-                    _ => {
-                        let why = format!("there is no group at '/{}': plan again", self.path);
-                        return Err(Error::Options(why));
-                    }
-                }
-                let mut bytes = Vec::new();
-                let found = store.read_all(Key::new(&self.key)?, &mut bytes, usize::MAX)?;
-                tell(found.then_some(&bytes[..]))
+                let new = self.consolidated(store)?;
+                self.exchange(store, new.as_deref(), tell)
             }
         }
     }
@@ -535,6 +530,29 @@ impl Step {
         if done { Ok(()) } else { Err(changed()) }
     }
 
+    /// The group's document after its metadata were consolidated in a copy of all documents.
+    fn consolidated(&self, store: &dyn Store) -> Result<Option<Vec<u8>>> {
+        let memory = Arc::new(MemoryStore::new());
+        let prefix = if self.path.is_empty() { None } else { Some(Key::new(&self.path)?) };
+        for key in store.list(prefix)? {
+            let name = key.rsplit('/').next().unwrap_or_default();
+            let mut bytes = Vec::new();
+            if ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"].contains(&name)
+                && store.read_all(Key::new(&key)?, &mut bytes, usize::MAX)?
+            {
+                memory.write(Key::new(&key)?, &[&bytes])?;
+            }
+        }
+        let opening = Opening { mode: Some(Mode::Change), ..Opening::default() };
+        let place = Place::in_store(memory.clone(), &self.path, false);
+        match open_in(place, &opening)?.node.map(crate::Object::into_node) {
+            Some(Ok(Node::Group(mut group))) => group.as_zarr_mut()?.consolidate(None)?,
+            _ => return Err(Error::Options(format!("there is no group at '/{}': plan again", self.path))),
+        }
+        let mut bytes = Vec::new();
+        Ok(memory.read_all(Key::new(&self.key)?, &mut bytes, usize::MAX)?.then_some(bytes))
+    }
+
     /// The object after a change of a copy of the array in memory. `None`: it is gone.
     fn rewritten(&self, store: &dyn Store, change: &dyn Fn(&Array) -> Result<()>) -> Result<Option<Vec<u8>>> {
         let (memory, array) = in_memory(store, &self.path, Some(&self.key))?;
@@ -542,8 +560,4 @@ impl Step {
         let mut bytes = Vec::new();
         Ok(memory.read_all(Key::new(&self.key)?, &mut bytes, usize::MAX)?.then_some(bytes))
     }
-}
-
-fn consolidate(group: &mut Group) -> Result<()> {
-    Ok(group.as_zarr_mut()?.consolidate(None)?)
 }

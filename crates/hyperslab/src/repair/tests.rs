@@ -71,8 +71,7 @@ fn an_interrupted_repair_is_undone() {
         bytes(9, b"xyz"),
         bytes(100, b"abc"),
     ];
-    let journal = Quarantine::create(Path::new(&location)).unwrap();
-    journal.write("0", &changes).unwrap();
+    Quarantine::create(Path::new(&location)).unwrap().write("0", &changes).unwrap();
     // Killed in the middle of the second change.
     let mut now = old.clone();
     now.resize(old.len() + 8, 0);

@@ -104,7 +104,8 @@ pub(super) fn undo(
                 let old = fs::read(&path).map_err(failed("read", &path))?;
                 let new = fs::read_to_string(quarantine.path(&told(saved))).ok();
                 let saved = Saved { key, old, new, modified: modified(&path) };
-                if !saved.is_old(fs::read(root.join(key)).ok().as_deref())? {
+                // Without a digest the repair has not changed it. Others may have.
+                if saved.new.is_some() && !saved.is_old(fs::read(root.join(key)).ok().as_deref())? {
                     put.push(saved);
                 }
             }

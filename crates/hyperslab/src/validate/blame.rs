@@ -3,13 +3,14 @@
 use super::finding::{Kind, Severity};
 use crate::{Error, Result, with_causes};
 use hyperslab_array::ArrayError;
+use hyperslab_codec::CodecError;
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::StoreError;
 use hyperslab_zarr::ZarrError;
 
 /// The fault of stored data that an error reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Blame {
+pub(crate) struct Blame {
     pub kind: Kind,
     pub severity: Severity,
     pub chunk: Option<Vec<u64>>,
@@ -58,7 +59,12 @@ impl Blame {
         match error {
             ArrayError::Codec { chunk, key, source, .. } => {
                 (self.chunk, self.key) = (Some(chunk.clone()), Some(key.clone()));
-                (self.kind, self.why) = (Kind::Damaged, with_causes(&**source));
+                // The stored bytes may be whole.
+                self.kind = match **source {
+                    CodecError::Memory { .. } | CodecError::Expands { .. } => Kind::Unreadable,
+                    _ => Kind::Damaged,
+                };
+                self.why = with_causes(&**source);
             }
             ArrayError::Shard { key, chunk, why, .. } => {
                 (self.chunk, self.key) = (chunk.clone(), Some(key.clone()));

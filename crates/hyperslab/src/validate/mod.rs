@@ -27,6 +27,7 @@ mod stored;
 mod tests;
 
 pub use absent::{ChunkMap, MissingChunks};
+pub(crate) use blame::Blame;
 pub use cost::{Estimate, explain};
 pub use finding::{Finding, Kind, Level, Severity};
 #[cfg(fuzzing)]

@@ -1,16 +1,16 @@
 //! `download`: a selection as a file.
 
-use super::chunks::Stop;
 use super::{Asked, Place};
 use crate::answer::{Answer, Asset, Source};
 use crate::body::Readable;
 use crate::values;
 use bytes::Bytes;
 use hyperslab::array::{ArrayError, element_count};
-use hyperslab::copy::{CopyOptions, Region, copy};
+use hyperslab::copy::{CopyOptions, Phase, Progress, Region, copy};
 use hyperslab::look::{ColorMap, Picture, PictureOptions, Reader, Window, write_csv, write_npy};
 use hyperslab::meaning::coordinate;
 use hyperslab::{Array, Error, Node, Result, open_node};
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
@@ -88,8 +88,7 @@ fn made(place: &Place<'_>, array: &Array, window: &Window, asked: &Asked<'_>, fo
     for (axis, len) in window.axes.iter_mut().zip(array.shape()) {
         // Coordinates that are not served are not written.
         if let Some(name) = &axis.name
-            && coordinate(array, name, *len)?.is_some()
-            && place.coordinate(array, name, *len)?.is_none()
+            && coordinate(array, name, *len)?.is_some_and(|found| place.path_of(&found).is_none())
         {
             axis.name = None;
         }
@@ -153,7 +152,9 @@ fn copied(
     // A region has one part for each name.
     let names =
         names.filter(|all| all.iter().enumerate().all(|(at, name)| !all.iter().take(at).any(|n| n == name)));
-    let (source, variables, region) = match names.zip(group(array)) {
+    // The groups above the root are not served.
+    let above = if place.inside.is_empty() { None } else { group(array) };
+    let (source, variables, region) = match names.zip(above) {
         Some((names, (group, name))) => {
             // The variable may have another name than its dataset.
             let own = place.inside.rsplit('/').next().filter(|own| !own.is_empty());
@@ -164,15 +165,40 @@ fn copied(
     };
     let folder = Folder::new()?;
     let path = folder.0.join(format!("{}.{ending}", stem(place)));
-    let stop = Stop(asked.ask);
+    let fits = Fits { ask: asked.ask, room: RefCell::new(Some(room)), bytes: Cell::new(bytes) };
     let options =
-        CopyOptions { variables, region: Some(region), progress: Some(&stop), ..CopyOptions::default() };
-    copy(&source, &path.display().to_string(), &options)?;
+        CopyOptions { variables, region: Some(region), progress: Some(&fits), ..CopyOptions::default() };
+    let copied = copy(&source, &path.display().to_string(), &options);
+    let bytes = fits.bytes.get();
+    if bytes > MOST_COPIED {
+        return Err(ArrayError::Memory { array: array.name(), what: "a file", bytes }.into());
+    }
+    copied?;
+    let Some(room) = fits.room.take() else { return Err(Error::Interrupted) };
     let file = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
     let (len, file) = file.map_err(failed)?;
     // Nobody needs the name: the open file stays until it was sent.
     drop(folder);
     Ok((media, Source::Stored(Arc::new(Sent(file, room))), len))
+}
+
+/// Stops a copy that nobody waits for, or that has no room. Coordinates count, too.
+struct Fits<'a> {
+    ask: &'a dyn Fn() -> bool,
+    room: RefCell<Option<Room>>,
+    bytes: Cell<u64>,
+}
+
+impl Progress for Fits<'_> {
+    fn begin(&self, _: Phase, bytes: u64) {
+        self.bytes.set(bytes);
+        self.room.take();
+        self.room.replace(Some(bytes).filter(|bytes| *bytes <= MOST_COPIED).and_then(Room::take));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.room.borrow().is_none() || (self.ask)()
+    }
 }
 
 /// The group that has a variable, and the variable's name in it.

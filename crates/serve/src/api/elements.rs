@@ -96,15 +96,17 @@ pub(super) fn series(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer> {
 /// words, missing ones as `null`.
 fn both(array: &Array, selection: &Selection, asked: &Asked<'_>) -> Result<(Vec<Json>, Vec<Json>)> {
     let options = ReadOptions { interrupt: Some(asked.ask), ..ReadOptions::default() };
-    let stored = values::bounded(array, selection, asked.most / 8)
-        .and_then(|()| values::listable(array, &selection.shape(), asked.most))
-        .and_then(|()| values::listed(array, selection, options))?;
-    if number_type(array).is_none() || array.optional().is_some() {
-        return Ok((stored.clone(), stored));
-    }
+    values::bounded(array, selection, asked.most / 8)?;
+    values::listable(array, &selection.shape(), asked.most)?;
+    let is_number = number_type(array).is_some() && array.optional().is_none();
     // Attributes without a meaning are no reason to hide the numbers.
-    let Ok(decoding) = Decoding::of(array) else { return Ok((stored.clone(), stored)) };
-    let numbers = decoding.numbers(&values::native(array, selection, options)?);
+    let Some(decoding) = is_number.then(|| Decoding::of(array).ok()).flatten() else {
+        let stored = values::listed(array, selection, options)?;
+        return Ok((stored.clone(), stored));
+    };
+    let (dtype, little) = values::elements(array, selection, options)?;
+    let stored = values::each(array, dtype, &little)?;
+    let numbers = decoding.numbers(&values::native(dtype, little));
     let meant = (0..numbers.len()).map(|at| match (numbers.get(at), &decoding.times) {
         (Number::Missing, _) => Json::Null,
         (number, Some(times)) => {

@@ -4,6 +4,7 @@ use super::{Asked, Place};
 use crate::answer::Answer;
 use hyperslab::array::ArrayError;
 use hyperslab::look::{Coordinates, Table, WindowAxis};
+use hyperslab::meaning::Pyramid;
 use hyperslab::{Error, Json, Result};
 
 /// The most coordinates of an answer.
@@ -20,7 +21,7 @@ pub(super) fn coordinates(place: &Place<'_>, asked: &Asked<'_>) -> Result<Answer
         let bytes = part.len.saturating_mul(64);
         return Err(ArrayError::Memory { array: array.name(), what: "coordinates", bytes }.into());
     }
-    let axis = place.axes(array)?.swap_remove(number);
+    let axis = place.axes(array, Pyramid::of(array)?.as_ref())?.swap_remove(number);
     let found = Coordinates::of(&axis, &part, asked.ask)?;
     let text = |text: Option<&str>| text.map_or(Json::Null, Json::from);
     Ok(Answer::json(&Json::from([

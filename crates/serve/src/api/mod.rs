@@ -165,8 +165,8 @@ impl Place<'_> {
     }
 
     /// The axes of the array, with coordinates that are served.
-    pub(crate) fn axes(&self, array: &Array) -> Result<Vec<Axis>> {
-        let mut axes = meaning::axes(array, Pyramid::of(array)?.as_ref())?;
+    pub(crate) fn axes(&self, array: &Array, pyramid: Option<&Pyramid>) -> Result<Vec<Axis>> {
+        let mut axes = meaning::axes(array, pyramid)?;
         for axis in &mut axes {
             axis.coordinate.take_if(|array| self.path_of(array).is_none());
         }

@@ -35,6 +35,7 @@ pub(super) fn append(
     let selection = array.select(&part.indices())?;
     let options = ReadOptions { interrupt: Some(ask), ..ReadOptions::default() };
     if kind == DapType::String {
+        values::listable(array, &counts, most as u64)?;
         for value in values::listed(array, &selection, options)? {
             let text = match &value {
                 Json::String(text) => text.as_bytes(),

@@ -158,7 +158,7 @@ pub(super) fn paths(path: &str, group: &Group, ask: &dyn Fn() -> bool) -> Answer
             let message = format!("{path} has too many paths below; ask for a group in it");
             return Err(Halt::Refused(413, message));
         }
-        // What cannot be read has nothing below. Its own page says why.
+        // A node that cannot be read shows nothing below. Its own page says why.
         if let Ok(Some(Entity::Group(below))) = Entity::below(group, &name, Resolve::None)
             && below.as_hdf5().is_none_or(|below| seen.insert(below.address()))
         {

@@ -1,4 +1,4 @@
-//! What nodes are: kinds, shapes, types, attributes, nodes below.
+//! Facts about nodes: kinds, shapes, types, attributes, nodes below.
 
 use super::entity::{self, Entity, Resolve, join};
 use super::{Answered, Halt, json, types};
@@ -137,7 +137,7 @@ fn filter(filter: &Filter) -> Json {
     Json::from([("id", u64::from(filter.id).into()), ("name", name.into())])
 }
 
-/// A codec of Zarr, with the number of HDF5's filter for it. 0: HDF5 has none.
+/// A codec of Zarr, with the number of HDF5's filter for it. 0: there is no such filter.
 fn codec(name: &str) -> Json {
     let id: u64 = match name {
         "gzip" | "zlib" => 1,

@@ -7,7 +7,7 @@ use hyperslab::{DataType, Kind};
 /// Bytes before the elements: the header, and a directory of 11 entries.
 const HEAD: u32 = 8 + 2 + 11 * 12 + 4;
 
-/// Encodes little-endian numbers in rows. `None`: TIFF has no such numbers, or not so many.
+/// Encodes little-endian numbers in rows. `None`: TIFF has no such type of numbers, or the file would be too large.
 pub(super) fn encode(dtype: DataType, height: u64, width: u64, elements: &[u8]) -> Option<Vec<u8>> {
     let format = match dtype.kind() {
         Kind::UInt | Kind::Bool => 1,

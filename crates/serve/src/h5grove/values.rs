@@ -3,10 +3,11 @@
 use super::{Answered, Halt, json, tiff};
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::values::{bounded, listable, npy_header};
+use crate::values::{bounded, listable};
 use hyperslab::hdf5::dataspace::Dataspace;
 use hyperslab::hdf5::element::ElementKind;
 use hyperslab::look::Reader;
+use hyperslab::look::npy_header;
 use hyperslab::meaning::{Decoding, Number};
 use hyperslab::{Array, ByteOrder, DataType, Index, Json, Kind, ReadOptions, Selection, parse_indices};
 
@@ -124,7 +125,7 @@ impl Values<'_> {
         }
         let mut numbers = self.numbers(&selection, safe)?;
         if format == "npy" {
-            let bytes = [npy_header(&numbers.dtype.numpy(), &shape)?, numbers.bytes].concat();
+            let bytes = [npy_header(&format!("'{}'", numbers.dtype.numpy()), &shape), numbers.bytes].concat();
             return Ok(attached("application/octet-stream", "data.npy", bytes));
         }
         if shape.is_empty() {

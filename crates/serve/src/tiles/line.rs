@@ -8,7 +8,7 @@ const CIRCLE: f64 = 360.0;
 pub(super) struct Line {
     /// Ascending.
     centres: Vec<f64>,
-    /// Where elements begin and end: half-way between neighbours. One more than there are centres.
+    /// The ends of elements: half-way between neighbours. One more than there are centres.
     edges: Vec<f64>,
     /// The first element has the largest coordinate.
     is_descending: bool,
@@ -83,7 +83,7 @@ impl Line {
         Line::new(stored.chunks(factor.max(1)).map(mean).take(count).collect(), self.wraps)
     }
 
-    /// The elements at a place, in degrees. `None`: there are none. `linear`: two elements.
+    /// The elements at a place, in degrees. `None`: the place is outside. `linear`: two elements.
     pub(super) fn at(&self, degrees: f64, linear: bool) -> Option<Place> {
         let (low, high) = self.ends();
         let mut degrees = degrees;

@@ -28,18 +28,17 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// `axes`: with coordinates that are served. `has_levels`: levels of its pyramid are served, too.
+    /// `axes`: with coordinates that are served. `pyramid`: its levels are served, too.
     ///
     /// Fails with [`Error::Options`] if the array has no latitudes and longitudes, each along an axis.
     pub(super) fn new(
         array: &Array,
         mut window: Window,
         axes: &[Axis],
-        has_levels: bool,
+        pyramid: Option<&Pyramid>,
         ask: &dyn Fn() -> bool,
     ) -> Result<Map> {
         let wrong = |why: String| Error::Options(format!("array '{}': {why}", array.name()));
-        let pyramid = if has_levels { Pyramid::of(array)? } else { None };
         let find = |kind: AxisKind, what: &str| {
             let found = axes.iter().position(|axis| axis.kind == Some(kind) && axis.coordinate.is_some());
             found.ok_or_else(|| {
@@ -53,7 +52,7 @@ impl Map {
         let mut is_whole = true;
         for (number, axis) in window.axes.iter_mut().enumerate() {
             if number != rows && number != columns {
-                // The first of what is selected.
+                // The first selected index.
                 (axis.len, axis.dropped) = (axis.len.min(1), true);
             } else {
                 is_whole &= axis.first == 0 && axis.step == 1 && Some(&axis.len) == array.shape().get(number);
@@ -81,7 +80,7 @@ impl Map {
                 .map_err(|why| wrong(format!("axis {}: {why}", axis.name.as_deref().unwrap_or_default())))
         };
         let (north, east) = (line(rows)?, line(columns)?);
-        let mut levels = match (&pyramid, is_whole) {
+        let mut levels = match (pyramid, is_whole) {
             (Some(pyramid), true) => pyramid.coarser(array),
             _ => Vec::new(),
         };

@@ -5,8 +5,8 @@
 //! | `/tiles/NAME/PATH/{z}/{x}/{y}.png` | a tile of 256 × 256 pixels; `{y}@2x.png`: of 512 × 512 |
 //! | `/tiles/NAME/PATH/tile.json` | TileJSON, which tells MapLibre and others where tiles are |
 //!
-//! In Web Mercator a column of pixels has one longitude, and a row one latitude. So the elements of a
-//! tile are a list of rows and a list of columns, and nothing else is read.
+//! In Web Mercator a column of pixels has one longitude, and a row one latitude. A tile
+//! reads a list of rows and a list of columns, and nothing else.
 
 mod line;
 mod map;
@@ -19,11 +19,12 @@ use crate::path;
 use crate::roots::{Found, Roots};
 use hyper::header::{HOST, HeaderMap};
 use hyperslab::look::{ColorMap, Reader, Window, encode_png};
+use hyperslab::meaning::Pyramid;
 use hyperslab::{Array, Error, Json, Node, Result};
 use map::Map;
 use mercator::{NORTH, Tile};
 
-/// What a query asks for.
+/// The parameters of a query.
 struct Look {
     select: String,
     map: ColorMap,
@@ -84,7 +85,9 @@ pub(crate) fn answer(
     let look = Look::parse(asked.query)?;
     let window =
         Window::parse(&array, &look.select)?.map_err(|why| Error::Options(format!("select: {why}")))?;
-    let map = Map::new(&array, window, &own.axes(&array)?, own.is_whole(), asked.ask)?;
+    let pyramid = Pyramid::of(&array)?;
+    let axes = own.axes(&array, pyramid.as_ref())?;
+    let map = Map::new(&array, window, &axes, pyramid.as_ref().filter(|_| own.is_whole()), asked.ask)?;
     let Some(tile) = tile else {
         let range = range(&array, &map, &look, asked.ask)?;
         return Ok(Answer::json(&tile_json(place, &map, &look, range, asked, (prefix, token))));
@@ -106,7 +109,7 @@ pub(crate) fn answer(
     Ok(Answer::new(200, "image/png", Body::of(encode_png(tile.size as usize, &pixels)?)))
 }
 
-/// The values with the first and the last colour: as asked for, or those of a sample of the array.
+/// The values with the first and the last colour: of the query, or else of a sample of the array.
 fn range(array: &Array, map: &Map, look: &Look, ask: &dyn Fn() -> bool) -> Result<(f64, f64)> {
     match look.range {
         Some(range) => Ok(range),

@@ -12,10 +12,10 @@ use std::io;
 
 /// How often one listing may reach one directory through different links. A few directories full of
 /// links to each other have more paths than anyone could list.
-const MAX_VISITS: u32 = 2000;
+pub(super) const MAX_VISITS: u32 = 2000;
 
 /// Entries between calls of `ask`: about a millisecond.
-const ASKED_EVERY: usize = 1024;
+pub(super) const ASKED_EVERY: usize = 1024;
 
 impl LocalStore {
     /// The identity of a prefix's directory (empty: the root's). `None` if there is none.

@@ -1,11 +1,11 @@
 //! Lists everything below a prefix: keys, sizes and leftovers, each directory once, on several threads.
 
-use super::list::identified_fd;
+use super::list::{ASKED_EVERY, MAX_VISITS, identified_fd};
 use super::sweep::is_temporary;
 use super::{LocalStore, base};
 use crate::{Ask, Identity, Key, Listing};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
@@ -14,14 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a listing may reach one directory through different links, as in other listings.
-const MAX_VISITS: u32 = 2000;
-
 /// Directories that one thread visits alone: starting the others takes as long as 30 directories.
 const ALONE: usize = 64;
-
-/// Entries between calls of `ask`: about a millisecond.
-const ASKED_EVERY: usize = 1024;
 
 /// The pause after which a thread without a directory asks again.
 const ASKED_WHILE_WAITING: Duration = Duration::from_millis(20);
@@ -106,7 +100,9 @@ impl LocalStore {
                 walk.run(&mut found, usize::MAX, &|| false).map(|_| found)
             };
             std::thread::scope(|scope| {
-                let others: Vec<_> = (1..threads).map(|_| scope.spawn(helper)).collect();
+                // Without more threads, the running ones do the work.
+                let start = |_| std::thread::Builder::new().spawn_scoped(scope, helper).ok();
+                let others: Vec<_> = (1..threads).map_while(start).collect();
                 let mut outcome = walk.run(&mut found, usize::MAX, &ask).map(drop);
                 for other in others {
                     match other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
@@ -130,6 +126,21 @@ impl LocalStore {
     }
 }
 
+/// Stops the other threads after an error or a panic of this one.
+struct StopOthers<'a, 'w> {
+    walk: &'a Walk<'w>,
+    is_needed: bool,
+}
+
+impl Drop for StopOthers<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_needed {
+            self.walk.stopped.store(true, Relaxed);
+            self.walk.changed.notify_all();
+        }
+    }
+}
+
 impl Walk<'_> {
     fn lock(&self) -> MutexGuard<'_, Left> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
@@ -146,25 +157,21 @@ impl Walk<'_> {
                 return Ok(Some(next));
             }
             // Another thread may find more.
-            left = self
-                .changed
-                .wait_timeout(left, ASKED_WHILE_WAITING)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            drop(self.changed.wait_timeout(left, ASKED_WHILE_WAITING));
+            // Not under the lock: `ask` may wait for Python.
             if ask() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
+            left = self.lock();
         }
     }
 
     /// Visits directories until none are left, at most `most`. Returns `true` if some are left. An error
     /// stops all threads.
     fn run(&self, found: &mut Listing, most: usize, ask: Ask<'_>) -> io::Result<bool> {
+        let mut stop = StopOthers { walk: self, is_needed: true };
         let outcome = self.visit_all(found, most, ask);
-        if outcome.is_err() {
-            self.stopped.store(true, Relaxed);
-            self.changed.notify_all();
-        }
+        stop.is_needed = outcome.is_err();
         outcome
     }
 
@@ -198,7 +205,7 @@ impl Walk<'_> {
             return Err(Errno::NAMETOOLONG.into());
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = match openat(CWD, path.as_slice(), flags, Mode::empty()) {
+        let opened = match retry_on_intr(|| openat(CWD, path.as_slice(), flags, Mode::empty())) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Vec::new()),
             opened => opened?,
         };

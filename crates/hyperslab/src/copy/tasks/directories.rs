@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 20;
 
 /// The lock of a directory, until it is dropped.
 #[derive(Debug)]
-pub(super) struct DirectoryLock(Option<File>);
+pub(crate) struct DirectoryLock(Option<File>);
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
@@ -35,7 +35,7 @@ impl DirectoryLock {
 /// Locks a directory. Makes it first, if `make` is set.
 ///
 /// Fails with `busy` if another run has the lock for longer than `wait`.
-pub(super) fn lock(
+pub(crate) fn lock(
     directory: &Path,
     make: bool,
     wait: Duration,

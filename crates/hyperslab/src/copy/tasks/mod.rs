@@ -53,6 +53,7 @@ mod text;
 mod wire;
 mod worker;
 
+pub(crate) use directories::{DirectoryLock, lock as lock_directory};
 pub use here::{HereOptions, run_here};
 pub use place::{PlaceOptions, TaskPlace};
 pub use plan::{PlanFacts, TaskArray, TaskPass, TaskPlan};
