@@ -1,13 +1,15 @@
 // Histogram and statistics of what is visible, or of a box in the picture.
 
-import { askJson, isAbort } from "../base/api";
+import { askJson } from "../base/api";
 import { chosen, shownUnits, visibleText } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
 import { count, digitsFor, number, withUnits } from "../base/format";
+import { Latest } from "../base/latest";
 import type { Described, Histogram, Slice } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
 import { degrees } from "../picture/axis_labels";
+import { factList } from "./facts";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,8 +34,7 @@ export function boxText(described: Described): string {
 
 export class Box {
   readonly element = h("div", { class: "histogram" });
-  private controller = new AbortController();
-  private shown = "";
+  private latest = new Latest();
 
   constructor(
     private path: string,
@@ -49,17 +50,14 @@ export class Box {
     const select = boxText(described);
     const part = described.kind === "complex" ? view().part : null;
     const key = `${select}|${described.version}|${part}`;
-    if (key === this.shown) return;
-    this.shown = key;
-    this.controller.abort();
-    this.controller = new AbortController();
-    const { signal } = this.controller;
-    try {
-      const found = await askJson<Histogram>("histogram", this.path, { select, bins: 48, part }, signal);
-      if (!signal.aborted) this.show(found, select);
-    } catch (error) {
-      if (!isAbort(error) && !signal.aborted) fill(this.element, problem(error));
-    }
+    await this.latest.run(
+      key,
+      async (signal) => {
+        const found = await askJson<Histogram>("histogram", this.path, { select, bins: 48, part }, signal);
+        if (!signal.aborted) this.show(found, select);
+      },
+      (error) => fill(this.element, problem(error)),
+    );
   }
 
   private show(found: Histogram, select: string): void {
@@ -78,13 +76,11 @@ export class Box {
       ["2 and 98 %", `${words(found.percentiles["2"])}, ${words(found.percentiles["98"])}`],
     ];
     const hasBox = boxOf(this.described) !== null;
-    const list = h("dl", { class: "facts" });
-    for (const [name, value] of facts) list.append(h("dt", {}, name), h("dd", {}, value));
     fill(
       this.element,
       h("p", { class: "quiet" }, hasBox ? `The box [${select}]` : `What is visible: [${select}]`, found.sampled && ", from a sample"),
       found.counts.length > 0 && bars(found),
-      list,
+      factList(facts),
       hasBox
         ? button("Remove the box", () => setView({ box: "" }))
         : h("p", { class: "quiet" }, "Draw a box with Shift and the mouse, or with the button Box."),
@@ -92,7 +88,7 @@ export class Box {
   }
 
   destroy(): void {
-    this.controller.abort();
+    this.latest.destroy();
   }
 }
 

@@ -1,9 +1,11 @@
 // What the picture costs, and what other chunks would cost.
 
-import { askJson, isAbort } from "../base/api";
+import { askJson } from "../base/api";
 import { button, fill, h } from "../base/dom";
 import { bytes, count } from "../base/format";
+import { Latest } from "../base/latest";
 import { problem } from "../frame/problem";
+import { factList } from "./facts";
 
 interface Explained {
   bytes: number;
@@ -37,8 +39,7 @@ export class Cost {
   readonly element = h("div", { class: "cost" });
   private now = h("div", {});
   private other = h("div", {});
-  private controller = new AbortController();
-  private asked = "";
+  private latest = new Latest();
 
   constructor(
     private path: string,
@@ -52,34 +53,30 @@ export class Cost {
   async update(): Promise<void> {
     const { select, name, level, took } = this.what();
     const key = `${select}|${level}`;
-    if (key === this.asked || select === "") return;
-    this.asked = key;
-    this.controller.abort();
-    this.controller = new AbortController();
-    const { signal } = this.controller;
-    try {
-      const found = await askJson<Explained>("explain", this.path, { select, list: 0 }, signal);
-      if (signal.aborted) return;
-      const facts: [string, string][] = [
-        ["chunks", count(found.chunks)],
-        ["objects read", count(found.objects)],
-        ["bytes read", bytes(found.bytes_read)],
-        ["bytes decoded", bytes(found.bytes_decoded)],
-        ["bytes wanted", bytes(found.bytes)],
-      ];
-      if (took !== null) facts.push(["time in the server", `${took < 10 ? took.toFixed(1) : Math.round(took)} ms`]);
-      const list = h("dl", { class: "facts" });
-      for (const [one, value] of facts) list.append(h("dt", {}, one), h("dd", {}, value));
-      const isLevel = level !== null && level !== "" && level !== this.path;
-      fill(
-        this.now,
-        h("p", { class: "quiet" }, `${name}: [${select}]`),
-        isLevel && h("p", {}, `Read from the pyramid level ${level}. Without the pyramid:`),
-        list,
-      );
-    } catch (error) {
-      if (!isAbort(error) && !signal.aborted) fill(this.now, problem(error));
-    }
+    if (select === "") return;
+    await this.latest.run(
+      key,
+      async (signal) => {
+        const found = await askJson<Explained>("explain", this.path, { select, list: 0 }, signal);
+        if (signal.aborted) return;
+        const facts: [string, string][] = [
+          ["chunks", count(found.chunks)],
+          ["objects read", count(found.objects)],
+          ["bytes read", bytes(found.bytes_read)],
+          ["bytes decoded", bytes(found.bytes_decoded)],
+          ["bytes wanted", bytes(found.bytes)],
+        ];
+        if (took !== null) facts.push(["time in the server", `${took < 10 ? took.toFixed(1) : Math.round(took)} ms`]);
+        const isLevel = level !== null && level !== "" && level !== this.path;
+        fill(
+          this.now,
+          h("p", { class: "quiet" }, `${name}: [${select}]`),
+          isLevel && h("p", {}, `Read from the pyramid level ${level}. Without the pyramid:`),
+          factList(facts),
+        );
+      },
+      (error) => fill(this.now, problem(error)),
+    );
   }
 
   private async advise(): Promise<void> {
@@ -128,7 +125,7 @@ export class Cost {
   }
 
   destroy(): void {
-    this.controller.abort();
+    this.latest.destroy();
   }
 }
 

@@ -33,6 +33,13 @@ export class Facts {
   }
 }
 
+/** Names beside texts. */
+export function factList(facts: readonly (readonly [string, string])[]): HTMLElement {
+  const list = h("dl", { class: "facts" });
+  for (const [name, value] of facts) list.append(h("dt", {}, name), h("dd", {}, value));
+  return list;
+}
+
 function list(values: Record<string, unknown>): HTMLElement {
   const found = h("dl", { class: "facts wide" });
   for (const [name, value] of Object.entries(values)) {

@@ -1,9 +1,10 @@
 // An array of one axis as a line.
 
-import { clamp, isAbort, parseSelection } from "../base/api";
+import { clamp, parseSelection } from "../base/api";
 import { shownUnits } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
 import { count, digitsFor, number } from "../base/format";
+import { Latest } from "../base/latest";
 import type { Described, Slice } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -20,8 +21,7 @@ export class Lines {
   private stage = h("div", { class: "stage" });
   private note = h("p", { class: "quiet" });
   private chart: Chart | null = null;
-  private controller = new AbortController();
-  private shown = "";
+  private latest = new Latest();
 
   constructor(
     private path: string,
@@ -83,55 +83,49 @@ export class Lines {
     }
     const range = this.range();
     const key = [range.start, range.stop, described.version, view().part].join("|");
-    if (key === this.shown) return;
-    this.shown = key;
-    this.controller.abort();
-    this.controller = new AbortController();
-    const { signal } = this.controller;
-    try {
-      const most = range.stop - range.start > MOST ? MOST : null;
-      const found = await series(this.path, described, [0], 0, range, most, view().part, signal);
-      if (signal.aborted) return;
-      const width = Math.max(200, this.stage.getBoundingClientRect().width);
-      const parts = extremes(found, width);
-      const isSummary = parts.each > 1;
-      const color = "#0072b2";
-      const { label } = this;
-      const isNumber = label.direction > 0;
-      const digits = digitsFor(label.at(range.start), label.at(range.start + 1), 7);
-      this.chart?.destroy();
-      this.chart = new Chart({
-        title: described.long_name ?? described.name,
-        x: isNumber ? parts.x.map((at) => label.at(at)) : parts.x,
-        lines: isSummary
-          ? [
-              { name: "smallest", color, values: parts.low },
-              { name: "largest", color, values: parts.high },
-            ]
-          : [{ name: described.name.split("/").at(-1) ?? "value", color, values: parts.low }],
-        isBand: isSummary,
-        height: 360,
-        label: (x) => (isNumber ? number(x, digits) : Number.isInteger(x) ? label.label(x) : label.label(Math.round(x))),
-        space: 100,
-        xTitle: label.title(),
-        yTitle: degrees(shownUnits(view(), described)) ?? "",
-        selected: (from, to) => this.show(isNumber ? label.find(from) : from, (isNumber ? label.find(to) : to) + 1),
-      });
-      fill(this.stage, this.chart.element);
-      const step = found.range.step > 1 ? `every ${count(found.range.step)}th element is read; ` : "";
-      const each = isSummary ? `${step}each pixel shows the smallest and largest of ${count(parts.each)}` : "every element is shown";
-      this.note.textContent = `${count(range.stop - range.start)} elements: ${each}. Drag to zoom.`;
-      this.loaded();
-    } catch (error) {
-      if (!isAbort(error) && !signal.aborted) fill(this.stage, problem(error, () => {
-        this.shown = "";
-        void this.update();
-      }));
-    }
+    await this.latest.run(
+      key,
+      async (signal) => {
+        const most = range.stop - range.start > MOST ? MOST : null;
+        const found = await series(this.path, described, [0], 0, range, most, view().part, signal);
+        if (signal.aborted) return;
+        const width = Math.max(200, this.stage.getBoundingClientRect().width);
+        const parts = extremes(found, width);
+        const isSummary = parts.each > 1;
+        const color = "#0072b2";
+        const { label } = this;
+        const isNumber = label.direction > 0;
+        const digits = digitsFor(label.at(range.start), label.at(range.start + 1), 7);
+        this.chart?.destroy();
+        this.chart = new Chart({
+          title: described.long_name ?? described.name,
+          x: isNumber ? parts.x.map((at) => label.at(at)) : parts.x,
+          lines: isSummary
+            ? [
+                { name: "smallest", color, values: parts.low },
+                { name: "largest", color, values: parts.high },
+              ]
+            : [{ name: described.name.split("/").at(-1) ?? "value", color, values: parts.low }],
+          isBand: isSummary,
+          height: 360,
+          label: (x) => (isNumber ? number(x, digits) : Number.isInteger(x) ? label.label(x) : label.label(Math.round(x))),
+          space: 100,
+          xTitle: label.title(),
+          yTitle: degrees(shownUnits(view(), described)) ?? "",
+          selected: (from, to) => this.show(isNumber ? label.find(from) : from, (isNumber ? label.find(to) : to) + 1),
+        });
+        fill(this.stage, this.chart.element);
+        const step = found.range.step > 1 ? `every ${count(found.range.step)}th element is read; ` : "";
+        const each = isSummary ? `${step}each pixel shows the smallest and largest of ${count(parts.each)}` : "every element is shown";
+        this.note.textContent = `${count(range.stop - range.start)} elements: ${each}. Drag to zoom.`;
+        this.loaded();
+      },
+      (error) => fill(this.stage, problem(error, () => void this.update())),
+    );
   }
 
   destroy(): void {
-    this.controller.abort();
+    this.latest.destroy();
     this.chart?.destroy();
   }
 }

@@ -1,9 +1,9 @@
 // Profiles along each axis through the elements that were clicked.
 
-import { isAbort } from "../base/api";
 import { shownUnits } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
 import { digitsFor, number } from "../base/format";
+import { Latest } from "../base/latest";
 import type { Described } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -41,10 +41,9 @@ export class Profiles {
   private chips = h("ul", { class: "chips", "aria-label": "Profiles" });
   private charts = h("div", {});
   private drawn: Chart[] = [];
-  private controller = new AbortController();
+  private latest = new Latest();
   /** Finished ones: a request that was given up never finishes. */
   private cache = new Map<string, Series>();
-  private shown = "";
 
   constructor(
     private path: string,
@@ -60,11 +59,14 @@ export class Profiles {
   update(): void {
     const { described } = this;
     const key = [view().marks, described.version, view().part, this.plane().join(",")].join("|");
-    if (key === this.shown) return;
-    this.shown = key;
-    const found = marks(described);
-    this.controller.abort();
-    this.controller = new AbortController();
+    void this.latest.run(
+      key,
+      (signal) => this.show(marks(described), signal),
+      (error) => fill(this.charts, problem(error)),
+    );
+  }
+
+  private async show(found: Mark[], signal: AbortSignal): Promise<void> {
     if (found.length === 0) {
       this.clear();
       this.chips.replaceChildren();
@@ -74,7 +76,7 @@ export class Profiles {
     }
     this.chips.replaceChildren(...found.map((mark) => this.chip(mark, found)));
     if (found.length > 1) this.chips.append(h("li", {}, button("Remove all", () => setView({ marks: "" }))));
-    void this.draw(found, this.controller.signal);
+    await this.draw(found, signal);
   }
 
   private chip(mark: Mark, all: Mark[]): HTMLElement {
@@ -101,19 +103,15 @@ export class Profiles {
       .map((_, axis) => axis)
       .filter((axis) => (described.shape[axis] ?? 0) > 1 && axis !== described.rgb)
       .sort((a, b) => Number(plane.includes(a)) - Number(plane.includes(b)) || a - b);
-    try {
-      const made: Chart[] = [];
-      for (const axis of axes) {
-        const read = await Promise.all(found.map((mark) => this.read(mark, axis, signal)));
-        if (signal.aborted) return;
-        made.push(this.chart(axis, found, read));
-      }
-      this.clear();
-      this.drawn = made;
-      fill(this.charts, ...made.map((chart) => chart.element));
-    } catch (error) {
-      if (!isAbort(error) && !signal.aborted) fill(this.charts, problem(error));
+    const made: Chart[] = [];
+    for (const axis of axes) {
+      const read = await Promise.all(found.map((mark) => this.read(mark, axis, signal)));
+      if (signal.aborted) return;
+      made.push(this.chart(axis, found, read));
     }
+    this.clear();
+    this.drawn = made;
+    fill(this.charts, ...made.map((chart) => chart.element));
   }
 
   private async read(mark: Mark, axis: number, signal: AbortSignal): Promise<Series> {
@@ -157,7 +155,7 @@ export class Profiles {
   }
 
   destroy(): void {
-    this.controller.abort();
+    this.latest.destroy();
     this.clear();
   }
 }

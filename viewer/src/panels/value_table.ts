@@ -1,9 +1,10 @@
 // Elements as a table: text, compounds, and numbers for people who prefer them to pictures.
 
-import { askExact, clamp, isAbort } from "../base/api";
+import { askExact, clamp } from "../base/api";
 import { chosen } from "../base/chosen";
 import { button, fill, h } from "../base/dom";
 import { count } from "../base/format";
+import { Latest } from "../base/latest";
 import type { Described, Table } from "../base/types";
 import { setView, view } from "../base/view_state";
 import { problem } from "../frame/problem";
@@ -15,8 +16,7 @@ const COLUMNS = 12;
 
 export class ValueTable {
   readonly element = h("div", { class: "table" });
-  private controller = new AbortController();
-  private shown = "";
+  private latest = new Latest();
 
   constructor(
     private path: string,
@@ -54,19 +54,16 @@ export class ValueTable {
     const [row, column] = this.corner();
     const now = chosen(view(), described);
     const key = [row, column, now.at, now.axes, described.version].join("|");
-    if (key === this.shown) return;
-    this.shown = key;
-    this.controller.abort();
-    this.controller = new AbortController();
-    const { signal } = this.controller;
-    try {
-      const table = await this.read(row, column, signal);
-      if (signal.aborted) return;
-      this.show(table, row, column);
-      this.loaded();
-    } catch (error) {
-      if (!isAbort(error) && !signal.aborted) fill(this.element, problem(error));
-    }
+    await this.latest.run(
+      key,
+      async (signal) => {
+        const table = await this.read(row, column, signal);
+        if (signal.aborted) return;
+        this.show(table, row, column);
+        this.loaded();
+      },
+      (error) => fill(this.element, problem(error)),
+    );
   }
 
   private async read(row: number, column: number, signal: AbortSignal): Promise<Table> {
@@ -139,6 +136,6 @@ export class ValueTable {
   }
 
   destroy(): void {
-    this.controller.abort();
+    this.latest.destroy();
   }
 }
